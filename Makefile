@@ -1,0 +1,158 @@
+# make help lists what there is to do. Everything works on a fresh clone; what
+# is missing (programs, an engine, an image) is installed or started first.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 60s
+# TESTFLAGS is for one's own use: make unit TESTFLAGS='-run Router -v'.
+TESTFLAGS ?=
+
+# Tools are kept in bin/tools under their package path and version.
+STATICCHECK := bin/tools/honnef.co/go/tools/cmd/staticcheck@v0.8.2/staticcheck
+GOLANGCI    := bin/tools/github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0/golangci-lint
+GOVULNCHECK := bin/tools/golang.org/x/vuln/cmd/govulncheck@v1.8.0/govulncheck
+
+ARCHS        := amd64 arm64
+WARDENS      := $(ARCHS:%=internal/wardenbin/bin/corral-warden-%)
+MAX_WARDEN   := 4000000
+CONFORMANCE  := $(CURDIR)/bin/conformance.txt
+BUILD        := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
+WITH_ENGINE  := e2e/engine.sh run
+
+ifeq ($(shell command -v $(GO)),)
+  ifneq ($(MAKECMDGOALS),)
+    $(error no $(GO) on PATH: install Go (see go.mod for the version), or say where: make GO=/usr/local/go/bin/go)
+  endif
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##### The two that matter
+
+.PHONY: demo
+demo: setup-demo build image ## Build, get an engine and an image if there is none, and run a short tour
+	@$(WITH_ENGINE) bash e2e/demo.sh
+
+.PHONY: test
+test: setup-test build check bin/testreport ## Run everything: checks, all tests with -race, end-to-end tests on Docker
+	@rm -f $(CONFORMANCE)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE) \
+		$(GO) test -json -race -count=1 -timeout 30m -tags e2e $(TESTFLAGS) ./... | bin/testreport -conformance $(CONFORMANCE)
+
+##### Building
+
+.PHONY: build
+build: bin/corral bin/corral-warden size ## Build bin/corral (with the wardens inside) and bin/corral-warden
+
+# The go command knows better than make what is up to date.
+.PHONY: FORCE
+FORCE:
+
+# No version goes into a warden: the same sources make the same bytes, so that
+# sandboxes need not be made anew for a warden that did not change.
+$(WARDENS): internal/wardenbin/bin/corral-warden-%: FORCE
+	@GOOS=linux GOARCH=$* $(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-warden
+
+bin/corral: $(WARDENS) FORCE
+	@$(BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/corral
+
+bin/corral-warden: $(WARDENS)
+	@mkdir -p bin && cp internal/wardenbin/bin/corral-warden-$$($(GO) env GOARCH) $@
+
+bin/testreport: FORCE
+	@$(BUILD) -o $@ ./internal/testreport
+
+.PHONY: size
+size: $(WARDENS) ## Check that the warden is small: it is copied into every sandbox
+	@for f in $(WARDENS); do \
+		n=$$(stat -c %s $$f); \
+		((n <= $(MAX_WARDEN))) || { echo "size: $$f has $$n bytes, more than $(MAX_WARDEN)" >&2; exit 1; }; \
+	done
+
+.PHONY: image
+image: setup-demo ## Build the sandbox image, if there is none
+	@$(WITH_ENGINE) $(GO) run ./e2e/image
+
+.PHONY: cross
+cross: ## Build and vet for the other platforms
+	@for p in linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "cross: $$p"; \
+		export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/}; \
+		$(GO) build ./...; \
+		$(GO) vet ./...; \
+	done
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin $(WARDENS)
+
+##### Testing, in parts
+
+.PHONY: unit
+unit: ## Run the tests that need no engine (fast)
+	@$(GO) test $(TESTFLAGS) ./...
+
+.PHONY: race
+race: setup-test ## The same with the race detector
+	@$(GO) test -race $(TESTFLAGS) ./...
+
+.PHONY: e2e
+e2e: setup-test build ## Run the end-to-end tests as well, with an engine
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(GO) test -tags e2e $(TESTFLAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (60s)
+	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh
+
+.PHONY: bench
+bench: setup-demo build image ## Measure: JSON and a table
+	@$(WITH_ENGINE) $(GO) run ./e2e/bench
+
+##### Checking
+
+.PHONY: check
+check: $(STATICCHECK) ## gofmt, go vet and staticcheck (part of make test)
+	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l .); \
+		[[ -z $$files ]] || { echo "check: not gofmted:" $$files >&2; exit 1; }
+	@$(GO) vet -tags e2e ./...
+	@$(STATICCHECK) -tags e2e ./...
+
+.PHONY: lint
+lint: check tidy-check vuln $(GOLANGCI) ## All linters; slow the first time, when they are built
+	@$(GOLANGCI) run
+	@if command -v shellcheck >/dev/null; then shellcheck .ci/run $$(git ls-files '*.sh'); \
+		else echo 'lint: shellcheck is not installed; scripts not checked' >&2; fi
+
+.PHONY: tidy-check
+tidy-check: ## Check that go.mod and go.sum are tidy
+	@$(GO) mod tidy -diff
+
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## Check for known vulnerabilities that are reached
+	@out=$$($(GOVULNCHECK) ./... 2>&1) || { \
+		case $$out in \
+		*'fetching vulnerabilities'*) echo 'vuln: NOT CHECKED, the vulnerability database cannot be reached' >&2 ;; \
+		*) echo "$$out" >&2; exit 1 ;; \
+		esac; }
+
+$(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK): bin/tools/%:
+	@GOBIN=$(CURDIR)/$(@D) $(GO) install $(patsubst %/,%,$(dir $*))
+
+##### The machine
+
+.PHONY: setup-demo setup-test
+setup-demo setup-test: setup-%:
+	@e2e/setup.sh $*
+	@e2e/engine.sh start >/dev/null
+
+.PHONY: engine-stop
+engine-stop: ## Stop the Docker engine that this Makefile started (another is left alone)
+	@e2e/engine.sh stop

@@ -1,0 +1,63 @@
+//go:build e2e && linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+)
+
+// Everything is measured once, and every place gives a value.
+func TestQuick(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	file := filepath.Join(t.TempDir(), "bench.json")
+	state := t.TempDir()
+	o := options{quick: true, json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t)}
+	var table bytes.Buffer
+	if err := run(t.Context(), o, &table); err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if b, err := os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	} else if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	if want := len(names()) - 1; len(r.Results) != want { // memory is beside them
+		t.Errorf("%d results, want %d", len(r.Results), want)
+	}
+	for _, res := range r.Results {
+		for _, p := range res.Places {
+			if p.N < 1 || p.Min <= 0 || p.P50 < p.Min || p.P99 < p.P50 {
+				t.Errorf("%s: %s: %+v", res.Name, p.Place, p.summary)
+			}
+			if !bytes.Contains(table.Bytes(), []byte(p.Place)) {
+				t.Errorf("the table does not mention %s", p.Place)
+			}
+		}
+	}
+	for _, m := range r.Memory {
+		if m.Private <= 0 || m.Resident < m.Private {
+			t.Errorf("memory: %+v", m)
+		}
+	}
+	if len(r.Memory) == 0 || len(r.Checks) == 0 {
+		t.Errorf("%d figures of memory and %d checks", len(r.Memory), len(r.Checks))
+	}
+	for _, c := range r.Checks {
+		if c.Value <= 0 {
+			t.Errorf("check %+v", c)
+		}
+	}
+	if left, err := os.ReadDir(state); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

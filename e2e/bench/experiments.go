@@ -1,0 +1,113 @@
+//go:build linux
+
+package main
+
+import "strconv"
+
+// pick is for the sizes of measurements.
+func (o options) pick(full, quick int) int {
+	if o.quick {
+		return quick
+	}
+	return full
+}
+
+func (o options) roundsOr(n int) int {
+	switch {
+	case o.rounds > 0:
+		return o.rounds
+	case o.quick:
+		return 1
+	}
+	return n
+}
+
+const memoryName = "memory"
+
+// names of everything that can be measured, in the order in which it is.
+func names() []string {
+	list := []string{}
+	for _, x := range new(site).experiments(options{}) {
+		list = append(list, x.name)
+	}
+	return append(list, memoryName)
+}
+
+const (
+	block   = 64 << 10 // of dd
+	workers = 16
+)
+
+func produce(n int64) job {
+	return job{shell: "exec dd if=/dev/zero bs=64k count=" + strconv.FormatInt(n/block, 10) + " 2>/dev/null", output: n}
+}
+
+func consume(n int64) job {
+	return job{shell: "exec dd of=/dev/null bs=64k 2>/dev/null", input: n}
+}
+
+// experiments is everything that is measured in rounds.
+func (s *site) experiments(o options) []experiment {
+	noop := job{shell: "true"}
+	volume := int64(o.pick(1<<30, 16<<20))
+	all := s.pick(boxLocal, boxFDs, boxFrames, boxEngine, hostLocal, hostWarden, hostInProcess)
+	return []experiment{
+		{
+			name: "latency", title: "latency of sh -lc true", unit: "ms",
+			rounds: o.roundsOr(40), reps: o.pick(24, 3),
+			places: all, value: latency(noop),
+			checks: []check{
+				{over: boxFDs, under: boxLocal, atMost: 1.3},
+				{over: boxEngine, under: boxFDs, atLeast: 35},
+				{over: boxEngine, under: boxFrames, atLeast: 20},
+				{over: hostWarden, under: hostLocal},
+				{over: hostInProcess, under: hostLocal},
+			},
+		},
+		{
+			name: "stdout", title: "1 GiB of output, as fast as it comes", unit: "MB/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: all, value: bandwidth(volume, produce),
+			checks: []check{
+				{over: boxFDs, under: boxLocal, atLeast: 0.75},
+				{over: hostWarden, under: hostLocal, atLeast: 0.75},
+				{over: boxFrames, under: boxLocal},
+			},
+		},
+		{
+			name: "stdin", title: "1 GiB of input, as fast as it is taken", unit: "MB/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: all, value: bandwidth(volume, consume),
+			checks: []check{
+				{over: boxFDs, under: boxLocal},
+				{over: hostWarden, under: hostLocal},
+				{over: boxFrames, under: boxLocal},
+			},
+		},
+		{
+			name: "parallel", title: strconv.Itoa(workers) + " at a time, sh -lc true", unit: "commands/s",
+			rounds: o.roundsOr(15), reps: 1,
+			places: s.pick(boxLocal, boxFDs, boxFrames, hostLocal, hostWarden, hostInProcess),
+			value:  throughput(noop, workers, o.pick(20, 1)*workers),
+			checks: []check{
+				{over: boxFDs, under: boxLocal, atLeast: 0.8},
+				{over: hostWarden, under: hostLocal},
+			},
+		},
+		{
+			name: "cold", title: "from no container to the end of sh -lc true", unit: "ms",
+			rounds: o.roundsOr(10), reps: 1,
+			places: s.pick(coldEngine, coldSandbox), value: latency(noop),
+			checks: []check{{over: coldSandbox, under: coldEngine}},
+		},
+	}
+}
+
+// pick returns places by name.
+func (s *site) pick(names ...string) []place {
+	places := make([]place, len(names))
+	for i, name := range names {
+		places[i] = s.places[name]
+	}
+	return places
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+// Command bench measures what Corral costs: every executor of this machine side
+// by side with what it is compared to, in the same run, round by round, so that
+// whatever else the machine does hits both alike. docs/bench.md says what is
+// measured, and how.
+//
+// It needs root (for a chroot into a container's file system) and a Docker
+// engine on this machine. Everything it makes it removes, also on Ctrl-C.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+)
+
+type options struct {
+	quick  bool
+	only   []string
+	rounds int
+	json   string // file
+	image  string
+	state  string // directory
+	warden string // program; empty: it is looked for
+}
+
+func main() {
+	var o options
+	flag.BoolVar(&o.quick, "quick", false, "measure next to nothing, to see that it works")
+	only := flag.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
+	flag.IntVar(&o.rounds, "rounds", 0, "`number` of rounds of every measurement (default: a number that suits it)")
+	flag.StringVar(&o.json, "json", "", "write the results to this `file` too, as JSON")
+	// The smallest: its profile does nothing, so that what is measured is the
+	// way to a command and not the command.
+	flag.StringVar(&o.image, "image", images.Busybox, "`image` of the sandboxes")
+	flag.StringVar(&o.state, "state", os.TempDir(), "`directory` whose file system output is logged on")
+	flag.Parse()
+	if *only != "" {
+		o.only = strings.Split(*only, ",")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		if hint := corral.Hint(err); hint != "" {
+			fmt.Fprintln(os.Stderr, "hint:", hint)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	for _, name := range o.only {
+		if !slices.Contains(names(), name) {
+			return corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names(), ", "), "there is no measurement %q", name)
+		}
+	}
+	s, err := newSite(ctx, o.image, o.state, o.warden)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r := report{Began: time.Now(), Quick: o.quick}
+	if r.Machine, err = describe(ctx, s.engine, o.image); err != nil {
+		return err
+	}
+	wanted := func(name string) bool { return len(o.only) == 0 || slices.Contains(o.only, name) }
+	for _, x := range s.experiments(o) {
+		if !wanted(x.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", x.title)
+		values, err := x.run(ctx)
+		if err != nil {
+			return err
+		}
+		r.add(x, values)
+	}
+	if wanted(memoryName) {
+		all, err := s.measureMemory(ctx, o.pick(busyJobs, 2))
+		if err != nil {
+			return err
+		}
+		r.addMemory(all)
+	}
+	if o.json != "" {
+		if err := r.write(o.json); err != nil {
+			return err
+		}
+	}
+	return r.table(out)
+}
+
+func (r *report) write(file string) error {
+	b, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("cannot write the results: %w", err)
+	}
+	return nil
+}

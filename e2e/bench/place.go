@@ -1,0 +1,204 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A job is shell text to run in a login shell, and how much goes in and out.
+type job struct {
+	shell  string
+	input  int64 // bytes to write to standard input
+	output int64 // bytes it must write to standard output
+}
+
+// A place is somewhere jobs run: an executor of ours, or a reference.
+type place struct {
+	name string
+	// A place that takes long to start a job gets fewer, and one that moves
+	// data slowly gets less of it. Their results are far from those of the
+	// others, and need not be as exact.
+	slowStart, slowData bool
+	// run returns how long j took from the moment it was asked for until
+	// its exit status and its last byte of output were here. A job that
+	// fails or has other output is an error.
+	run func(ctx context.Context, j job) (time.Duration, error)
+}
+
+// feedSize is the size of writes to standard input, and of reads of a local
+// pipe.
+const feedSize = 64 << 10
+
+// input is what jobs read: text, as most input is. (Zeros, which dd writes so
+// fast, are the worst case of the stuffing in wire.Frames.)
+var input = bytes.Repeat([]byte("Plain text of 32 bytes a line.\r\n"), feedSize/32)
+
+// local runs jobs by os/exec: what everything is compared to.
+type local struct {
+	root string // a directory to chroot into; empty: this machine's
+	user *syscall.Credential
+	env  []string
+	dir  string
+}
+
+func (l local) run(ctx context.Context, j job) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-lc", j.shell)
+	cmd.Env, cmd.Dir = l.env, l.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: l.root, Credential: l.user}
+	var stdout, stderr bytes.Buffer
+	var count counter
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if j.output > 0 {
+		cmd.Stdout = &count
+	}
+	start := time.Now()
+	err := l.runWithInput(cmd, j.input)
+	took := time.Since(start)
+	if err != nil {
+		return 0, fmt.Errorf("%q: %w: %s", j.shell, err, stderr.Bytes())
+	}
+	return took, checkOutput(j, count.n.Load()+int64(stdout.Len()))
+}
+
+func (l local) runWithInput(cmd *exec.Cmd, input int64) error {
+	if input == 0 {
+		return cmd.Run()
+	}
+	w, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ferr := feed(w, input)
+	if ferr == nil {
+		ferr = w.Close()
+	}
+	if err := cmd.Wait(); err != nil {
+		return err
+	}
+	return ferr
+}
+
+// feed writes n bytes.
+func feed(w io.Writer, n int64) error {
+	for n > 0 {
+		k, err := w.Write(input[:min(n, feedSize)])
+		if err != nil {
+			return fmt.Errorf("cannot write standard input: %w", err)
+		}
+		n -= int64(k)
+	}
+	return nil
+}
+
+func checkOutput(j job, got int64) error {
+	if got != j.output {
+		return fmt.Errorf("%q wrote %d bytes to standard output, not %d", j.shell, got, j.output)
+	}
+	return nil
+}
+
+// counter takes output and throws it away, feedSize at a time.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// ReadFrom is what os/exec copies with.
+func (c *counter) ReadFrom(r io.Reader) (int64, error) {
+	buf := make([]byte, feedSize)
+	total := int64(0)
+	for {
+		n, err := r.Read(buf)
+		total += int64(n)
+		c.n.Add(int64(n))
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// ours runs jobs on one of our executors.
+type ours struct {
+	ex corral.Executor
+	// login is set where shell text does not go to a login shell.
+	login bool
+}
+
+func (o ours) run(ctx context.Context, j job) (took time.Duration, err error) {
+	cmd := corral.Command{Shell: j.shell, Stdin: j.input > 0}
+	if o.login {
+		cmd.Shell, cmd.Args = "", []string{"/bin/sh", "-lc", j.shell}
+	}
+	start := time.Now()
+	// Not to be interrupted: what was started has to be removed.
+	p, err := o.ex.Start(context.WithoutCancel(ctx), cmd)
+	if err != nil {
+		return 0, err
+	}
+	exit, err := finish(ctx, p, j)
+	took = time.Since(start)
+	if err != nil {
+		return 0, errors.Join(err, discard(p))
+	}
+	stat, err := p.Log().Stat(ctx)
+	if err == nil {
+		err = checkOutput(j, stat.Size)
+	}
+	if !exit.Success() {
+		err = fmt.Errorf("%q: %v", j.shell, exit)
+	}
+	return took, errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
+}
+
+func finish(ctx context.Context, p corral.Process, j job) (corral.Exit, error) {
+	if j.input > 0 {
+		if err := feed(stdin{ctx, p}, j.input); err != nil {
+			return corral.Exit{}, err
+		}
+		if err := p.CloseStdin(ctx); err != nil {
+			return corral.Exit{}, err
+		}
+	}
+	return p.Wait(ctx)
+}
+
+// discard kills a process that is of no use any more and removes it.
+func discard(p corral.Process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), discardLimit)
+	defer cancel()
+	if err := p.Signal(ctx, corral.SIGKILL); err != nil && !errors.Is(err, corral.ErrEnded) {
+		return err
+	}
+	if _, err := p.Wait(ctx); err != nil {
+		return err
+	}
+	return p.Remove(ctx)
+}
+
+const discardLimit = 10 * time.Second
+
+type stdin struct {
+	ctx context.Context
+	p   corral.Process
+}
+
+func (s stdin) Write(b []byte) (int, error) { return s.p.Write(s.ctx, b) }

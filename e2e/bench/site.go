@@ -1,0 +1,204 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
+)
+
+// Names of places, in tables and checks.
+const (
+	hostLocal     = "local os/exec"
+	hostWarden    = "hostexec, warden"
+	hostInProcess = "hostexec, in process"
+	boxLocal      = "local os/exec, chroot"
+	boxFDs        = "sandbox, fds"
+	boxFrames     = "sandbox, frames"
+	boxEngine     = "docker exec"
+	coldSandbox   = "new sandbox"
+	coldEngine    = "docker run"
+)
+
+// boxUser runs everything in a sandbox, and what that is compared to.
+const (
+	boxID   = 65534
+	boxUser = "65534:65534"
+)
+
+// A site is every place jobs run, and what has to be removed afterwards.
+type site struct {
+	image      string
+	wardenPath string
+	dir        string // of all state
+	engine     *docker.Engine
+	api        *client.Client
+	places     map[string]place
+	wardens    map[string]int // process IDs of wardens, by name of place
+	closers    []io.Closer
+}
+
+// newSite makes a sandbox for each driver and starts the wardens. On error
+// everything is removed.
+func newSite(ctx context.Context, image, state, wardenPath string) (_ *site, err error) {
+	if os.Geteuid() != 0 {
+		return nil, corral.Errorf(corral.ErrInvalid, "run it as root", "cannot chroot into a sandbox's file system for comparison as user %d", os.Geteuid())
+	}
+	s := &site{image: image, wardenPath: wardenPath, places: map[string]place{}, wardens: map[string]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.dir, err = os.MkdirTemp(state, "corral-bench-"); err != nil {
+		return nil, fmt.Errorf("cannot make a directory for logs: %w", err)
+	}
+	if s.engine, err = docker.New(docker.Options{}); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.engine)
+	if s.api, err = client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation()); err != nil {
+		return nil, fmt.Errorf("cannot use the Docker engine: %w", err)
+	}
+	s.closers = append(s.closers, s.api)
+	store := images.Store{Engine: s.engine.Images()}
+	if _, err := store.Ensure(ctx, image, nil); err != nil {
+		return nil, err
+	}
+	if err := s.addHost(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.addSandboxes(ctx); err != nil {
+		return nil, err
+	}
+	s.add(place{name: coldSandbox, run: s.cold})
+	s.add(place{name: coldEngine, run: engineRun{s.api, image, boxUser}.run})
+	return s, nil
+}
+
+func (s *site) add(p place) { s.places[p.name] = p }
+
+func (s *site) addHost(ctx context.Context) error {
+	env := []string{"HOME=" + s.dir, "PATH=/usr/local/bin:/usr/bin:/bin"}
+	s.add(place{name: hostLocal, run: local{env: env, dir: s.dir}.run})
+	for _, p := range []struct {
+		name string
+		cfg  hostexec.Config
+	}{
+		{hostWarden, hostexec.Config{WardenPath: s.wardenPath}},
+		{hostInProcess, hostexec.Config{InProcess: true}},
+	} {
+		p.cfg.StateDir, p.cfg.Workspace, p.cfg.Environ = filepath.Join(s.dir, p.name), s.dir, env
+		ex, err := hostexec.New(p.cfg)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, ex)
+		s.add(place{name: p.name, run: ours{ex: ex, login: true}.run})
+		if p.cfg.InProcess {
+			continue
+		}
+		// A command's parent is its warden.
+		r, err := corral.Run(ctx, ex, corral.Command{Args: []string{"/bin/sh", "-c", "echo $PPID"}}, corral.RunOptions{})
+		if err != nil {
+			return err
+		}
+		if s.wardens[p.name], err = strconv.Atoi(strings.TrimSpace(r.Stdout.String())); err != nil {
+			return fmt.Errorf("cannot tell which process the warden is: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *site) sandbox(name string, driver sandbox.Driver) (*sandbox.Executor, error) {
+	return sandbox.New(sandbox.Config{
+		Engine: s.engine, StateDir: filepath.Join(s.dir, "sandbox"), Name: name, Image: s.image, Driver: driver,
+		User: boxUser, Ephemeral: true, WardenPath: s.wardenPath,
+	})
+}
+
+func (s *site) addSandboxes(ctx context.Context) error {
+	for _, p := range []struct {
+		name   string
+		driver sandbox.Driver
+	}{{boxFDs, sandbox.DriverFDs}, {boxFrames, sandbox.DriverFrames}} {
+		ex, err := s.sandbox(string(p.driver), p.driver)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, ex)
+		run := ours{ex: ex}.run
+		if _, err := run(ctx, job{shell: "true"}); err != nil { // makes the container
+			return err
+		}
+		status, err := ex.Status(ctx)
+		if err != nil {
+			return err
+		}
+		s.add(place{name: p.name, run: run, slowData: p.driver == sandbox.DriverFrames})
+		s.wardens[p.name] = status.Container.PID
+		if p.driver == sandbox.DriverFDs {
+			s.addReferences(status.Container)
+		}
+	}
+	return nil
+}
+
+// addReferences adds what sandboxes are compared to, on the very container of
+// one: its root is entered through its init, so that every mount is there.
+func (s *site) addReferences(c sandbox.Container) {
+	s.add(place{name: boxEngine, slowStart: true, slowData: true, run: engineExec{s.api, c.ID, boxUser}.run})
+	s.add(place{name: boxLocal, run: local{
+		root: "/proc/" + strconv.Itoa(c.PID) + "/root",
+		user: &syscall.Credential{Uid: boxID, Gid: boxID},
+		env:  []string{"HOME=" + sandbox.Workdir, "PATH=/usr/local/bin:/usr/bin:/bin"},
+		dir:  sandbox.Workdir,
+	}.run})
+}
+
+// cold runs a job in a sandbox made for it. Removing it is not measured.
+func (s *site) cold(ctx context.Context, j job) (took time.Duration, err error) {
+	start := time.Now()
+	ex, err := s.sandbox("cold", sandbox.DriverFDs)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, ex.Close()) }()
+	p, err := ex.Start(context.WithoutCancel(ctx), corral.Command{Shell: j.shell})
+	if err != nil {
+		return 0, err
+	}
+	exit, err := p.Wait(ctx)
+	if err == nil && !exit.Success() {
+		err = fmt.Errorf("%q: %v", j.shell, exit)
+	}
+	return time.Since(start), err
+}
+
+// Close removes everything.
+func (s *site) Close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i].Close())
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}

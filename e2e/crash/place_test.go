@@ -1,0 +1,116 @@
+//go:build e2e
+
+package crash_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
+)
+
+// A place is where commands run, and all that a gateway must know to open it.
+type place struct {
+	Kind   string // host, fds, frames or gvisor
+	State  string
+	Work   string // with testprog and the directory runs in it
+	Warden string
+	Engine string // address; empty: the default
+}
+
+// slow is how many times longer things take there.
+func (pl place) slow() int {
+	if pl.Kind == "gvisor" {
+		return 5
+	}
+	return 1
+}
+
+func newPlace(t *testing.T, kind string) place {
+	t.Helper()
+	dir := testdir.New(t)
+	pl := place{Kind: kind, State: filepath.Join(dir, "state"), Work: filepath.Join(dir, "work"), Warden: wardenbintest.Build(t)}
+	for _, d := range []string{pl.Work, filepath.Join(pl.Work, "runs")} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(d, 1000, 1000); os.Geteuid() == 0 && err != nil {
+			t.Fatal(err)
+		}
+	}
+	exectest.BuildTestProg(t, pl.Work)
+	if kind != "host" {
+		newEngine(t)
+	}
+	return pl
+}
+
+// logs is the directory of records and logs.
+func (pl place) logs() string {
+	if pl.Kind == "host" {
+		return filepath.Join(pl.State, "logs", "host")
+	}
+	return filepath.Join(pl.State, "sandboxes", "default", "logs")
+}
+
+// wardenDir is where a host warden has its lock.
+func (pl place) wardenDir() string { return filepath.Join(pl.State, "run", "host") }
+
+// open makes an executor, which writes what it warns of to log.
+func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if pl.Kind == "host" {
+		e, err := hostexec.New(hostexec.Config{
+			StateDir: pl.State, Workspace: pl.Work, WardenPath: pl.Warden, Log: logger,
+			Environ: []string{"HOME=" + pl.Work, "PATH=/usr/bin:/bin", "SHELL=/bin/sh"},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, e.Close, nil
+	}
+	engine, err := docker.New(docker.Options{Host: pl.Engine})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := sandbox.Config{
+		Engine: engine, StateDir: pl.State, Image: images.Busybox, WardenPath: pl.Warden, Log: logger,
+		Workspace: pl.Work, WorkspaceAccess: sandbox.AccessReadWrite,
+	}
+	if pl.Kind == "gvisor" {
+		cfg.Runtime = "runsc"
+	} else {
+		cfg.Driver = sandbox.Driver(pl.Kind)
+	}
+	e, err := sandbox.New(cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, engine.Close())
+	}
+	return e, func() error { return errors.Join(e.Close(), engine.Close()) }, nil
+}
+
+// here opens the place in this process.
+func (pl place) here(t *testing.T) corral.Executor {
+	t.Helper()
+	x, closeIt, err := pl.open(t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := closeIt(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}

@@ -1,0 +1,233 @@
+//go:build e2e
+
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+)
+
+// Traces are what processes with a certain TMPDIR leave on this machine. What
+// others do at the same time is not looked at: everything is found from the
+// directory.
+type traces struct {
+	dir    string
+	engine *client.Client
+	seen   map[string]func() bool // what was there once, and whether it is
+}
+
+func newTraces(t *testing.T, dir string) *traces {
+	t.Helper()
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	return &traces{dir: dir, engine: engine, seen: map[string]func() bool{}}
+}
+
+// look notes what is there now, and counts it by kind.
+func (tr *traces) look(t *testing.T) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	note := func(kind, name string, there func() bool) {
+		count[kind]++
+		tr.seen[kind+" "+name] = there
+	}
+	marks := [][]byte{[]byte(tr.dir)} // of processes
+	names := map[string]bool{}        // of cgroups
+	for _, c := range tr.containers(t) {
+		marks = append(marks, []byte(c.ID))
+		names[c.ID] = true
+		tr.container(t, c, note)
+	}
+	for _, pid := range tr.processes(t, marks, note) {
+		names["corral-"+pid] = true
+	}
+	for _, dir := range cgroups(t, names) {
+		note("cgroup", dir, func() bool { return exists(dir) })
+	}
+	for _, file := range []string{"/proc/self/mounts", "/proc/net/unix"} {
+		for _, l := range linesWith(t, file, tr.dir) {
+			note(filepath.Base(file), l, func() bool { return slices.Contains(linesWith(t, file, tr.dir), l) })
+		}
+	}
+	files, err := os.ReadDir(tr.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		path := filepath.Join(tr.dir, f.Name())
+		note("file", path, func() bool { return exists(path) })
+	}
+	return count
+}
+
+// left is everything that was seen and is still there, or is there now.
+func (tr *traces) left(t *testing.T) []string {
+	t.Helper()
+	tr.look(t)
+	maps.DeleteFunc(tr.seen, func(_ string, there func() bool) bool { return !there() })
+	return slices.Sorted(maps.Keys(tr.seen))
+}
+
+// gone demands that nothing is left.
+func (tr *traces) gone(t *testing.T) {
+	t.Helper()
+	// Whoever adopts what was killed needs a moment to reap it.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left := tr.left(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left behind:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+func (tr *traces) containers(t *testing.T) []container.Summary {
+	t.Helper()
+	list, err := tr.engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "corral"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(c container.Summary) bool {
+		return !strings.HasPrefix(c.Labels["corral.state"], tr.dir+"/") &&
+			!slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool { return strings.HasPrefix(m.Source, tr.dir+"/") })
+	})
+}
+
+// container notes a container and what the engine keeps of one.
+func (tr *traces) container(t *testing.T, c container.Summary, note func(string, string, func() bool)) {
+	ctx := context.Background()
+	note("container", c.ID, func() bool {
+		_, err := tr.engine.ContainerInspect(ctx, c.ID)
+		return err == nil
+	})
+	for _, m := range c.Mounts {
+		if m.Type == mount.TypeVolume {
+			note("volume", m.Name, func() bool {
+				_, err := tr.engine.VolumeInspect(ctx, m.Name)
+				return err == nil
+			})
+		}
+	}
+	marks := []string{c.ID}
+	if full, err := tr.engine.ContainerInspect(ctx, c.ID); err == nil && full.GraphDriver.Data["MergedDir"] != "" {
+		marks = append(marks, full.GraphDriver.Data["MergedDir"])
+	}
+	for _, mark := range marks {
+		for _, l := range linesWith(t, "/proc/self/mounts", mark) {
+			note("mount", l, func() bool { return slices.Contains(linesWith(t, "/proc/self/mounts", mark), l) })
+		}
+	}
+}
+
+// processes notes those that have a mark in their arguments, environment,
+// program, directory or cgroup. Once seen, they count until they are reaped.
+func (tr *traces) processes(t *testing.T, marks [][]byte, note func(string, string, func() bool)) (pids []string) {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, proc := range names {
+		if filepath.Base(proc) == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		var about bytes.Buffer
+		for _, file := range []string{"cmdline", "environ", "cgroup"} {
+			b, _ := os.ReadFile(proc + "/" + file) // gone meanwhile, or not ours to see
+			about.Write(b)
+		}
+		for _, link := range []string{"exe", "cwd"} {
+			to, _ := os.Readlink(proc + "/" + link)
+			about.WriteString(to)
+		}
+		if !slices.ContainsFunc(marks, func(mark []byte) bool { return bytes.Contains(about.Bytes(), mark) }) {
+			continue
+		}
+		name, begun := identify(proc)
+		note("process", filepath.Base(proc)+" "+name, func() bool {
+			_, now := identify(proc)
+			return now == begun && begun != ""
+		})
+		pids = append(pids, filepath.Base(proc))
+	}
+	return pids
+}
+
+// identify returns a process's name, and when it began: the two tell it from
+// another with its number.
+func identify(proc string) (name, begun string) {
+	b, err := os.ReadFile(proc + "/stat")
+	if err != nil {
+		return "", ""
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	f := strings.Fields(string(b[end+1:]))
+	return string(b[open : end+1]), f[19] // starttime; see proc(5)
+}
+
+func linesWith(t *testing.T, file, mark string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for l := range strings.Lines(string(b)) {
+		if strings.Contains(l, mark) {
+			found = append(found, strings.TrimSpace(l))
+		}
+	}
+	return found
+}
+
+// cgroups finds those of these names. An engine may add to them.
+func cgroups(t *testing.T, names map[string]bool) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // gone meanwhile
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "docker-"), ".scope")
+		if d.IsDir() && names[name] {
+			found = append(found, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func summary(count map[string]int) string {
+	var s []string
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		s = append(s, fmt.Sprintf("%s: %d", kind, count[kind]))
+	}
+	return strings.Join(s, ", ")
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# A Docker engine for the demo and the tests.
+#
+#   engine.sh start        make sure that one answers, and print its address
+#   engine.sh run CMD...   the same, then run CMD with it: DOCKER_HOST is set
+#                          unless it is at the usual socket
+#   engine.sh status       print the address of the one that would be used
+#   engine.sh stop         stop the one that start started; data is kept
+#
+# An engine that already answers (DOCKER_HOST, the usual socket) and knows the
+# runtime runsc (gVisor) is used as it is. Otherwise a dockerd of our own is
+# started: its data, sockets, pid file and configuration are in directories of
+# our own, so an engine that is there already is neither changed nor restarted,
+# and /etc/docker is not touched. It is left running for the next time.
+set -euo pipefail
+
+run_dir=${CORRAL_ENGINE_RUN:-/run/corral-engine}
+data_dir=${CORRAL_ENGINE_DATA:-/var/lib/corral-engine}
+usual_socket=unix:///var/run/docker.sock
+our_socket=unix://$run_dir/docker.sock
+pid_file=$run_dir/dockerd.pid
+log_file=$run_dir/dockerd.log
+start_seconds=90 # dockerd itself gives up on containerd after 60
+
+# A root shell opened by plain su has no sbin on its PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+say() { echo "engine: $*" >&2; }
+die() {
+	say "$@"
+	exit 1
+}
+
+# runtimes ADDRESS: the engine's runtimes on one line; fails if none answers.
+runtimes() {
+	# shellcheck disable=SC2016 # the dollars are the template's
+	timeout 10 docker -H "$1" info --format '{{range $name, $_ := .Runtimes}}{{$name}} {{end}}' 2>/dev/null
+}
+
+# fit ADDRESS: an engine answers there and has all that we need.
+fit() {
+	local names
+	names=$(runtimes "$1") && [[ " $names" == *" runsc "* ]]
+}
+
+# alive FILE: FILE holds the pid of a process that was started for run_dir. A
+# number alone is not enough: after a crash or a reboot it may be another's.
+alive() {
+	local pid
+	pid=$(cat "$1" 2>/dev/null) && [[ $pid ]] &&
+		tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "$run_dir/"
+}
+
+# find_engine: print the address of an engine to use, or fail if there is none.
+find_engine() {
+	command -v docker >/dev/null || return
+	local host
+	for host in "${DOCKER_HOST:-$usual_socket}" "$our_socket"; do
+		if fit "$host"; then
+			echo "$host"
+			return
+		fi
+	done
+	return 1
+}
+
+# free_socket: whether the usual socket is ours to serve: nobody answers there,
+# and nobody is about to (a dockerd that is still starting, a service of the
+# init system that is stopped for now).
+free_socket() {
+	[[ -z ${DOCKER_HOST:-} && ! -d /run/systemd/system ]] || return
+	local deadline=$((SECONDS + 30))
+	while ((SECONDS < deadline)); do
+		! runtimes "$usual_socket" >/dev/null || return 1
+		pgrep -x dockerd >/dev/null || return 0
+		sleep 0.2
+	done
+	return 1
+}
+
+# launch ARG...: start dockerd with these further arguments and wait for it.
+launch() {
+	local file
+	for file in "$pid_file" "$run_dir/exec/containerd/containerd.pid"; do
+		alive "$file" || rm -f "$file" # dockerd would take it for a running one
+	done
+	setsid dockerd --config-file "$run_dir/daemon.json" \
+		--data-root "$data_dir" --exec-root "$run_dir/exec" --pidfile "$pid_file" \
+		--containerd-namespace corral --containerd-plugins-namespace corral-plugins \
+		-H "$our_socket" "$@" </dev/null >"$log_file" 2>&1 9>&- &
+	local pid=$! deadline=$((SECONDS + start_seconds))
+	while kill -0 "$pid" 2>/dev/null; do
+		if fit "$our_socket"; then
+			disown "$pid"
+			return
+		fi
+		if ((SECONDS >= deadline)); then
+			say "dockerd does not answer after ${start_seconds} s; ending it"
+			kill "$pid" || true
+			break
+		fi
+		sleep 0.1
+	done
+	wait "$pid" || true
+	return 1
+}
+
+# drop_stale_socket: dockerd uses the machine's containerd if its socket is
+# there, also one that a containerd which is gone has left, and then waits for
+# it in vain. It is stale if nobody has it open and it refuses a connection.
+drop_stale_socket() {
+	local socket=/run/containerd/containerd.sock
+	if [[ -S $socket ]] && ! grep -qF " $socket" /proc/net/unix &&
+		{ timeout 5 ctr --address "$socket" version 2>&1 || true; } | grep -qF 'connection refused'; then
+		say "removing $socket, left by a containerd that is gone"
+		rm -f "$socket"
+	fi
+}
+
+give_up() {
+	say "dockerd did not start; the end of $log_file:"
+	tail -n 15 "$log_file" >&2
+	exit 1
+}
+
+# With the machine to itself the engine serves the usual socket too, so that
+# docker and corral find it without a setting, and has a network for the
+# containers. Beside another engine it has none of both: two dockerds that
+# write firewall rules get in each other's way, and sandboxes need no network.
+start_engine() {
+	local no_network=(--bridge=none --iptables=false --ip-forward=false --ip-masq=false)
+	((EUID == 0)) || die "no engine with the runtime runsc answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
+	command -v dockerd >/dev/null || die "dockerd is not installed (Debian: apt-get install docker.io)"
+	command -v runsc >/dev/null || die "runsc (gVisor) is not installed (Debian: apt-get install runsc)"
+	printf '{"runtimes":{"runsc":{"path":"%s","runtimeArgs":["--network=none"]}}}\n' "$(command -v runsc)" >"$run_dir/daemon.json"
+	drop_stale_socket
+	if free_socket; then
+		say "starting dockerd on ${usual_socket#unix://} (log: $log_file)"
+		launch -H "$usual_socket" && return
+		grep -qiE 'iptables|bridge|network controller' "$log_file" || give_up
+		say "this machine has no network for containers; starting dockerd without"
+		launch -H "$usual_socket" "${no_network[@]}" || give_up
+	else
+		say "the engine that is there has no runtime runsc or does not answer"
+		say "starting a second dockerd on ${our_socket#unix://} (log: $log_file)"
+		launch "${no_network[@]}" || give_up
+	fi
+}
+
+# ensure: print the address of an engine to use, starting one if need be.
+ensure() {
+	if [[ ${DOCKER_HOST:-} ]] && ! runtimes "$DOCKER_HOST" >/dev/null; then
+		die "no engine answers at DOCKER_HOST=$DOCKER_HOST; start it or unset DOCKER_HOST"
+	fi
+	find_engine && return
+	((EUID != 0)) || mkdir -p "$run_dir"
+	if [[ -w $run_dir ]]; then
+		exec 9>"$run_dir/lock"
+		flock 9
+		find_engine && return # another one of us was faster
+	fi
+	start_engine
+	find_engine || die "the engine was started and does not answer any more; see $log_file"
+}
+
+stop() {
+	alive "$pid_file" || {
+		say "none was started by us"
+		return
+	}
+	local pid i
+	pid=$(cat "$pid_file")
+	kill "$pid"
+	for ((i = 0; i < 300; i++)); do
+		if ! kill -0 "$pid" 2>/dev/null; then
+			say "stopped; its images are kept in $data_dir"
+			rm -rf "$run_dir"
+			return
+		fi
+		sleep 0.1
+	done
+	die "dockerd (pid $pid) does not end; see $log_file"
+}
+
+case ${1:-} in
+start) ensure ;;
+run)
+	shift
+	(($# > 0)) || die "run needs a command"
+	host=$(ensure)
+	[[ $host == "$usual_socket" ]] || export DOCKER_HOST=$host
+	exec "$@"
+	;;
+status) find_engine || die "none with the runtime runsc answers" ;;
+stop) stop ;;
+*) die "usage: $0 start | run CMD... | status | stop" ;;
+esac

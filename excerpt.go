@@ -1,0 +1,88 @@
+package corral
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// An Excerpt is the beginning and the end of a run of output. If nothing was
+// left out, Head is all of it. The bytes are the command's own; only the cut
+// is made between characters.
+type Excerpt struct {
+	Head    string `json:"head"`
+	Tail    string `json:"tail,omitempty"`
+	Omitted int64  `json:"omitted,omitempty"` // bytes between Head and Tail
+}
+
+// String is the output as text, with a line that says how much is missing.
+func (e Excerpt) String() string {
+	if e.Omitted == 0 {
+		return e.Head + e.Tail
+	}
+	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", e.Head, e.Omitted, e.Tail)
+}
+
+// excerptBuffer collects an Excerpt in at most 3*max bytes, or a little over
+// while it takes in a chunk.
+type excerptBuffer struct {
+	max     int
+	head    []byte
+	tail    []byte // what came after head and omitted, trimmed to max now and then
+	omitted int64
+	cut     bool // head is complete: nothing can be appended to it any more
+}
+
+func (b *excerptBuffer) write(p []byte) {
+	if !b.cut {
+		n := min(len(p), b.max-len(b.head))
+		b.head = append(b.head, p[:n]...)
+		p = p[n:]
+		b.cut = len(b.head) == b.max
+	}
+	b.tail = append(b.tail, p...)
+	if len(b.tail) > 2*b.max {
+		b.trim()
+	}
+}
+
+// skip notes that the log lost n bytes here. What was collected behind the
+// head is no longer next to what follows, so it goes too.
+func (b *excerptBuffer) skip(n int64) {
+	b.cut = true
+	b.omitted += n + int64(len(b.tail))
+	b.tail = b.tail[:0]
+}
+
+func (b *excerptBuffer) trim() {
+	if over := len(b.tail) - b.max; over > 0 {
+		b.omitted += int64(over)
+		b.tail = b.tail[:copy(b.tail, b.tail[over:])]
+	}
+}
+
+func (b *excerptBuffer) excerpt() Excerpt {
+	b.trim()
+	if b.omitted == 0 {
+		return Excerpt{Head: string(b.head) + string(b.tail)}
+	}
+	head, tail := b.head[:wholeRunes(b.head)], b.tail
+	for n := 0; n < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); n++ {
+		tail = tail[1:]
+	}
+	cut := len(b.head) - len(head) + len(b.tail) - len(tail)
+	return Excerpt{Head: string(head), Tail: string(tail), Omitted: b.omitted + int64(cut)}
+}
+
+// wholeRunes is the length of p without the character that is cut off at its
+// end, if there is one. Bytes that are not UTF-8 count as characters.
+func wholeRunes(p []byte) int {
+	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(p[i]) {
+			if utf8.FullRune(p[i:]) {
+				return len(p)
+			}
+			return i
+		}
+	}
+	return len(p)
+}

@@ -1,0 +1,101 @@
+package hostexec_test
+
+import (
+	"io"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/nodeexec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// host makes executors, each over a state directory of its own.
+type host struct {
+	cfg    hostexec.Config
+	router bool
+	mu     sync.Mutex
+	states map[corral.Executor]string
+}
+
+func (h *host) open(t testing.TB, state string) corral.Executor {
+	cfg := h.cfg
+	cfg.StateDir = state
+	e, err := hostexec.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var x corral.Executor = e
+	if h.router {
+		x = corral.NewRouter(corral.RouterOptions{Gateway: e, Nodes: nodeexec.None{}, Host: corral.HostGateway})
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.states[x] = state
+	return x
+}
+
+// reopen closes an executor and begins another life over the same state.
+func (h *host) reopen(t testing.TB, old corral.Executor) corral.Executor {
+	if err := old.(io.Closer).Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	state := h.states[old]
+	h.mu.Unlock()
+	return h.open(t, state)
+}
+
+func run(t *testing.T, name string, h *host) {
+	dir, bin := testdir.New(t), testdir.New(t)
+	h.states = map[corral.Executor]string{}
+	h.cfg.Workspace = dir
+	h.cfg.Environ = []string{"HOME=" + dir, "PATH=/usr/local/bin:/usr/bin:/bin", "SHELL=/bin/sh", "LANG=C.UTF-8"}
+	tg := exectest.Target{
+		Name: name,
+		New: func(t testing.TB) corral.Executor {
+			return h.open(t, filepath.Join(testdir.New(t), "state"))
+		},
+		Workspace: dir, TestProg: exectest.BuildTestProg(t, bin),
+		BaseEnv: map[string]string{
+			"HOME": dir, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
+			"CORRAL_SHELL": "exec", "OPENCLAW_SHELL": "exec",
+		},
+		IgnoreEnv:      []string{"CORRAL_PROCESS"},
+		RefusesEnvPath: corral.ErrDenied,
+		Info:           corral.Info{Host: corral.HostGateway},
+	}
+	if !h.cfg.InProcess {
+		tg.Reopen = h.reopen
+	}
+	exectest.Run(t, tg)
+}
+
+func TestConformanceInProcess(t *testing.T) {
+	run(t, "hostexec in-process", &host{cfg: hostexec.Config{InProcess: true}})
+}
+
+func TestConformanceWarden(t *testing.T) {
+	run(t, "hostexec warden", &host{cfg: hostexec.Config{WardenPath: wardenbintest.Build(t)}})
+}
+
+func TestConformanceInProcessRouter(t *testing.T) {
+	run(t, "router, hostexec in-process", &host{cfg: hostexec.Config{InProcess: true}, router: true})
+}
+
+func TestConformanceWardenRouter(t *testing.T) {
+	run(t, "router, hostexec warden", &host{cfg: hostexec.Config{WardenPath: wardenbintest.Build(t)}, router: true})
+}

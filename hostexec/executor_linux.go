@@ -1,0 +1,193 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/warden"
+	"github.com/corral-exec/corral/internal/wardenbin"
+	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// An Executor runs commands on this machine; it is a corral.Executor and an
+// io.Closer.
+type Executor struct {
+	*wardenexec.Executor
+	cfg    Config
+	runDir string
+
+	mu         sync.Mutex
+	supervisor *warden.Supervisor // of this process, with InProcess
+	serving    sync.WaitGroup
+}
+
+// New returns an Executor. The warden is started with the first command.
+func New(cfg Config) (*Executor, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	e := &Executor{cfg: cfg, runDir: filepath.Join(cfg.StateDir, "run", "host")}
+	if err := os.MkdirAll(e.runDir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the state directory: %w", err)
+	}
+	connect := e.dial
+	if cfg.InProcess {
+		connect = e.inProcess
+	}
+	var err error
+	e.Executor, err = wardenexec.New(wardenexec.Options{
+		Dir: filepath.Join(cfg.StateDir, "logs", "host"), Ephemeral: cfg.InProcess,
+		Connect: connect, Prepare: e.cfg.prepare,
+		Info: corral.Info{Host: corral.HostGateway},
+		Log:  cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// shutdownTimeout bounds the question whether the warden has nothing to do.
+const shutdownTimeout = time.Second
+
+// Close lets go of commands, which go on, or kills them with Config.InProcess.
+// A warden with nothing to keep ends.
+func (e *Executor) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	e.Shutdown(ctx)
+	err := e.Executor.Close()
+	e.mu.Lock()
+	s := e.supervisor
+	e.supervisor = nil
+	e.mu.Unlock()
+	if s != nil {
+		s.Close()
+		e.serving.Wait()
+	}
+	return err
+}
+
+// inProcess connects to a supervisor in this process.
+func (e *Executor) inProcess(_ context.Context, start bool) (wire.Conn, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.supervisor == nil {
+		if !start {
+			return nil, wardenexec.ErrGone
+		}
+		s, err := warden.New(warden.Options{Log: e.wardenLog})
+		if err != nil {
+			return nil, err
+		}
+		e.supervisor = s
+	}
+	ours, theirs, err := wire.PacketPair()
+	if err != nil {
+		return nil, err
+	}
+	e.serving.Add(1)
+	s := e.supervisor // Close lets go of it
+	go func() {
+		defer e.serving.Done()
+		if err := s.Serve(theirs); err != nil {
+			e.cfg.Log.Warn("the supervisor lost its connection", "error", err)
+		}
+	}()
+	return ours, nil
+}
+
+func (e *Executor) wardenLog(format string, args ...any) {
+	e.cfg.Log.Warn(fmt.Sprintf(format, args...))
+}
+
+// dialTimeout bounds how long a warden that lives may take to dial.
+const dialTimeout = 10 * time.Second
+
+// dial waits for the warden to dial, after starting it if there is none.
+func (e *Executor) dial(ctx context.Context, start bool) (wire.Conn, error) {
+	pid, err := wardenexec.WardenPID(e.runDir)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "cannot look for the warden: %w", err)
+	}
+	if pid == 0 && !start {
+		return nil, wardenexec.ErrGone
+	}
+	l, err := wardenexec.Listen(e.runDir)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "%w", err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for {
+		if pid == 0 {
+			if !start {
+				return nil, wardenexec.ErrGone
+			}
+			if err := e.startWarden(ctx); err != nil {
+				return nil, err
+			}
+		}
+		// A warden that was about to end does not dial: look again.
+		attempt, done := context.WithTimeout(ctx, time.Second)
+		conn, err := l.Accept(attempt, e.checkPeer)
+		done()
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, corral.Errorf(corral.ErrUnavailable, "see "+filepath.Join(e.runDir, warden.LogName), "the warden does not answer: %w", err)
+		}
+		if pid, err = wardenexec.WardenPID(e.runDir); err != nil {
+			return nil, corral.Errorf(corral.ErrUnavailable, "", "cannot look for the warden: %w", err)
+		}
+	}
+}
+
+// checkPeer accepts the process that holds the warden's lock.
+func (e *Executor) checkPeer(cred *unix.Ucred) error {
+	if int(cred.Uid) != os.Geteuid() {
+		return fmt.Errorf("a process of user %d dialled", cred.Uid)
+	}
+	pid, err := wardenexec.WardenPID(e.runDir)
+	if err != nil {
+		return err
+	}
+	if pid != int(cred.Pid) {
+		return fmt.Errorf("process %d dialled, the warden is %d", cred.Pid, pid)
+	}
+	return nil
+}
+
+func (e *Executor) startWarden(ctx context.Context) error {
+	path := e.cfg.WardenPath
+	if path == "" {
+		var err error
+		if path, err = wardenbin.Find(filepath.Join(e.cfg.StateDir, "bin"), runtime.GOARCH); err != nil {
+			return corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot start the warden: %w", err)
+		}
+	}
+	cmd := exec.CommandContext(ctx, path, "-dir", e.runDir, "-host")
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && len(out) > 0 {
+			err = errors.New(string(out))
+		}
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot start the warden %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/corral-exec/corral"
+)
+
+// Ensure makes sure that the engine has the image ref: a name, a name with a
+// digest, or the ID of an image that it has. What is there is left alone;
+// Corral's own images are built when they are missing or stale; any other is
+// pulled. A stale image is used as it is, with a warning, on a machine that
+// cannot build.
+func (s Store) Ensure(ctx context.Context, ref string, progress Progress) (Image, error) {
+	img, found, err := s.lookup(ctx, ref)
+	if err != nil {
+		return Image{}, err
+	}
+	report := progress.serial(ref)
+	r, ours, err := own(ref)
+	switch {
+	case found && (err != nil || !ours):
+		return img, nil
+	case err != nil:
+		return Image{}, err
+	case !ours:
+		return s.pull(ctx, ref, report)
+	case found && r.current(img):
+		return img, nil
+	}
+	if err := r.check(); err != nil {
+		if !found || img.Recipe == "" {
+			return Image{}, err
+		}
+		report(Event{Phase: PhaseInstall, Warning: true, Message: fmt.Sprintf("image %s is of an older recipe and is used as it is: %v", ref, err)})
+		return img, nil
+	}
+	return s.build(ctx, r, false, report)
+}
+
+// Build builds one of Corral's own images, also if the engine has it already:
+// with the packages as they are now. The image it replaces is removed unless a
+// container uses it.
+func (s Store) Build(ctx context.Context, name string, progress Progress) (Image, error) {
+	r, ours, err := own(name)
+	if err != nil {
+		return Image{}, err
+	}
+	if !ours {
+		return Image{}, corral.Errorf(corral.ErrInvalid, "Corral's images are "+Default+" and "+Busybox, "cannot build image %s: it is not one of Corral's own", name)
+	}
+	if err := r.check(); err != nil {
+		return Image{}, err
+	}
+	return s.build(ctx, r, true, progress.serial(name))
+}
+
+// build makes the image of r, one build at a time on this machine. Unless
+// again, it is content with an image that somebody built in the meantime.
+func (s Store) build(ctx context.Context, r recipe, again bool, report Progress) (_ Image, err error) {
+	if err := s.checkArch(ctx, r); err != nil {
+		return Image{}, err
+	}
+	unlock, err := lock(ctx, s.Dir, func() {
+		report(Event{Phase: PhaseWait, Message: "waiting for another build of images on this machine"})
+	})
+	if err != nil {
+		return Image{}, fmt.Errorf("cannot build image %s: %w", r.name, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+
+	previous, found, err := s.lookup(ctx, r.name)
+	if err != nil {
+		return Image{}, err
+	}
+	if found && !again && r.current(previous) {
+		return previous, nil
+	}
+	if err := s.buildLocked(ctx, r, report); err != nil {
+		return Image{}, err
+	}
+	img, built, err := s.lookup(ctx, r.name)
+	if err == nil && (!built || !r.current(img)) {
+		err = corral.Errorf(corral.ErrUnavailable, "try again", "image %s was built, and the engine has another one or none", r.name)
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	if found && previous.Recipe != "" && previous.ID != img.ID {
+		s.drop(ctx, previous, report)
+	}
+	return img, nil
+}
+
+func (s Store) buildLocked(ctx context.Context, r recipe, report Progress) (err error) {
+	fs, err := r.build(ctx, s.Dir, report)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("cannot build image %s: %w", r.name, context.Cause(ctx))
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, fs.Close()) }()
+	return s.importTar(ctx, r, fs, report)
+}
+
+// drop removes the image that a build took the name from. That it cannot be
+// removed does not make the build a failure; the image stays listed.
+func (s Store) drop(ctx context.Context, old Image, report Progress) {
+	if len(old.Tags) > 1 { // it had another name that somebody gave it
+		return
+	}
+	_, err := s.Engine.ImageRemove(ctx, old.ID, image.RemoveOptions{PruneChildren: true})
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		report(Event{Phase: PhaseImport, Warning: true, Message: clean(fmt.Sprintf("the previous image %s is kept: %v", old.ID, err), maxText)})
+	}
+}
+
+// checkArch makes sure that the engine can run what this machine builds.
+func (s Store) checkArch(ctx context.Context, r recipe) error {
+	v, err := s.Engine.ServerVersion(ctx)
+	if err != nil {
+		return engineError(ctx, "ask the engine for its version", err)
+	}
+	if v.Os != "linux" || v.Arch != runtime.GOARCH {
+		return corral.Errorf(corral.ErrUnavailable, "build it on a machine like the engine's, or use an image of a registry",
+			"cannot build image %s: the engine runs %s/%s, this machine is %s/%s", r.name, v.Os, v.Arch, runtime.GOOS, runtime.GOARCH)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	cerrdefs "github.com/containerd/errdefs"
+
+	"github.com/corral-exec/corral"
+)
+
+func TestEnsurePresent(t *testing.T) {
+	for _, ref := range []string{"alpine:3", "registry.example.com:5000/team/image@sha256:" + strings.Repeat("a", 64), "corral/somebodys:1"} {
+		s, f := fakeStore(t)
+		added := f.add(ref, "", nil)
+		img, err := s.Ensure(t.Context(), ref, func(e Event) { t.Errorf("reported %+v", e) })
+		if err != nil || img.ID != added.id || img.Ref != ref {
+			t.Errorf("%s: %+v, %v", ref, img, err)
+		}
+		if len(f.calls) != 1 {
+			t.Errorf("%s: calls %v", ref, f.calls)
+		}
+	}
+}
+
+func TestEnsureID(t *testing.T) {
+	s, f := fakeStore(t)
+	added := f.add("alpine:3", "", nil)
+	if img, err := s.Ensure(t.Context(), added.id, nil); err != nil || img.ID != added.id {
+		t.Errorf("%+v, %v", img, err)
+	}
+	if _, err := s.Ensure(t.Context(), "sha256:"+strings.Repeat("f", 64), nil); !errors.Is(err, corral.ErrInvalid) {
+		t.Error("an ID that the engine does not have was ensured")
+	}
+}
+
+func TestEnsureRefused(t *testing.T) {
+	for _, ref := range []string{"", "team/UPPER", "corral/sandbox:other", "corral/sandbox", "docker.io/corral/x:1"} {
+		s, f := fakeStore(t)
+		if _, err := s.Ensure(t.Context(), ref, nil); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+			t.Errorf("%q: error %v, hint %q", ref, err, corral.Hint(err))
+		}
+		if f.did("pull") > 0 {
+			t.Errorf("%q was pulled", ref)
+		}
+	}
+}
+
+func TestEnsurePulls(t *testing.T) {
+	s, f := fakeStore(t)
+	var events []Event
+	img, err := s.Ensure(t.Context(), "alpine:3", func(e Event) { events = append(events, e) })
+	if err != nil || img.ID == "" {
+		t.Fatalf("%+v, %v", img, err)
+	}
+	want := Event{Phase: PhasePull, Image: "alpine:3", Item: "aaa", Message: "Downloading", Current: 5, Total: 10}
+	if len(events) != 4 || events[2] != want {
+		t.Errorf("events %+v, want the third to be %+v", events, want)
+	}
+	if f.did("pull alpine:3") != 1 {
+		t.Errorf("calls %v", f.calls)
+	}
+}
+
+func TestEnsureBuildsOwn(t *testing.T) {
+	r := useRecipe(t)
+	s, f := fakeStore(t)
+	var phases []Phase
+	img, err := s.Ensure(t.Context(), Busybox, func(e Event) { phases = append(phases, e.Phase) })
+	if err != nil || img.Stale || img.Recipe != r.digest() || f.did("pull") > 0 {
+		t.Fatalf("%+v, %v, calls %v", img, err, f.calls)
+	}
+	if len(phases) == 0 || phases[len(phases)-1] != PhaseImport {
+		t.Errorf("phases %v", phases)
+	}
+	if again, err := s.Ensure(t.Context(), Busybox, nil); err != nil || again.ID != img.ID || f.did("import") != 1 {
+		t.Errorf("ensured again: %+v, %v, calls %v", again, err, f.calls)
+	}
+	before := f.find(Busybox).layer
+
+	// Built again, it is the same archive, and the one before is gone.
+	again, err := s.Build(t.Context(), Busybox, nil)
+	if err != nil || again.ID == img.ID || f.find(Busybox).layer != before || f.find(img.ID) != nil {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestEnsureStale(t *testing.T) {
+	r := useRecipe(t)
+	lacking := corral.Errorf(corral.ErrUnavailable, "install it", "nothing to build with")
+	stale := map[string]string{LabelImage: Busybox, LabelRecipe: "older"}
+	for _, tt := range []struct {
+		name    string
+		labels  map[string]string
+		check   error
+		rebuilt bool
+		err     error
+		warned  bool
+	}{
+		{"an older recipe is rebuilt", stale, nil, true, nil, false},
+		{"an older recipe is used where nothing can be built", stale, lacking, false, nil, true},
+		{"somebody else's image of our name is replaced", nil, nil, true, nil, false},
+		{"and never used", nil, lacking, false, corral.ErrUnavailable, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, f := fakeStore(t)
+			old := f.add(Busybox, "", tt.labels)
+			changed := *r
+			changed.check = func() error { return tt.check }
+			recipes[Busybox] = changed
+			warned := false
+			img, err := s.Ensure(t.Context(), Busybox, func(e Event) { warned = warned || e.Warning })
+			if !errors.Is(err, tt.err) || warned != tt.warned {
+				t.Errorf("error %v, warned %v", err, warned)
+			}
+			if rebuilt := err == nil && img.ID != old.id; rebuilt != tt.rebuilt {
+				t.Errorf("rebuilt %v", rebuilt)
+			}
+			// What Corral did not build is not Corral's to remove.
+			if removed := f.find(old.id) == nil; removed != (tt.rebuilt && tt.labels != nil) {
+				t.Errorf("the old image: removed %v", removed)
+			}
+		})
+	}
+}
+
+func TestBuildKeepsImageInUse(t *testing.T) {
+	useRecipe(t)
+	s, f := fakeStore(t)
+	f.add(Busybox, "", map[string]string{LabelImage: Busybox, LabelRecipe: "older"})
+	f.remove = func(string) error { return cerrdefs.ErrConflict }
+	warning := ""
+	if _, err := s.Build(t.Context(), Busybox, func(e Event) {
+		if e.Warning {
+			warning = e.Message
+		}
+	}); err != nil || !strings.Contains(warning, "is kept") {
+		t.Errorf("%v, warning %q", err, warning)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].Stale || !list[1].Stale || len(list[1].Tags) != 0 {
+		t.Errorf("list %+v, %v", list, err)
+	}
+}
+
+func TestBuildRefused(t *testing.T) {
+	useRecipe(t)
+	s, f := fakeStore(t)
+	if _, err := s.Build(t.Context(), "alpine:3", nil); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("somebody's image: %v", err)
+	}
+	f.arch = "s390x"
+	if _, err := s.Build(t.Context(), Busybox, nil); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "s390x") {
+		t.Errorf("another architecture: %v", err)
+	}
+}
+
+// Builds at once take turns, and Ensure does not do again what another did.
+func TestEnsureAtOnce(t *testing.T) {
+	r := useRecipe(t)
+	s, f := fakeStore(t)
+	first, waited := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	changed := *r
+	changed.build = func(ctx context.Context, dir string, p Progress) (rootfs, error) {
+		once.Do(func() { close(first) })
+		<-waited
+		return r.build(ctx, dir, p)
+	}
+	recipes[Busybox] = changed
+	var wg sync.WaitGroup
+	ensure := func(p Progress) {
+		if _, err := s.Ensure(t.Context(), Busybox, p); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { ensure(nil) })
+	<-first
+	wg.Go(func() {
+		ensure(func(e Event) {
+			if e.Phase == PhaseWait {
+				close(waited)
+			}
+		})
+	})
+	wg.Wait()
+	if n := f.did("import"); n != 1 {
+		t.Errorf("%d imports", n)
+	}
+}
+
+func TestImportFaults(t *testing.T) {
+	useRecipe(t)
+	reading := errors.New("the disk is broken")
+	for _, tt := range []struct {
+		name     string
+		imported func(io.Reader) (string, bool)
+		build    func(context.Context, string, Progress) (rootfs, error)
+		want     string
+	}{
+		{"refused at once", func(io.Reader) (string, bool) { return "not today", false }, nil, "not today"},
+		{"refused midway", func(r io.Reader) (string, bool) {
+			io.CopyN(io.Discard, r, 700)
+			return `{"errorDetail":{"message":"no space left on device"},"error":"x"}`, true
+		}, nil, "no space left on device"},
+		{"success before the end", func(io.Reader) (string, bool) { return `{"status":"sha256:1"}`, true }, nil, "the engine took 0 of"},
+		{"nonsense", func(r io.Reader) (string, bool) { io.Copy(io.Discard, r); return "<html>", true }, nil, "something else than progress"},
+		{"nothing was made", func(r io.Reader) (string, bool) { io.Copy(io.Discard, r); return "", true }, nil, "has another one or none"},
+		{"the tree cannot be read", nil, func(context.Context, string, Progress) (rootfs, error) {
+			e := fileEntry("file", 0o644, []byte("text"), testTime)
+			e.open = func() (io.ReadCloser, error) { return nil, reading }
+			return busyboxFS{entries: []entry{e}, epoch: testTime}, nil
+		}, "archive /file: the disk is broken"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := useRecipe(t)
+			if tt.build != nil {
+				r.build = tt.build
+				recipes[Busybox] = *r
+			}
+			s, f := fakeStore(t)
+			f.imported = tt.imported
+			_, err := s.Build(t.Context(), Busybox, nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "cannot import") && tt.name != "nothing was made" {
+				t.Errorf("error %v, want …%s…", err, tt.want)
+			}
+			if len(f.images) > 0 {
+				t.Errorf("left %v", f.images)
+			}
+		})
+	}
+}
+
+func TestImportCancelled(t *testing.T) {
+	s, f := fakeStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := recipe{name: "corral/endless:1"}
+	err := s.importTar(ctx, r, endless{stop: cancel}, Progress(nil).serial(""))
+	if !errors.Is(err, context.Canceled) || len(f.images) > 0 {
+		t.Errorf("%v, %v", err, f.images)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	s, f := fakeStore(t)
+	f.add("alpine:3", "", nil)
+	ours := f.add(Busybox, "", map[string]string{LabelImage: Busybox, LabelRecipe: "any"})
+	if err := s.Remove(t.Context(), "alpine:3"); !errors.Is(err, corral.ErrInvalid) || f.did("remove") > 0 {
+		t.Errorf("somebody's image: %v", err)
+	}
+	f.remove = func(string) error { return cerrdefs.ErrConflict }
+	if err := s.Remove(t.Context(), ours.id); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+		t.Errorf("in use: %v", err)
+	}
+	f.remove = nil
+	if err := s.Remove(t.Context(), Busybox); err != nil || f.find(ours.id) != nil {
+		t.Errorf("remove: %v", err)
+	}
+	if err := s.Remove(t.Context(), Busybox); !errors.Is(err, ErrNoImage) {
+		t.Errorf("remove again: %v", err)
+	}
+}

@@ -1,0 +1,233 @@
+//go:build e2e
+
+// These tests need a container engine, and those of the Debian image also
+// root, debootstrap and a mirror. `go test ./...` does not build them; with the
+// tag e2e an engine that does not answer is a failure.
+
+package images
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+)
+
+func dockerStore(t *testing.T) (Store, *client.Client) {
+	t.Helper()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	if _, err := cli.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return Store{Engine: cli, Dir: t.TempDir(), Credentials: noCredentials}, cli
+}
+
+// run runs a command in a container as the sandbox does: without network,
+// capabilities, a writable root, or a user that the image knows.
+func run(t *testing.T, cli *client.Client, img, user string, args ...string) (string, int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := cli.ContainerCreate(ctx,
+		&container.Config{Image: img, Cmd: args, User: user, NetworkDisabled: true, Labels: map[string]string{"corral": "images-test"}},
+		&container.HostConfig{NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}},
+		nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cli.ContainerRemove(context.WithoutCancel(ctx), c.ID, container.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	ended, failed := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
+	if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var code int64
+	select {
+	case r := <-ended:
+		code = r.StatusCode
+	case err := <-failed:
+		t.Fatal(err)
+	}
+	logs, err := cli.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	var out strings.Builder
+	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), code
+}
+
+func TestDockerBusybox(t *testing.T) {
+	store, cli := dockerStore(t)
+	img, err := store.Ensure(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.Stale || img.Size > 4<<20 {
+		t.Errorf("image is %+v", img)
+	}
+	out, code := run(t, cli, Busybox, "1234:5678", "sh", "-lc", "echo $PATH; id -u; ls /workspace && env true && echo fine")
+	want := "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\n1234\nfine\n"
+	if code != 0 || out != want {
+		t.Errorf("exit %d, output %q, want %q", code, out, want)
+	}
+
+	again, err := store.Ensure(t.Context(), Busybox, func(e Event) { t.Errorf("the image is there, and %+v", e) })
+	if err != nil || again.ID != img.ID {
+		t.Errorf("Ensure again: %s, %v, want %s", again.ID, err, img.ID)
+	}
+	layers := func(id string) []string {
+		r, err := cli.ImageInspect(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.RootFS.Layers
+	}
+	before := layers(img.ID)
+	rebuilt, err := store.Build(t.Context(), Busybox, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := layers(rebuilt.ID); strings.Join(after, " ") != strings.Join(before, " ") {
+		t.Errorf("built twice, the layers are %v and %v", before, after)
+	}
+	if rebuilt.ID != img.ID {
+		if _, found, err := store.lookup(t.Context(), img.ID); err != nil || found {
+			t.Errorf("the image that was replaced: found %v, %v", found, err)
+		}
+	}
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := 0
+	for _, i := range list {
+		if i.ID == rebuilt.ID && i.Ref == Busybox && !i.Stale {
+			listed++
+		}
+	}
+	if listed != 1 {
+		t.Errorf("list has the image %d times: %+v", listed, list)
+	}
+}
+
+func TestDockerImportCancelled(t *testing.T) {
+	store, cli := dockerStore(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	reason := errors.New("changed my mind")
+	r := recipe{name: "corral/cancelled:1", path: "/bin", shell: "/bin/sh"}
+	fs := endless{stop: func() { cancel(reason) }}
+	if err := store.importTar(ctx, r, fs, Progress(nil).serial("")); !errors.Is(err, reason) {
+		t.Errorf("error %v, want %v", err, reason)
+	}
+	if _, found, err := store.lookup(t.Context(), r.name); err != nil || found {
+		t.Errorf("found %v, %v", found, err)
+	}
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, img := range list {
+		if img.Ref == r.name {
+			t.Errorf("left behind: %+v", img)
+			if err := store.Remove(t.Context(), img.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := cli.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDockerMissingImage(t *testing.T) {
+	store, _ := dockerStore(t)
+	if err := store.Remove(t.Context(), "corral/nothing:1"); !errors.Is(err, ErrNoImage) {
+		t.Errorf("remove: %v", err)
+	}
+}
+
+// Killing the build in the middle of it leaves no file, mount or process.
+func TestDockerDebianCancelled(t *testing.T) {
+	store, _ := dockerStore(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	saw := false
+	_, err := store.Build(ctx, Default, func(e Event) {
+		if e.Phase == PhaseInstall && strings.HasPrefix(e.Message, "Extracting") && !saw {
+			saw = true
+			cancel()
+		}
+	})
+	if !saw || !errors.Is(err, context.Canceled) {
+		t.Errorf("saw %v, error %v", saw, err)
+	}
+	left, err := os.ReadDir(store.Dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), store.Dir) {
+		t.Errorf("mounted, or %v:\n%s", err, mounts)
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if root, err := os.Readlink(link); err == nil && strings.HasPrefix(root, store.Dir) {
+			t.Errorf("%s is still %s", link, root)
+		}
+	}
+}
+
+func TestDockerDebian(t *testing.T) {
+	store, cli := dockerStore(t)
+	img, err := store.Ensure(t.Context(), Default, func(e Event) {
+		if e.Warning {
+			t.Log(e.Message)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.Stale || img.Size > 200<<20 {
+		t.Errorf("image is %+v", img)
+	}
+	out, code := run(t, cli, Default, "1000:1000", "sh", "-lc", `set -e
+		echo $PATH; id; echo $LANG
+		bash --version | head -n 1; git --version; curl --version | head -n 1
+		python3 -c 'import ssl, sqlite3, json, venv; print("python fine")'
+		rg --version | head -n 1; jq --version; ps -e | wc -l; less --version | head -n 1
+		find / -xdev -perm /6000 2>/dev/null | wc -l`)
+	t.Log(out)
+	for _, want := range []string{
+		"/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\n", "uid=1000(agent) gid=1000(agent)", "C.UTF-8",
+		"GNU bash", "git version", "curl 7", "python fine", "ripgrep", "jq-1", "less",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("output lacks %q", want)
+		}
+	}
+	if code != 0 || !strings.HasSuffix(out, "\n0\n") {
+		t.Errorf("exit %d", code)
+	}
+}

@@ -1,0 +1,85 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/corral-exec/corral"
+)
+
+// A rootfs is a root file system that is ready to go to an engine.
+type rootfs interface {
+	Size() int64 // of the tar stream, nearly
+	WriteTar(ctx context.Context, w io.Writer) error
+	Close() error // removes what it has on disk
+}
+
+// errAbandoned is what the writer of a tar stream sees when the engine has
+// stopped reading it.
+var errAbandoned = errors.New("the engine stopped reading")
+
+// importTar streams fs into the engine as the image of r. An import that does
+// not succeed leaves nothing: the engine registers a layer only after the
+// last byte of the archive, and gives it a name after that.
+func (s Store) importTar(ctx context.Context, r recipe, fs rootfs, report Progress) error {
+	doing := "import image " + r.name
+	pr, pw := io.Pipe()
+	defer context.AfterFunc(ctx, func() { pw.CloseWithError(context.Cause(ctx)) })()
+	m := &meter{w: pw, total: fs.Size(), report: report}
+	written := make(chan error, 1)
+	go func() {
+		err := fs.WriteTar(ctx, m)
+		pw.CloseWithError(err) // an error breaks the request off; nil ends it
+		written <- err
+	}()
+	err := s.importStream(ctx, r, pr, report)
+	pr.CloseWithError(errAbandoned)
+	werr := <-written
+
+	abandoned := errors.Is(werr, errAbandoned) || errors.Is(werr, io.ErrClosedPipe) // the client closes what it stops sending
+	switch {
+	case werr != nil && !abandoned && ctx.Err() == nil:
+		return fmt.Errorf("cannot %s: %w", doing, werr) // what the engine says is what came of it
+	case err != nil:
+		return engineError(ctx, doing, err)
+	case m.done+trailer < m.total: // it may leave out to read the padding
+		return corral.Errorf(corral.ErrUnavailable, "try again", "cannot %s: the engine took %d of %d bytes", doing, m.done, m.total)
+	}
+	return nil
+}
+
+func (s Store) importStream(ctx context.Context, r recipe, tar io.Reader, report Progress) error {
+	report(Event{Phase: PhaseImport, Message: "importing " + r.name})
+	body, err := s.Engine.ImageImport(ctx, image.ImportSource{Source: tar, SourceName: "-"}, r.name, image.ImportOptions{
+		Message: "built by Corral from recipe " + r.digest(),
+		Changes: r.changes(),
+	})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	// The only messages are the image's ID and, maybe, a failure.
+	return readStream(body, func(message) {})
+}
+
+// A meter reports what passes through it, once a megabyte and at the end.
+type meter struct {
+	w           io.Writer
+	done, total int64
+	told        int64
+	report      Progress
+}
+
+func (m *meter) Write(p []byte) (int, error) {
+	n, err := m.w.Write(p)
+	m.done += int64(n)
+	if m.done-m.told >= 1<<20 || m.told < m.total && m.done >= m.total {
+		m.told = m.done
+		m.report(Event{Phase: PhaseImport, Current: min(m.done, m.total), Total: m.total})
+	}
+	return n, err
+}

@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/fakeexec"
+)
+
+// A fakeMachine is what corral runs on in a test.
+type fakeMachine struct {
+	gateway, sandbox fakeexec.Executor
+	opened           []string         // hosts, in order
+	gatewayGot       gatewayOptions   // the latest
+	sandboxGot       sandboxOptions   // the latest
+	err              map[string]error // of opening "gateway", "sandbox" or "engine"
+	eng              fakeEngine
+}
+
+func (m *fakeMachine) backends() backends {
+	open := func(name string) error {
+		m.opened = append(m.opened, name)
+		return m.err[name]
+	}
+	return backends{
+		gateway: func(o gatewayOptions) (executor, error) {
+			m.gatewayGot = o
+			return &m.gateway, open("gateway")
+		},
+		sandbox: func(o sandboxOptions) (executor, error) {
+			m.sandboxGot = o
+			return &m.sandbox, open("sandbox")
+		},
+		engine: func(context.Context) (engine, error) { return &m.eng, open("engine") },
+	}
+}
+
+type fakeEngine struct {
+	facts  engineFacts
+	images images.Engine
+	rows   []sandboxRow
+	swept  []string
+	err    error
+
+	removed []string
+	closed  int
+}
+
+func (e *fakeEngine) Facts(context.Context) (engineFacts, error) { return e.facts, e.err }
+func (e *fakeEngine) Images() images.Engine                      { return e.images }
+func (e *fakeEngine) Close() error                               { e.closed++; return nil }
+
+func (e *fakeEngine) Sandboxes(context.Context, string) ([]sandboxRow, error) { return e.rows, nil }
+
+func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string) error {
+	if name == "stuck" {
+		return errors.New("stuck is stuck")
+	}
+	e.removed = append(e.removed, name)
+	return nil
+}
+
+func (e *fakeEngine) Sweep(context.Context, string) ([]string, error) { return e.swept, e.err }
+
+// run runs corral on the machine.
+func (m *fakeMachine) run(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var out, errs bytes.Buffer
+	a := &app{version: "v1", stdin: null, stdout: &out, stderr: &errs,
+		environ: append([]string{"HOME=" + t.TempDir()}, environ...), backends: m.backends()}
+	code = a.run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+func TestExecRoutes(t *testing.T) {
+	for _, tc := range []struct {
+		env, args string
+		opened    string // the only host that was
+		code      int
+	}{
+		{"", "", "gateway", 0},
+		{"", "--host sandbox", "sandbox", 0},
+		{"", "--host gateway", "gateway", 0},
+		{"", "--sandbox all", "sandbox", 0},
+		{"", "--sandbox off --host sandbox", "gateway", 0},
+		{"", "--sandbox all --host gateway", "gateway", 0},
+		{"", "--sandbox all --elevated", "gateway", 0},
+		{"", "--host sandbox --elevated", "gateway", 0},
+		{"", "--sandbox required", "sandbox", 0},
+		{"", "--sandbox required --host gateway", "", 125},
+		{"", "--sandbox required --elevated", "", 125},
+		{"", "--sandbox required --node n", "", 125},
+		{"", "--node n", "", 125},
+		{"", "--host node", "", 125},
+		{"CORRAL_SANDBOX=all", "", "sandbox", 0},
+		{"CORRAL_SANDBOX=all", "--sandbox off", "gateway", 0},
+		{"CORRAL_SANDBOX=off", "--host sandbox", "sandbox", 0},
+		{"CORRAL_SANDBOX=required", "--host sandbox", "sandbox", 0},
+		{"CORRAL_SANDBOX=required", "--host gateway", "", 125},
+		{"CORRAL_SANDBOX=", "", "gateway", 0},
+	} {
+		m := &fakeMachine{}
+		for _, ex := range []*fakeexec.Executor{&m.gateway, &m.sandbox} {
+			ex.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("ran\n", "", 0)}
+		}
+		code, stdout, stderr := m.run(t, []string{tc.env}, append(append([]string{"exec"}, strings.Fields(tc.args)...), "go")...)
+		if got := strings.Join(m.opened, ","); got != tc.opened || code != tc.code || (code == 0) != (stdout == "ran\n") {
+			t.Errorf("%s exec %s: opened %q, code %d, %q; want %q, %d; %s", tc.env, tc.args, got, code, stdout, tc.opened, tc.code, stderr)
+		}
+	}
+}
+
+// What is said about the sandbox reaches it, and a flag goes before its
+// variable.
+func TestExecSandboxSettings(t *testing.T) {
+	m := &fakeMachine{}
+	m.sandbox.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
+	environ := []string{"CORRAL_IMAGE=from-env", "CORRAL_MEMORY=1g", "CORRAL_NAME=from-env", "CORRAL_STATE_DIR=/s"}
+	if code, _, stderr := m.run(t, environ, "exec", "--host", "sandbox", "--image", "i:1", "--runtime", "runsc", "--driver", "frames",
+		"--workspace", "/w", "--cpus", "unlimited", "--pids", "7", "go"); code != 0 {
+		t.Fatal(stderr)
+	}
+	want := settings{StateDir: "/s", Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
+		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7}
+	if m.sandboxGot.settings != want || m.sandboxGot.stateDir != "/s" {
+		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.settings, want)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = &fakeMachine{}
+	m.sandbox.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
+	if code, _, stderr := m.run(t, nil, "exec", "--host", "sandbox", "--workspace-access", "ro", "--ephemeral", "go"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if got := m.sandboxGot; got.Workspace != here || got.Access != "ro" || !got.Ephemeral || !strings.HasPrefix(got.Name, "once-") || len(got.Name) > 32 {
+		t.Errorf("%+v", got.settings)
+	}
+}
+
+// The command is what was asked for, and nothing of it stays.
+func TestExecCommand(t *testing.T) {
+	m := &fakeMachine{}
+	var got corral.Command
+	m.gateway.Programs = map[string]fakeexec.Program{"prog a --json": func(o *fakeexec.IO) int { got = o.Command; return 0 }}
+	code, _, stderr := m.run(t, []string{"MINE=m"}, "exec", "--host", "gateway", "--workdir", "d", "-e", "A=1", "--env", "MINE", "--env", "B=x=y",
+		"--path-prepend", "/p", "--timeout", "90", "--", "prog", "a", "--json")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if !slices.Equal(got.Args, []string{"prog", "a", "--json"}) || got.Shell != "" || got.Dir != "d" || got.Timeout != 90*time.Second ||
+		len(got.Env) != 3 || got.Env["A"] != "1" || got.Env["MINE"] != "m" || got.Env["B"] != "x=y" || !slices.Equal(got.PathPrepend, []string{"/p"}) || got.Stdin {
+		t.Errorf("%+v", got)
+	}
+	if _, err := m.gateway.Attach(t.Context(), got.ID); !errors.Is(err, corral.ErrNotFound) {
+		t.Errorf("the process is still known: %v", err)
+	}
+}
+
+func TestExecDefaultTimeout(t *testing.T) {
+	m := &fakeMachine{}
+	var got corral.Command
+	m.gateway.Programs = map[string]fakeexec.Program{"go": func(o *fakeexec.IO) int { got = o.Command; return 0 }}
+	m.run(t, nil, "exec", "go")
+	if got.Timeout != 30*time.Minute {
+		t.Errorf("%v", got.Timeout)
+	}
+	m = &fakeMachine{}
+	m.gateway.Programs = map[string]fakeexec.Program{"go": func(o *fakeexec.IO) int { got = o.Command; return 0 }}
+	m.run(t, []string{"CORRAL_TIMEOUT=5m"}, "exec", "go")
+	if got.Timeout != 5*time.Minute {
+		t.Errorf("%v", got.Timeout)
+	}
+}
+
+// An executor that breaks is told from a command that fails.
+func TestExecFaults(t *testing.T) {
+	for _, tc := range []struct {
+		op     fakeexec.Op
+		err    error
+		code   int
+		status string
+	}{
+		{fakeexec.OpStart, corral.Errorf(corral.ErrUnavailable, "h", "down"), 125, `"status":"failed","reason":"unavailable"`},
+		{fakeexec.OpStart, corral.Errorf(corral.ErrDenied, "h", "no"), 125, `"status":"denied"`},
+		{fakeexec.OpStarted, corral.Errorf(corral.ErrLost, "h", "lost"), 125, `"status":"unknown","reason":"lost"`},
+		{fakeexec.OpWait, corral.Errorf(corral.ErrLost, "h", "lost"), 125, `"status":"unknown","reason":"lost"`},
+	} {
+		for _, asJSON := range []bool{false, true} {
+			m := &fakeMachine{}
+			m.gateway.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
+			m.gateway.Fault = func(op fakeexec.Op, _ string) error {
+				if op == tc.op {
+					return tc.err
+				}
+				return nil
+			}
+			args := []string{"exec", "-q", "go"}
+			if asJSON {
+				args = []string{"exec", "--json", "go"}
+			}
+			code, stdout, stderr := m.run(t, nil, args...)
+			if code != tc.code {
+				t.Errorf("%s %v: code %d, want %d", tc.op, tc.err, code, tc.code)
+			}
+			if asJSON && (!strings.Contains(stdout, tc.status) || !strings.Contains(stdout, `"exitCode":null`) || stderr != "") {
+				t.Errorf("%s %v: %s%s", tc.op, tc.err, stdout, stderr)
+			}
+			if !asJSON && (stderr != "corral: "+tc.err.Error()+"\nhint: h\n" || stdout != "") {
+				t.Errorf("%s %v: %q, %q", tc.op, tc.err, stdout, stderr)
+			}
+		}
+	}
+}
+
+// What cannot be cleaned up is told, and the command's result stays.
+func TestExecCleanup(t *testing.T) {
+	m := &fakeMachine{}
+	m.gateway.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("out", "", 3)}
+	m.gateway.Fault = func(op fakeexec.Op, _ string) error {
+		if op == fakeexec.OpRemove {
+			return errors.New("disk is on fire")
+		}
+		return nil
+	}
+	code, stdout, stderr := m.run(t, nil, "exec", "--host", "gateway", "go")
+	if code != 3 || stdout != "out" || stderr != "warning: The record of the command could not be removed: disk is on fire.\n" {
+		t.Errorf("%d, %q, %q", code, stdout, stderr)
+	}
+}
+
+// Output that was lost on the way to the reader is a failure, not a success.
+func TestEndingWithGap(t *testing.T) {
+	a := &app{}
+	res := corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Gap: 7}
+	if err := a.ending(&execFlags{}, res, nil); exitCode(err) != exitFailure || !strings.Contains(err.Error(), "7 bytes") {
+		t.Errorf("%v", err)
+	}
+	if err := a.ending(&execFlags{json: true}, res, nil); err != nil {
+		t.Errorf("it is in the result: %v", err)
+	}
+}
+
+func TestSandboxCommands(t *testing.T) {
+	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", Running: true}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
+	for _, tc := range []struct {
+		args string
+		code int
+		out  string
+		err  string
+	}{
+		{"ls", 0, "NAME   STATE    IMAGE  DRIVER  CONTAINER\na      running  i      fds     c-a\nstuck  ended                   c-s\n", ""},
+		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","running":true},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","running":false}]` + "\n", ""},
+		{"rm a", 0, "a\n", ""},
+		{"rm a nosuch", 2, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
+		{"rm --all", 125, "a\n", "corral: stuck is stuck\n"},
+		{"rm --json stuck", 125, `{"removed":[]}` + "\n", "corral: stuck is stuck\n"},
+		{"rm --all a", 2, "", "corral: corral sandbox rm wants names, or --all\nhint: see corral sandbox rm --help\n"},
+		{"sweep", 0, "old\n", ""},
+		{"sweep --json", 0, `{"removed":["old"]}` + "\n", ""},
+	} {
+		code, out, errs := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append([]string{"sandbox"}, strings.Fields(tc.args)...)...)
+		if code != tc.code || out != tc.out || errs != tc.err {
+			t.Errorf("sandbox %s: %d, %q, %q; want %d, %q, %q", tc.args, code, out, errs, tc.code, tc.out, tc.err)
+		}
+	}
+	if got := strings.Join(m.eng.removed, ","); got != "a,a,a" || m.eng.closed != 8 {
+		t.Errorf("removed %s, closed %d times", got, m.eng.closed)
+	}
+}
+
+func TestImagesList(t *testing.T) {
+	m := &fakeMachine{eng: fakeEngine{images: fakeImages{list: []image.Summary{{
+		ID: "sha256:0123456789abcdef", Size: 2_500_000, RepoTags: []string{images.Busybox},
+		Labels: map[string]string{images.LabelImage: images.Busybox, images.LabelRecipe: "other"},
+	}}}}}
+	code, out, _ := m.run(t, []string{"TZ=UTC"}, "images", "ls")
+	if code != 0 || !strings.Contains(out, images.Busybox+"  0123456789ab  2.5 MB  ") || !strings.HasSuffix(out, "  stale\n") {
+		t.Errorf("%d, %q", code, out)
+	}
+	code, out, _ = m.run(t, nil, "images", "ls", "--json")
+	if code != 0 || !strings.Contains(out, `"name":"`+images.Busybox+`","id":"sha256:0123456789abcdef","tags":["`+images.Busybox+`"]`) || !strings.Contains(out, `"own":true,"stale":true`) {
+		t.Errorf("%d, %q", code, out)
+	}
+	m.eng.images = fakeImages{}
+	code, out, errs := m.run(t, nil, "images", "ls")
+	if code != 0 || out != "" || !strings.Contains(errs, "corral images ensure") {
+		t.Errorf("%d, %q, %q", code, out, errs)
+	}
+}
+
+// Without a terminal there is a line for each phase; warnings are warnings.
+func TestProgressLines(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{stderr: &errs}
+	p := a.progress()
+	for _, e := range []images.Event{
+		{Phase: images.PhaseInstall, Image: "i", Message: "first"},
+		{Phase: images.PhaseInstall, Image: "i", Message: "second"},
+		{Phase: images.PhaseImport, Image: "i", Current: 1, Total: 2},
+		{Phase: images.PhaseImport, Image: "i", Message: "third"},
+		{Phase: images.PhaseImport, Image: "i", Message: "mind this", Warning: true},
+	} {
+		p.show(e)
+	}
+	p.finish()
+	if want := "image i: first\nimage i: third\nwarning: Mind this.\n"; errs.String() != want {
+		t.Errorf("%q, want %q", errs.String(), want)
+	}
+	errs.Reset()
+	a.quiet = true
+	p = a.progress()
+	p.show(images.Event{Phase: images.PhasePull, Message: "x", Warning: true})
+	p.show(images.Event{Phase: images.PhasePull, Message: "x"})
+	if errs.Len() > 0 {
+		t.Errorf("quiet, and it says %q", errs.String())
+	}
+}
+
+// A reader that is gone ends the command and is no failure worth a word.
+func TestBrokenPipe(t *testing.T) {
+	m := &fakeMachine{}
+	m.gateway.Programs = map[string]fakeexec.Program{"go": func(o *fakeexec.IO) int {
+		_, _ = io.WriteString(o.Stdout, "x") // the reader is gone, not the process
+		return fakeexec.Sleep(o)
+	}}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	var errs bytes.Buffer
+	a := &app{stdin: w, stdout: w, stderr: &errs, backends: m.backends()}
+	if code := a.run(t.Context(), []string{"exec", "-q", "--stdin=false", "go"}); code != 141 || errs.Len() > 0 {
+		t.Errorf("%d, %q", code, errs.String())
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/nodeexec"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// backends make what commands run on. Tests replace them.
+type backends struct {
+	gateway func(gatewayOptions) (executor, error)
+	sandbox func(sandboxOptions) (executor, error)
+	engine  func(context.Context) (engine, error)
+}
+
+func realBackends() backends {
+	return backends{gateway: openGateway, sandbox: openSandbox, engine: openEngine}
+}
+
+// An executor lets go of what it holds with Close.
+type executor interface {
+	corral.Executor
+	io.Closer
+}
+
+type gatewayOptions struct {
+	workspace string
+	environ   []string
+}
+
+type sandboxOptions struct {
+	settings
+	stateDir string
+	ctx      context.Context // for getting the image
+	progress *progress
+}
+
+// An engine is what corral's commands want of a container engine.
+type engine interface {
+	Facts(ctx context.Context) (engineFacts, error)
+	Images() images.Engine
+	// Sandboxes are the containers of a state directory.
+	Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error)
+	// RemoveSandbox kills and removes one.
+	RemoveSandbox(ctx context.Context, stateDir, name string) error
+	// Sweep removes what gateways that are gone left behind.
+	Sweep(ctx context.Context, stateDir string) ([]string, error)
+	Close() error
+}
+
+// openRouter returns the Router for one command, with only that host opened to
+// which the command goes. A host on the command line is the configured one:
+// whoever types it is the operator.
+func (a *app) openRouter(ctx context.Context, host corral.Host, cmd corral.Command) (*corral.Router, error) {
+	opt := corral.RouterOptions{
+		Host:            host,
+		SandboxOn:       a.settings.Mode != modeOff,
+		SandboxRequired: a.settings.Mode == modeRequired,
+		Nodes:           nodeexec.None{},
+	}
+	route, err := corral.NewRouter(opt).Route(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if opt.SandboxRequired && !route.Sandboxed {
+		return nil, corral.Errorf(corral.ErrDenied, "leave out --host and --elevated, or set --sandbox all",
+			"a sandbox is required, and the command would run on host %s", route.Host)
+	}
+	var ex executor
+	switch route.Host {
+	case corral.HostGateway:
+		if a.settings.Access == "ro" {
+			a.warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
+		}
+		ex, err = a.backends.gateway(gatewayOptions{workspace: a.settings.Workspace, environ: a.environ})
+	case corral.HostSandbox:
+		var dir string
+		if dir, err = a.stateDir(); err == nil {
+			ex, err = a.backends.sandbox(sandboxOptions{settings: a.settings, stateDir: dir, ctx: ctx, progress: a.progress()})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch route.Host {
+	case corral.HostGateway:
+		opt.Gateway = settled{ex}
+	case corral.HostSandbox:
+		opt.Sandbox = settled{ex}
+	}
+	return corral.NewRouter(opt), nil
+}
+
+// settled is an executor of which a start that is cancelled in the middle has a
+// known outcome: the process is found, and can be stopped, or there is none.
+type settled struct{ executor }
+
+func (s settled) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
+	p, err := s.executor.Start(ctx, cmd)
+	if err == nil || !errors.Is(err, corral.ErrLost) || ctx.Err() == nil {
+		return p, err
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+	defer cancel()
+	switch p, aerr := s.Attach(look, cmd.ID); {
+	case aerr == nil:
+		return p, nil
+	case errors.Is(aerr, corral.ErrNotFound):
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// A gateway is for one command: it lives in this process, keeps what it has to
+// keep in a directory of its own, and leaves nothing behind.
+type gateway struct {
+	*hostexec.Executor
+	dir   string
+	probe *pathenv.LoginProbe
+}
+
+func openGateway(o gatewayOptions) (_ executor, err error) {
+	g := &gateway{}
+	if g.dir, err = os.MkdirTemp("", "corral-"); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "set TMPDIR to a directory that can be written", "cannot make a temporary directory: %w", err)
+	}
+	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})
+	g.Executor, err = hostexec.New(hostexec.Config{
+		StateDir: g.dir, Workspace: o.workspace, InProcess: true,
+		Environ: o.environ, LoginPath: g.probe.PATH,
+	})
+	if err != nil {
+		g.probe.Close()
+		return nil, errors.Join(err, os.RemoveAll(g.dir))
+	}
+	return g, nil
+}
+
+// accountHome is empty where the account has none: the probe then leaves HOME
+// as it is.
+func accountHome() string {
+	home, err := pathenv.AccountHome()
+	if err != nil {
+		return ""
+	}
+	return home
+}
+
+func (g *gateway) Close() error {
+	err := g.Executor.Close()
+	g.probe.Close()
+	return errors.Join(err, os.RemoveAll(g.dir))
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
+)
+
+// sandboxed is a sandbox with the connection to its engine.
+type sandboxed struct {
+	*sandbox.Executor
+	engine *docker.Engine
+	dir    string // to remove with it; empty: none
+}
+
+// openSandbox makes no container yet. One that is ephemeral has a state
+// directory of its own: it goes with it.
+func openSandbox(o sandboxOptions) (_ executor, err error) {
+	eng, err := docker.New(docker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := &sandboxed{engine: eng}
+	state := o.stateDir
+	if o.Ephemeral {
+		if s.dir, err = os.MkdirTemp("", "corral-"); err != nil {
+			err = corral.Errorf(corral.ErrUnavailable, "set TMPDIR to a directory that can be written", "cannot make a temporary directory: %w", err)
+			return nil, errors.Join(err, eng.Close())
+		}
+		state = s.dir
+	}
+	store := images.Store{Engine: eng.Images()}
+	s.Executor, err = sandbox.New(sandbox.Config{
+		Engine: eng, StateDir: state, Name: o.Name,
+		Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
+		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access),
+		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral,
+		EnsureImage: func(image string) error {
+			_, err := store.Ensure(o.ctx, image, o.progress.show)
+			o.progress.finish()
+			return err
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.letGo())
+	}
+	return s, nil
+}
+
+func (s *sandboxed) Close() error { return errors.Join(s.Executor.Close(), s.letGo()) }
+
+func (s *sandboxed) letGo() error {
+	err := s.engine.Close()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+// dockerEngine is the engine of corral's other commands.
+type dockerEngine struct{ *docker.Engine }
+
+func openEngine(context.Context) (engine, error) {
+	eng, err := docker.New(docker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return dockerEngine{eng}, nil
+}
+
+func (e dockerEngine) Facts(ctx context.Context) (engineFacts, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return engineFacts{Address: info.Address}, err
+	}
+	f := engineFacts{
+		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch,
+		Runtimes: info.Runtimes, DefaultRuntime: info.Default,
+		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
+	}
+	slices.Sort(f.Runtimes)
+	v, err := e.Images().ServerVersion(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.API, f.OldestAPI = v.APIVersion, v.MinAPIVersion
+	for _, c := range v.Components {
+		if c.Name == "runc" {
+			f.Runc = runcBuild{Version: c.Version, Revision: c.Details["GitCommit"]}
+		}
+	}
+	return f, nil
+}
+
+// Labels of a sandbox's container.
+const (
+	labelName   = "corral.name"
+	labelDriver = "corral.driver"
+)
+
+func (e dockerEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error) {
+	list, err := sandbox.List(ctx, e.Engine, stateDir)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]sandboxRow, 0, len(list))
+	for _, c := range list {
+		rows = append(rows, sandboxRow{
+			Name: c.Labels[labelName], Container: c.Name, ID: c.ID,
+			Image: c.Image, Driver: c.Labels[labelDriver], Running: c.Running,
+		})
+	}
+	slices.SortFunc(rows, func(a, b sandboxRow) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Container, b.Container))
+	})
+	return rows, nil
+}
+
+func (e dockerEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {
+	s, err := sandbox.New(sandbox.Config{Engine: e.Engine, StateDir: stateDir, Name: name})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Remove(ctx)
+}
+
+func (e dockerEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {
+	return sandbox.Sweep(ctx, e.Engine, stateDir)
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/images"
+)
+
+// completeLimit bounds the questions to an engine while somebody waits for the
+// completion of a word.
+const completeLimit = 2 * time.Second
+
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// complete asks the engine for words. If it does not answer there are none.
+func (a *app) complete(cmd *cobra.Command, ask func(context.Context, engine) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	if err := a.readEnvironment(cmd.Flags()); err != nil {
+		return nil, noFiles
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
+	defer cancel()
+	var words []string
+	err := a.withEngine(ctx, func(ctx context.Context, eng engine) (err error) {
+		words, err = ask(ctx, eng)
+		return err
+	})
+	if err != nil {
+		return nil, noFiles
+	}
+	return words, noFiles
+}
+
+// completeImages completes --image: Corral's own images, and what a user may
+// add to that.
+func (a *app) completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{images.Default, images.Busybox}, noFiles
+}
+
+func (a *app) completeOneImage(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return a.completeImages(cmd, args, word)
+}
+
+func (a *app) completeOwnImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+		list, err := images.Store{Engine: eng.Images()}.List(ctx)
+		var words []string
+		for _, i := range list {
+			words = append(words, i.Tags...)
+		}
+		return words, err
+	})
+}
+
+func (a *app) completeRuntimes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+		facts, err := eng.Facts(ctx)
+		return facts.Runtimes, err
+	})
+}
+
+func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+		dir, err := a.stateDir()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := eng.Sandboxes(ctx, dir)
+		var words []string
+		for _, r := range rows {
+			words = append(words, r.Name)
+		}
+		return words, err
+	})
+}
+
+// completeEnv completes the names of variables that can be passed on.
+func (a *app) completeEnv(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	for _, kv := range a.environ {
+		if name, _, ok := strings.Cut(kv, "="); ok {
+			words = append(words, name)
+		}
+	}
+	return words, noFiles | cobra.ShellCompDirectiveNoSpace
+}

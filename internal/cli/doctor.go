@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/wardenbin"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// A finding is what one check of corral doctor found.
+type finding struct {
+	Name    string   `json:"name"`
+	Status  severity `json:"status"`
+	Summary string   `json:"summary"`           // what is so
+	Meaning string   `json:"meaning,omitempty"` // what that means for commands
+	Fix     string   `json:"fix,omitempty"`     // what to do about it
+}
+
+type severity string
+
+const (
+	levelOK   severity = "ok"
+	levelWarn severity = "warn" // it works, with a restriction or a risk
+	levelFail severity = "fail" // something does not work
+)
+
+func ok(name, format string, args ...any) finding {
+	return finding{Name: name, Status: levelOK, Summary: fmt.Sprintf(format, args...)}
+}
+
+// failed is a check of which the error says everything.
+func failed(name string, err error, meaning string) finding {
+	return finding{Name: name, Status: levelFail, Summary: oneLine(err.Error()), Meaning: meaning, Fix: oneLine(corral.Hint(err))}
+}
+
+// A diagnosis is all that corral doctor says.
+type diagnosis struct {
+	Status severity  `json:"status"` // the worst
+	Checks []finding `json:"checks"`
+}
+
+func newDiagnosis(checks []finding) diagnosis {
+	d := diagnosis{Status: levelOK, Checks: checks}
+	for _, c := range checks {
+		switch {
+		case c.Status == levelFail:
+			d.Status = levelFail
+		case c.Status == levelWarn && d.Status == levelOK:
+			d.Status = levelWarn
+		}
+	}
+	return d
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Check what Corral needs, and say how to get it",
+		Long: `Check what Corral needs on this machine and of the container engine, and say what
+each finding means and what to do about it. Nothing is changed.
+
+Exit code: 0, also with warnings; 1 if something does not work. Without an engine
+commands can still run on the gateway; doctor calls its lack a failure because
+there is no sandbox then.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := newDiagnosis(a.diagnose(cmd.Context()))
+			var err error
+			if d.Status == levelFail {
+				err = &exitError{exitFindings, ""}
+			}
+			if asJSON {
+				return a.printJSON(d, err)
+			}
+			if werr := a.printDiagnosis(d); werr != nil {
+				return werr
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	a.addSandboxFlags(cmd)
+	for _, name := range []string{"driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name", "ephemeral"} {
+		must(cmd.Flags().MarkHidden(name))
+	}
+	return cmd
+}
+
+func (a *app) printDiagnosis(d diagnosis) error {
+	var b strings.Builder
+	counts := make(map[severity]int)
+	for _, c := range d.Checks {
+		counts[c.Status]++
+		texts := []string{c.Summary}
+		if c.Meaning != "" && (c.Status != levelOK || !a.quiet) {
+			texts = append(texts, c.Meaning)
+		}
+		if c.Fix != "" {
+			texts = append(texts, "fix: "+c.Fix)
+		}
+		left := fmt.Sprintf("%-4s  %-10s  ", c.Status, c.Name)
+		for _, text := range texts {
+			for _, line := range a.lines(text, len(left)) {
+				fmt.Fprintf(&b, "%-*s%s\n", len(left), left, line)
+				left = strings.Repeat(" ", len(left))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\n%d ok, %d to know about, %d to fix\n", counts[levelOK], counts[levelWarn], counts[levelFail])
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+// lines is text as it fits beside indent columns of a terminal. What goes
+// elsewhere, such as to grep, is not broken.
+func (a *app) lines(text string, indent int) []string {
+	if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+		return wrap(text, width(f)-indent)
+	}
+	return []string{text}
+}
+
+// diagnose makes every check. Those of the engine need it to answer.
+func (a *app) diagnose(ctx context.Context) []finding {
+	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
+	var checks []finding
+	err := a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+		facts, err := eng.Facts(ctx)
+		if err != nil {
+			return err
+		}
+		checks = append(checks, checkEngine(facts), checkSocket(facts.Address, os.Geteuid(), socketMode))
+		if !facts.Rootless {
+			checks = append(checks, checkRunc(facts))
+		} else {
+			checks = append(checks, checkRunc(facts), ok("rootless", "the engine runs without root"))
+		}
+		checks = append(checks,
+			checkRuntimes(facts, a.settings.Runtime),
+			checkCgroup(facts),
+			checkSeccomp(facts),
+			checkPrivileges(facts),
+			checkWarden(facts.Arch, wardenbin.Bytes),
+			a.checkImage(ctx, eng.Images()))
+		return nil
+	})
+	if err != nil {
+		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
+	}
+	return append(checks, a.checkStateDir(), a.checkLoginPath(ctx), checkMode(a.settings.Mode))
+}
+
+// checkImage asks for the image that sandboxes would run on.
+func (a *app) checkImage(ctx context.Context, eng images.Engine) finding {
+	ref := a.settings.Image
+	if ref == "" {
+		ref = images.Default
+	}
+	return checkImage(ctx, ref, eng)
+}
+
+func (a *app) checkStateDir() finding {
+	dir, err := a.stateDir()
+	if err != nil {
+		return failed("state-dir", err, "No sandbox can be made.")
+	}
+	return checkStateDir(dir)
+}
+
+func (a *app) checkLoginPath(ctx context.Context) finding {
+	probe := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: a.environ, Home: accountHome()})
+	defer probe.Close()
+	began := time.Now()
+	path, err := probe.PATH(ctx)
+	return checkLoginPath(path, time.Since(began), err)
+}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// engineFacts are what corral doctor looks at.
+type engineFacts struct {
+	Name, Version  string
+	API, OldestAPI string // versions of its interface
+	Address        string
+	Arch           string // as GOARCH
+	Runtimes       []string
+	DefaultRuntime string
+	Rootless       bool
+	Security       []string // as the engine names them: "name=seccomp,profile=default", …
+	Cgroup         string   // "1" or "2"
+	Local          bool     // it sees this machine's files
+	Runc           runcBuild
+}
+
+// oldestAPI is that of Docker 20.10.
+const oldestAPI = "1.41"
+
+func checkEngine(f engineFacts) finding {
+	c := ok("engine", "%s %s, API %s, linux/%s, at %s", f.Name, f.Version, f.API, f.Arch, f.Address)
+	switch {
+	case compareVersions(f.API, oldestAPI) < 0:
+		c.Status = levelWarn
+		c.Meaning = "Corral is tested with API " + oldestAPI + " (Docker 20.10) and newer."
+		c.Fix = "update the engine"
+	case !f.Local:
+		c.Meaning = "The engine does not see this machine's files: a sandbox cannot have a workspace of this machine, and is spoken to in messages (driver frames)."
+	}
+	return c
+}
+
+// socketMode is the mode of a socket, and whether this user may write to it.
+func socketMode(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode(), nil
+}
+
+// checkSocket says who else can use the engine. That this user can is known:
+// it answered.
+func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)) finding {
+	const name = "socket"
+	path, local := strings.CutPrefix(address, "unix://")
+	if !local {
+		c := ok(name, "the engine is reached over %s", address)
+		if strings.HasPrefix(address, "tcp://") && os.Getenv("DOCKER_TLS_VERIFY") == "" {
+			c.Status = levelWarn
+			c.Meaning = "Without TLS, whoever reaches that port is root on the engine's machine."
+			c.Fix = "serve it over TLS and set DOCKER_TLS_VERIFY=1, or use ssh://"
+		}
+		return c
+	}
+	m, err := mode(path)
+	if err != nil {
+		return finding{Name: name, Status: levelWarn, Summary: "cannot look at the engine's socket: " + oneLine(err.Error())}
+	}
+	c := ok(name, "%s %v; this user may use it", path, m.Perm())
+	switch {
+	case m.Perm()&0o002 != 0:
+		c.Status = levelWarn
+		c.Meaning = "Every user of this machine can use the engine, and so become root on it."
+		c.Fix = "chmod o-rw " + path
+	case uid != 0:
+		c.Meaning = "Whoever may use this socket is as powerful as the engine's user, usually root."
+	}
+	return c
+}
+
+func checkRuntimes(f engineFacts, wanted string) finding {
+	c := ok("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.DefaultRuntime, "not named"))
+	has := func(r string) bool { return slices.Contains(f.Runtimes, r) }
+	switch {
+	case wanted != "" && !has(wanted):
+		c.Status = levelFail
+		c.Meaning = fmt.Sprintf("Sandboxes are to run under %s, which the engine does not have.", wanted)
+		c.Fix = "add it to the engine's configuration (\"runtimes\" of /etc/docker/daemon.json), or choose another with --runtime"
+	case !has("runsc"):
+		c.Meaning = "There is no gVisor (runsc): sandboxes share the machine's kernel. For code you have reason to fear, install it and use --runtime runsc."
+	}
+	return c
+}
+
+func checkCgroup(f engineFacts) finding {
+	c := ok("cgroup", "version %s", cmp.Or(f.Cgroup, "unknown"))
+	switch f.Cgroup {
+	case "2":
+	case "1":
+		c.Status = levelWarn
+		c.Meaning = "Limits of memory, processors and processes hold; swap may not be accounted, and a rootless engine cannot limit anything."
+		c.Fix = "boot with systemd.unified_cgroup_hierarchy=1"
+	default:
+		c.Status = levelWarn
+		c.Meaning = "It is not known whether limits of memory, processors and processes hold."
+		c.Fix = "see the warnings of docker info"
+	}
+	return c
+}
+
+// securityOption finds an option of the engine: "name=seccomp,profile=default".
+func securityOption(options []string, name string) (values map[string]string, found bool) {
+	for _, option := range options {
+		values = make(map[string]string)
+		for part := range strings.SplitSeq(option, ",") {
+			k, v, _ := strings.Cut(part, "=")
+			values[k] = v
+		}
+		if values["name"] == name {
+			return values, true
+		}
+	}
+	return nil, false
+}
+
+func checkSeccomp(f engineFacts) finding {
+	const name = "seccomp"
+	values, found := securityOption(f.Security, name)
+	switch {
+	case !found:
+		return finding{Name: name, Status: levelWarn, Summary: "the engine has no seccomp",
+			Meaning: "Commands in a sandbox can make every system call the kernel has, also those that have had holes.",
+			Fix:     "use a kernel and an engine with seccomp, or --runtime runsc"}
+	case values["profile"] == "unconfined":
+		return finding{Name: name, Status: levelWarn, Summary: "the engine's profile is unconfined",
+			Meaning: "Commands in a sandbox can make every system call the kernel has, also those that have had holes.",
+			Fix:     "remove \"seccomp-profile\" from the engine's configuration"}
+	}
+	return ok(name, "profile %s", cmp.Or(values["profile"], "default"))
+}
+
+func checkPrivileges(f engineFacts) finding {
+	c := ok("privileges", "every sandbox has no-new-privileges and no capabilities")
+	if _, found := securityOption(f.Security, "no-new-privileges"); !found {
+		c.Meaning = "Corral asks for it each time; the engine itself does not impose it on other containers."
+	}
+	return c
+}
+
+// compareVersions compares "1.1.12", "v1.4.0-rc.3" and the like. What a
+// distribution adds ("+ds1") does not count.
+func compareVersions(a, b string) int { return slices.Compare(versionNumbers(a), versionNumbers(b)) }
+
+// versionNumbers are always four: the last is the number of the candidate, and
+// more than any such for a release.
+func versionNumbers(v string) []int {
+	v, _, _ = strings.Cut(strings.TrimPrefix(v, "v"), "+")
+	v, candidate, found := strings.Cut(strings.ReplaceAll(v, "~", "-"), "-rc")
+	v, _, _ = strings.Cut(v, "-")
+	numbers := make([]int, 4)
+	for i, part := range strings.SplitN(v, ".", 4) {
+		n, err := strconv.Atoi(part)
+		if err != nil || i == 3 {
+			break
+		}
+		numbers[i] = n
+	}
+	numbers[3] = math.MaxInt
+	if found {
+		number, _, _ := strings.Cut(strings.TrimPrefix(candidate, "."), "-")
+		numbers[3], _ = strconv.Atoi(number) // 0 where there is none
+	}
+	return numbers
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+)
+
+const execLong = `Run a command and pass on its output, its exit code and your signals.
+
+One argument is text for the host's shell: /bin/sh -lc in a sandbox, $SHELL -c
+on the gateway. After -- come a program and its arguments, which no shell reads.
+
+Commands are meant for the sandbox. The sandbox is off unless --sandbox (or
+CORRAL_SANDBOX) says otherwise: then they run directly on this machine, with a
+warning. --host sandbox turns it on. With it on and no engine that answers, a
+command fails; it never runs on the gateway instead.
+
+Standard input goes to the command if somebody redirected it for this call, as
+in "echo x | corral exec cat". One that is merely inherited, such as a script's
+or a terminal, is left alone; --stdin passes it on in any case, and
+--stdin=false never.
+
+Ctrl-C and SIGTERM go to the command's whole process tree; a second one kills
+it. With --pty they are typed into the terminal, as everything else is.
+
+Exit code: the command's; 128+n if signal n ended it; 124 if its time was up;
+125 if corral failed; 2 if the request makes no sense; 127 and 126 if there is
+no such program or it cannot be executed.`
+
+const execExample = `  corral exec --host sandbox 'pip list | wc -l'
+  corral exec --host sandbox --workspace . -- make test
+  corral exec --timeout 1.5 -- ./flaky --fast
+  corral exec --json 'exit 3'
+  corral exec --host sandbox --pty bash
+  tar c src | corral exec --host sandbox 'tar x && ls src'`
+
+// Groups of flags in the help.
+const (
+	groupWhere   = "Where"
+	groupWhat    = "What"
+	groupIO      = "Input and output"
+	groupSandbox = "Sandbox"
+)
+
+// execFlags are the flags of one call.
+type execFlags struct {
+	host, node  string
+	elevated    bool
+	workdir     string
+	env         []string
+	pathPrepend []string
+	timeout     seconds
+	pty         bool
+	stdin       bool
+	stdinGiven  bool // stdin was said one way or the other
+	json        bool
+	maxOutput   int64
+}
+
+const defaultTimeout = 30 * time.Minute
+
+func (a *app) execCommand() *cobra.Command {
+	o := &execFlags{timeout: seconds(defaultTimeout)}
+	cmd := &cobra.Command{
+		Use:     "exec [flags] 'COMMAND' | exec [flags] -- PROGRAM [ARG]...",
+		Short:   "Run a command",
+		Long:    execLong,
+		Example: execExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.stdinGiven = cmd.Flags().Changed("stdin")
+			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
+				a.settings.Mode = modeAll
+			}
+			if o.node != "" && o.host == "" {
+				o.host = string(corral.HostNode)
+			}
+			return a.exec(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	// What follows the command is the command's.
+	f.SetInterspersed(false)
+	f.SortFlags = false
+
+	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
+		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
+	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node")
+	f.BoolVar(&o.elevated, "elevated", false, "leave the sandbox for the gateway")
+	group(f, groupWhere, "host", "node", "elevated")
+
+	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where to run, relative to the workspace (default the workspace)")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
+	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
+	f.Var(&o.timeout, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never")
+	fromEnvironment(f, "timeout")
+	group(f, groupWhat, "workdir", "env", "path-prepend", "timeout")
+
+	f.BoolVarP(&o.pty, "pty", "t", false, "run it on a terminal")
+	f.BoolVarP(&o.stdin, "stdin", "i", false, "pass on standard input, also one that is merely inherited; =false: never")
+	f.BoolVar(&o.json, "json", false, "print the result as JSON instead of the output as it comes")
+	f.Var(size{&o.maxOutput, false}, "max-output", "`SIZE`: with --json, bytes kept of the head and of the tail of each text (default 100000)")
+	group(f, groupIO, "pty", "stdin", "json", "max-output")
+
+	a.addSandboxFlags(cmd)
+	must(cmd.MarkFlagDirname("workdir"))
+	must(cmd.MarkFlagDirname("path-prepend"))
+	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
+	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
+	for _, name := range []string{"timeout", "max-output", "memory", "cpus", "pids", "name"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	return cmd
+}
+
+// command is what the command line asks for.
+func (a *app) command(o *execFlags, args []string, program bool) (corral.Command, error) {
+	cmd := corral.Command{
+		Dir: o.workdir, PathPrepend: o.pathPrepend, Timeout: time.Duration(o.timeout),
+		Node: o.node, Elevated: o.elevated, Log: a.logLimit(o),
+	}
+	switch {
+	case program:
+		cmd.Args = args
+	case len(args) > 1 && strings.HasPrefix(args[1], "-"):
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "flags of corral go before the command; for a program with arguments put -- before it, and quote what a shell shall read",
+			"%q comes after the command %q", args[1], args[0])
+	case len(args) > 1:
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "quote what a shell shall read, or put -- before a program and its arguments",
+			"there are %d arguments, and the command is one", len(args))
+	case len(args) == 1:
+		cmd.Shell = args[0]
+	}
+	for _, e := range o.env {
+		name, value, set := strings.Cut(e, "=")
+		if !set {
+			if value, set = a.lookupEnv(name); !set {
+				a.warn(fmt.Sprintf("The variable %s is not set here, so it is not passed on.", name))
+				continue
+			}
+		}
+		if cmd.Env == nil {
+			cmd.Env = make(map[string]string)
+		}
+		cmd.Env[name] = value
+	}
+	return cmd, cmd.Validate()
+}
+
+// streamTail is how far behind the reader of our standard output may be before
+// output is lost. It is on disk, and only as large as the output.
+const streamTail = 1 << 30
+
+func (a *app) logLimit(o *execFlags) corral.LogLimit {
+	if o.json {
+		return corral.LogLimit{Tail: max(corral.LimitOutput.Tail, o.maxOutput)}
+	}
+	return corral.LogLimit{Tail: streamTail}
+}
+
+// kept is RunOptions.MaxOutput.
+func (o *execFlags) kept() int {
+	if !o.json {
+		return -1
+	}
+	return int(min(o.maxOutput, math.MaxInt32))
+}
+
+// input is what becomes the command's standard input; nil is none.
+func (a *app) input(o *execFlags) *os.File {
+	switch {
+	case o.stdinGiven && o.stdin:
+		return a.stdin
+	case o.stdinGiven:
+		return nil
+	case isTerminal(a.stdin):
+		if o.pty {
+			return a.stdin
+		}
+		return nil
+	case redirected(a.stdin):
+		return a.stdin
+	case pending(a.stdin):
+		a.warn("Standard input is shared with the calling program and was not passed on; --stdin passes it on, and --stdin=false leaves out this warning.")
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// exec runs the command that the command line asks for.
+func (a *app) exec(ctx context.Context, o *execFlags, args []string, program bool) error {
+	if !o.json {
+		res, err := a.runCommand(ctx, o, args, program)
+		return a.ending(o, res, err)
+	}
+	var warnings []string
+	a.kept, a.quiet = &warnings, true
+	began := time.Now()
+	res, err := a.runCommand(ctx, o, args, program)
+	res.Info.Warnings = warnings // among them those of the process
+	return a.printJSON(NewResult(res, err, time.Since(began)), a.ending(o, res, err))
+}
+
+// ending is the error that has the right exit code, and says what is not to be
+// seen from the output.
+func (a *app) ending(o *execFlags, res corral.Result, err error) error {
+	exit := res.Exit
+	switch {
+	case err != nil:
+		return err
+	case res.Gap > 0 && !o.json:
+		return corral.Errorf(corral.ErrUnavailable, "read it faster, or let the command write to a file",
+			"%d bytes of the output are missing: they were read too late", res.Gap)
+	case exit.Reason == corral.ReasonTimeout:
+		return &exitError{exitTimeout, fmt.Sprintf("the command ran out of time after %v and was killed: %v", &o.timeout, exit)}
+	case exit.Signal != 0:
+		return &exitError{exitSignal + int(exit.Signal), ""}
+	case exit.Code != 0:
+		return &exitError{exit.Code, ""}
+	}
+	return nil
+}
+
+// printJSON prints a document on one line. What came of the call is in it, so
+// that of err only the exit code is left to tell.
+func (a *app) printJSON(document any, err error) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	if werr := enc.Encode(document); werr != nil {
+		return fmt.Errorf("cannot write the result: %w", werr)
+	}
+	if err != nil {
+		return &exitError{exitCode(err), ""}
+	}
+	return nil
+}
+
+func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, program bool) (corral.Result, error) {
+	cmd, err := a.command(o, args, program)
+	if err != nil {
+		return corral.Result{}, err
+	}
+	if err := a.settings.complete(); err != nil {
+		return corral.Result{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	session := &session{app: a, cancel: cancel}
+	stop := session.forwardSignals()
+	defer stop()
+
+	router, err := a.openRouter(ctx, corral.Host(o.host), cmd)
+	if err != nil {
+		return corral.Result{}, interrupted(ctx, err)
+	}
+	// What came of the command is known by then, and stays so.
+	defer func() {
+		if err := router.Close(); err != nil {
+			a.warn("Not all was cleaned up: " + err.Error() + ".")
+		}
+	}()
+
+	opt := corral.RunOptions{MaxOutput: o.kept()}
+	if !o.json {
+		opt.Stdout, opt.Stderr = a.stdout, a.stderr
+	}
+	if in := a.input(o); in != nil {
+		opt.Stdin = in
+	}
+	if o.pty {
+		restore := session.openTerminal(&cmd)
+		defer restore()
+	}
+	defer session.remove()
+	res, err := corral.Run(ctx, started{router, session.start}, cmd, opt)
+	return res, interrupted(ctx, err)
+}
+
+// interrupted says so where a signal is the reason of err.
+func interrupted(ctx context.Context, err error) error {
+	var cause interruption
+	if err != nil && errors.As(context.Cause(ctx), &cause) && !errors.Is(err, corral.ErrLost) {
+		return cause
+	}
+	return err
+}
+
+// started is an Executor that tells of what it started.
+type started struct {
+	corral.Executor
+	tell func(corral.Process)
+}
+
+func (s started) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := s.Executor.Start(ctx, cmd)
+	if err == nil {
+		s.tell(p)
+	}
+	return p, err
+}
+
+var _ io.Closer = (*corral.Router)(nil)

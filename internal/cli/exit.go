@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/corral-exec/corral"
+)
+
+// Exit codes of corral's own. What is not listed is the command's.
+const (
+	exitFindings = 1   // corral doctor found something that fails
+	exitUsage    = 2   // the request makes no sense
+	exitTimeout  = 124 // the command ran out of time, as timeout(1) has it
+	exitFailure  = 125 // corral failed, as docker(1) and timeout(1) have it
+	exitSignal   = 128 // and a signal's number: the signal ended the command, as a shell has it
+)
+
+// An exitError is an end with a code of its own. Without text, everything was
+// said already.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+// An interruption is a signal that ended corral before there was a command to
+// hand it to.
+type interruption struct{ signal corral.Signal }
+
+func (i interruption) Error() string { return fmt.Sprintf("interrupted by %v", i.signal) }
+
+// exitCode is the one place where an error becomes an exit code.
+func exitCode(err error) int {
+	var status *exitError
+	var interrupted interruption
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return status.code
+	case errors.As(err, &interrupted):
+		return exitSignal + int(interrupted.signal)
+	case brokenPipe(err):
+		return exitSignal + int(corral.SIGPIPE)
+	case errors.Is(err, corral.ErrInvalid):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// brokenPipe says that nobody reads our output any more, as in
+// corral exec … | head. It is no failure worth a word.
+func brokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/corral-exec/corral"
+)
+
+func TestExitCode(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{&exitError{3, ""}, 3},
+		{fmt.Errorf("x: %w", &exitError{124, "t"}), 124},
+		{corral.Errorf(corral.ErrInvalid, "", "x"), 2},
+		{corral.ErrDenied, 125}, {corral.ErrUnavailable, 125}, {corral.ErrLost, 125}, {corral.ErrDir, 125}, {errors.New("x"), 125},
+		{interruption{corral.SIGINT}, 130}, {interruption{corral.SIGTERM}, 143},
+		{fmt.Errorf("cannot write: %w", syscall.EPIPE), 141},
+	} {
+		if got := exitCode(tc.err); got != tc.want {
+			t.Errorf("%v: %d, want %d", tc.err, got, tc.want)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "a\nb\r\nc\n": "a; b; c", "\x1b[31mred\x1b[0m\x07": "red", "": "",
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/corral-exec/corral"
+)
+
+const groupAnnotation = "corral_group"
+
+// group puts flags under a heading of the help.
+func group(f *pflag.FlagSet, heading string, names ...string) {
+	for _, name := range names {
+		must(f.SetAnnotation(name, groupAnnotation, []string{heading}))
+	}
+}
+
+// help prints what a command is for. All of it goes to standard output,
+// because it was asked for: mistakes get one line and a hint instead.
+func (a *app) help(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	fmt.Fprintln(w, text)
+	fmt.Fprintln(w, "\nUsage:")
+	switch {
+	case cmd.Runnable() && !cmd.HasSubCommands():
+		parent := ""
+		if cmd.HasParent() {
+			parent = cmd.Parent().CommandPath() + " "
+		}
+		for use := range strings.SplitSeq(cmd.Use, " | ") {
+			fmt.Fprintf(w, "  %s%s\n", parent, use)
+		}
+	default:
+		fmt.Fprintf(w, "  %s COMMAND\n", cmd.CommandPath())
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintln(w, "\nCommands:")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-*s %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	printFlags(w, cmd, width(a.stdout))
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\n%s COMMAND --help says more about a command.\n", cmd.CommandPath())
+	}
+}
+
+// printFlags prints the flags of cmd under their headings, in the order in
+// which they were defined, and those of every command last.
+func printFlags(w io.Writer, cmd *cobra.Command, width int) {
+	var headings []string
+	flags := make(map[string][]*pflag.Flag)
+	add := func(heading string, f *pflag.Flag) {
+		if flags[heading] == nil {
+			headings = append(headings, heading)
+		}
+		flags[heading] = append(flags[heading], f)
+	}
+	global := cmd.Root().PersistentFlags()
+	own := cmd.Flags()
+	own.SortFlags = false
+	own.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" || global.Lookup(f.Name) != nil {
+			return
+		}
+		heading := "Flags"
+		if g := f.Annotations[groupAnnotation]; len(g) > 0 {
+			heading = g[0]
+		}
+		add(heading, f)
+	})
+	global.SortFlags = false
+	global.VisitAll(func(f *pflag.Flag) { add("Flags of every command", f) })
+	for _, heading := range headings {
+		fmt.Fprintf(w, "\n%s:\n", heading)
+		for _, f := range flags[heading] {
+			printFlag(w, f, width)
+		}
+	}
+}
+
+// usageColumn is where the explanation of a flag begins.
+const usageColumn = 28
+
+func printFlag(w io.Writer, f *pflag.Flag, width int) {
+	left := "      --" + f.Name
+	if f.Shorthand != "" {
+		left = "  -" + f.Shorthand + ", --" + f.Name
+	}
+	arg, usage := argument(f)
+	if arg != "" {
+		left += " " + arg
+	}
+	switch f.DefValue {
+	case "", "false", "[]":
+	default:
+		usage += " (default " + f.DefValue + ")"
+	}
+	if env := f.Annotations[envAnnotation]; len(env) > 0 {
+		usage += " [$" + env[0] + "]"
+	}
+	lines := wrap(usage, width-usageColumn)
+	if len(left) < usageColumn {
+		fmt.Fprintf(w, "%-*s%s\n", usageColumn, left, lines[0])
+		lines = lines[1:]
+	} else {
+		fmt.Fprintln(w, left)
+	}
+	for _, line := range lines {
+		fmt.Fprintf(w, "%*s%s\n", usageColumn, "", line)
+	}
+}
+
+// argument takes apart a usage that is written as "`ARG`: explanation".
+func argument(f *pflag.Flag) (arg, usage string) {
+	rest, found := strings.CutPrefix(f.Usage, "`")
+	if !found {
+		return "", f.Usage
+	}
+	arg, usage, _ = strings.Cut(rest, "`: ")
+	return arg, usage
+}
+
+// wrap breaks text between words, into at least one line.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// width is that of w, if it is a terminal, and else one that is easy to read.
+func width(w io.Writer) int {
+	const usual, least = 100, 60
+	if f, ok := w.(*os.File); ok {
+		if cols, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(cols, least), 120)
+		}
+	}
+	return usual
+}
+
+// noArgs refuses arguments with a hint, where cobra has none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes no argument, and there is %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// atMost refuses more than n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s takes %d argument(s), and there are %d", cmd.CommandPath(), n, len(args))
+		}
+		return nil
+	}
+}
+
+// atLeastOne refuses none.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// wardenShell is the command without what it does, which depends on the system.
+func wardenShell() *cobra.Command {
+	return &cobra.Command{
+		Use:    "warden",
+		Short:  "Supervise commands; started by corral, not by people",
+		Hidden: true,
+		Long: `Supervise commands: the program corral-warden, for where only corral is installed.
+It is started by corral, not by people. As in corral-warden, give either
+-dir DIRECTORY (and -host for the commands of this machine) or -stdio.`,
+		DisableFlagParsing: true,
+	}
+}

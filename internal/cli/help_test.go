@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// everyCommand calls do for corral and all that is below it.
+func everyCommand(t *testing.T, do func(*cobra.Command)) {
+	t.Helper()
+	a := &app{stdin: os.Stdin, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, backends: realBackends()}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		do(cmd)
+		for _, c := range cmd.Commands() {
+			if c.Name() != "completion" && c.Name() != "help" { // cobra's
+				walk(c)
+			}
+		}
+	}
+	walk(a.root())
+}
+
+// Help is written in one way.
+func TestHelpIsConsistent(t *testing.T) {
+	everyCommand(t, func(cmd *cobra.Command) {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: Short is %q", cmd.CommandPath(), cmd.Short)
+		}
+		if cmd.Long != "" && !strings.HasSuffix(cmd.Long, ".") {
+			t.Errorf("%s: Long ends in %q", cmd.CommandPath(), cmd.Long[len(cmd.Long)-10:])
+		}
+		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
+			if len(line) > 82 {
+				t.Errorf("%s: a line of the help has %d characters: %s", cmd.CommandPath(), len(line), line)
+			}
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			arg, usage := argument(f)
+			if usage == "" || strings.HasSuffix(usage, ".") || strings.Contains(usage, "`") {
+				t.Errorf("%s --%s: usage %q", cmd.CommandPath(), f.Name, f.Usage)
+			}
+			if (arg == "") != (f.Value.Type() == "bool") {
+				t.Errorf("%s --%s: argument %q of a %s", cmd.CommandPath(), f.Name, arg, f.Value.Type())
+			}
+		})
+	})
+}
+
+// docs/cli.md knows every command, flag and variable.
+func TestDocsAreComplete(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	want := func(what string) {
+		if !strings.Contains(doc, "`"+what) {
+			t.Errorf("docs/cli.md does not mention `%s", what)
+		}
+	}
+	everyCommand(t, func(cmd *cobra.Command) {
+		want(cmd.CommandPath())
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			want("--" + f.Name)
+			for _, variable := range f.Annotations[envAnnotation] {
+				want(variable)
+			}
+		})
+	})
+	for _, set := range [][]string{
+		{string(StatusCompleted), string(StatusFailed), string(StatusDenied), string(StatusUnknown)},
+		{string(ReasonTimeout), string(ReasonCancelled), string(ReasonInvalid), string(ReasonWorkdir), string(ReasonUnavailable), string(ReasonConflict), string(ReasonDenied), string(ReasonLost), string(ReasonInternal)},
+	} {
+		for _, word := range set {
+			want(word)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"", 10, ""}, {"one", 2, "one"}, {"one two", 7, "one two"}, {"one two", 6, "one|two"},
+		{"a bb ccc dddd", 5, "a bb|ccc|dddd"}, {"  spaces   go ", 80, "spaces go"},
+	} {
+		if got := strings.Join(wrap(tc.text, tc.width), "|"); got != tc.want {
+			t.Errorf("%q at %d: %q, want %q", tc.text, tc.width, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+)
+
+// imageRow is an image as corral images prints it.
+type imageRow struct {
+	Name    string    `json:"name"`
+	ID      string    `json:"id"`
+	Tags    []string  `json:"tags"`
+	Arch    string    `json:"arch,omitempty"`
+	Size    int64     `json:"size"` // bytes on disk
+	Created time.Time `json:"created"`
+	Own     bool      `json:"own"`   // Corral built it
+	Stale   bool      `json:"stale"` // and this version would build another
+}
+
+func newImageRow(i images.Image) imageRow {
+	tags := i.Tags
+	if tags == nil {
+		tags = []string{}
+	}
+	return imageRow{Name: i.Ref, ID: i.ID, Tags: tags, Arch: i.Arch, Size: i.Size, Created: i.Created, Own: i.Recipe != "", Stale: i.Stale}
+}
+
+func (a *app) imagesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "images",
+		Short: "List, get, build and remove the images of sandboxes",
+		Long: `List, get, build and remove the images that sandboxes run on.
+
+A sandbox gets its image by itself when it is first needed. Corral's own images
+are built on this machine: ` + images.Default + ` (the default) and
+` + images.Busybox + `. Any other is pulled from its registry.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesRemove())
+	return cmd
+}
+
+func (a *app) imagesList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
+				list, err := store.List(ctx)
+				if err != nil {
+					return err
+				}
+				rows := make([]imageRow, 0, len(list))
+				for _, i := range list {
+					rows = append(rows, newImageRow(i))
+				}
+				if asJSON {
+					return a.printJSON(rows, nil)
+				}
+				return a.printImages(rows)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printImages(rows []imageRow) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(a.stderr, "There is no image of Corral's own yet. The first sandbox builds one; corral images ensure does it now.")
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tID\tSIZE\tCREATED\tSTATE")
+	for _, r := range rows {
+		state := "current"
+		if r.Stale {
+			state = "stale"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, shortID(r.ID), bytesText(r.Size), r.Created.Local().Format("2006-01-02 15:04"), state)
+	}
+	return w.Flush()
+}
+
+func (a *app) imagesEnsure() *cobra.Command {
+	return a.getImage("ensure", "Get an image, unless the engine has it",
+		`Make sure that the engine has an image: what is there is left alone, Corral's own
+images are built when they are missing or stale, and any other is pulled.`,
+		images.Store.Ensure)
+}
+
+func (a *app) imagesBuild() *cobra.Command {
+	return a.getImage("build", "Build one of Corral's own images anew",
+		`Build one of Corral's own images, also if the engine has it: with the packages as
+they are now. The image it replaces is removed, unless a container uses it.`,
+		images.Store.Build)
+}
+
+type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)
+
+func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
+		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref := images.Default
+			if len(args) > 0 {
+				ref = args[0]
+			}
+			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
+				progress := a.progress()
+				img, err := get(store, ctx, ref, progress.show)
+				progress.finish()
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.printJSON(newImageRow(img), nil)
+				}
+				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), bytesText(img.Size))
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) imagesRemove() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
+		Args: atLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
+				removed := []string{}
+				var errs []error
+				for _, ref := range args {
+					if err := store.Remove(ctx, ref); err != nil {
+						errs = append(errs, err)
+						continue
+					}
+					removed = append(removed, ref)
+				}
+				return a.printRemoved(removed, asJSON, errors.Join(errs...))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// printRemoved names what was removed, also if not all of it could be.
+func (a *app) printRemoved(names []string, asJSON bool, err error) error {
+	if asJSON {
+		return errors.Join(err, a.printJSON(map[string][]string{"removed": names}, nil))
+	}
+	for _, name := range names {
+		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {
+			return errors.Join(err, werr)
+		}
+	}
+	return err
+}
+
+// withEngine connects to the engine for do, which ends with the first signal.
+func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(c)
+	defer context.AfterFunc(ctx, func() { signal.Stop(c) })() // the next one ends corral
+	go func() {
+		select {
+		case got := <-c:
+			cancel(interruption{signalNumber(got)})
+		case <-ctx.Done():
+		}
+	}()
+	eng, err := a.backends.engine(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := eng.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return interrupted(ctx, do(ctx, eng))
+}
+
+func (a *app) withStore(ctx context.Context, do func(context.Context, images.Store) error) error {
+	return a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+		return do(ctx, images.Store{Engine: eng.Images()})
+	})
+}
+
+func signalNumber(s os.Signal) corral.Signal {
+	if n, ok := s.(syscall.Signal); ok {
+		return corral.Signal(n)
+	}
+	return corral.SIGINT
+}
+
+// shortID is enough of an ID to tell images apart.
+func shortID(id string) string {
+	id = strings.TrimPrefix(id, "sha256:")
+	return id[:min(12, len(id))]
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%d B", n)
+}

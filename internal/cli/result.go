@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A Result is what corral exec --json prints: one shape for every host and
+// every outcome. Status says which, and every field is there in each of them;
+// only Reason, Error and Hint are left out where there is nothing to say.
+type Result struct {
+	Status Status `json:"status"`
+	Reason Reason `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"` // one line
+	Hint   string `json:"hint,omitempty"`  // what to do about it; one line
+
+	ExitCode   *int    `json:"exitCode"`   // null unless the process was seen to exit by itself
+	Signal     *int    `json:"signal"`     // null unless a signal ended it
+	SignalName *string `json:"signalName"` // such as "SIGKILL"
+
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	Output string `json:"output"` // both, in the order in which they arrived
+
+	DurationMs int64       `json:"durationMs"`
+	Host       corral.Host `json:"host"` // where it really ran; empty if it did not
+	Node       string      `json:"node"`
+	Sandboxed  bool        `json:"sandboxed"`
+	Cwd        string      `json:"cwd"`
+
+	Truncated   bool     `json:"truncated"`   // the texts above do not have all of the output
+	OutputBytes int64    `json:"outputBytes"` // of all of it
+	Warnings    []string `json:"warnings"`
+}
+
+// Status is the outcome of a command. The set is closed.
+type Status string
+
+const (
+	StatusCompleted Status = "completed" // it ended, with whatever exit code or by a signal
+	StatusFailed    Status = "failed"    // it did not start, or was ended on our account; see Reason
+	StatusDenied    Status = "denied"    // it may not run
+	StatusUnknown   Status = "unknown"   // it cannot be known whether or how it ended
+)
+
+// Reason says why a command did not complete. The set is closed.
+type Reason string
+
+const (
+	ReasonTimeout     Reason = "timeout"     // its time was up, and it was killed
+	ReasonCancelled   Reason = "cancelled"   // whoever asked for it did not want it any more
+	ReasonInvalid     Reason = "invalid"     // the request is malformed
+	ReasonWorkdir     Reason = "workdir"     // there is no such working directory
+	ReasonUnavailable Reason = "unavailable" // where it would run cannot be used now; nothing ran
+	ReasonConflict    Reason = "conflict"    // its ID is another command's
+	ReasonDenied      Reason = "denied"      // with StatusDenied
+	ReasonLost        Reason = "lost"        // with StatusUnknown
+	ReasonInternal    Reason = "internal"    // anything else
+)
+
+// NewResult says what came of a command, from what corral.Run returned and how
+// long that took.
+func NewResult(run corral.Result, err error, took time.Duration) Result {
+	r := Result{
+		Status: StatusCompleted,
+		Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(),
+		DurationMs: took.Milliseconds(),
+		Host:       run.Info.Host, Node: run.Info.Node, Sandboxed: run.Info.Sandboxed, Cwd: run.Info.Dir,
+		Truncated:   run.Output.Omitted+run.Stdout.Omitted+run.Stderr.Omitted > 0,
+		OutputBytes: int64(len(run.Output.Head)+len(run.Output.Tail)) + run.Output.Omitted,
+		Warnings:    run.Info.Warnings,
+	}
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	if exit := run.Exit; exit.Reason != "" { // it was seen to end
+		if !exit.EndedAt.Before(exit.StartedAt) {
+			r.DurationMs = exit.EndedAt.Sub(exit.StartedAt).Milliseconds()
+		}
+		if exit.Signal != 0 {
+			number, name := int(exit.Signal), exit.Signal.String()
+			r.Signal, r.SignalName = &number, &name
+		} else {
+			r.ExitCode = &exit.Code
+		}
+		if exit.Reason == corral.ReasonTimeout {
+			r.Status, r.Reason = StatusFailed, ReasonTimeout
+			r.Error = exit.String()
+		}
+	}
+	if err != nil {
+		r.Status, r.Reason = outcome(err)
+		r.Error, r.Hint = oneLine(err.Error()), oneLine(corral.Hint(err))
+	}
+	return r
+}
+
+// outcome is what an error says of a command. Lost comes first: of that, no
+// other error can say that nothing ran.
+func outcome(err error) (Status, Reason) {
+	var interrupted interruption
+	switch {
+	case errors.Is(err, corral.ErrLost):
+		return StatusUnknown, ReasonLost
+	case errors.As(err, &interrupted), errors.Is(err, context.Canceled):
+		return StatusFailed, ReasonCancelled
+	case errors.Is(err, corral.ErrDenied):
+		return StatusDenied, ReasonDenied
+	case errors.Is(err, corral.ErrDir):
+		return StatusFailed, ReasonWorkdir
+	case errors.Is(err, corral.ErrConflict):
+		return StatusFailed, ReasonConflict
+	case errors.Is(err, corral.ErrInvalid):
+		return StatusFailed, ReasonInvalid
+	case errors.Is(err, corral.ErrUnavailable):
+		return StatusFailed, ReasonUnavailable
+	}
+	return StatusFailed, ReasonInternal
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral"
+)
+
+func TestNewResult(t *testing.T) {
+	began := time.Unix(100, 0)
+	exit := func(code int, s corral.Signal, why corral.Reason) corral.Exit {
+		return corral.Exit{Code: code, Signal: s, Reason: why, StartedAt: began, EndedAt: began.Add(1500 * time.Millisecond)}
+	}
+	number := func(n int) *int { return &n }
+	name := func(s string) *string { return &s }
+	hinted := corral.Errorf(corral.ErrUnavailable, "start it", "no engine\nanswers")
+	for _, tc := range []struct {
+		name string
+		run  corral.Result
+		err  error
+		want Result
+	}{
+		{"completed", corral.Result{
+			Exit:   exit(3, 0, corral.ReasonExited),
+			Info:   corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
+			Stdout: corral.Excerpt{Head: "o"}, Stderr: corral.Excerpt{Head: "e"}, Output: corral.Excerpt{Head: "oe"},
+		}, nil, Result{
+			Status: StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
+			Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2, Warnings: []string{"W."},
+		}},
+		{"signal", corral.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonExited)}, nil, Result{
+			Status: StatusCompleted, Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
+		}},
+		{"timeout", corral.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonTimeout)}, nil, Result{
+			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
+			Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
+		}},
+		{"timeout, and it exited by itself", corral.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
+			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
+		}},
+		{"cut", corral.Result{Exit: exit(0, 0, corral.ReasonExited), Output: corral.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}, nil, Result{
+			Status: StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
+			Output: "ab\n[… 96 bytes left out …]\nyz",
+		}},
+		{"not started", corral.Result{}, hinted, Result{
+			Status: StatusFailed, Reason: ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
+		}},
+		// What is not known is not made up, and what there is of it is kept.
+		{"lost", corral.Result{Info: corral.Info{Host: corral.HostGateway}, Output: corral.Excerpt{Head: "x"}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
+			Status: StatusUnknown, Reason: ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
+		}},
+		{"cancelled", corral.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, interruption{corral.SIGINT}, Result{
+			Status: StatusFailed, Reason: ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
+		}},
+		// The clock of a node may be set back while a command runs.
+		{"time runs backwards", corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited, StartedAt: began, EndedAt: began.Add(-time.Hour)}}, nil, Result{
+			Status: StatusCompleted, ExitCode: number(0), DurationMs: 7,
+		}},
+	} {
+		if tc.want.Warnings == nil {
+			tc.want.Warnings = []string{}
+		}
+		if diff := cmp.Diff(tc.want, NewResult(tc.run, tc.err, 7*time.Millisecond)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		status Status
+		reason Reason
+	}{
+		{corral.ErrInvalid, StatusFailed, ReasonInvalid},
+		{corral.ErrDenied, StatusDenied, ReasonDenied},
+		{corral.ErrUnavailable, StatusFailed, ReasonUnavailable},
+		{corral.ErrConflict, StatusFailed, ReasonConflict},
+		{corral.ErrDir, StatusFailed, ReasonWorkdir},
+		{context.Canceled, StatusFailed, ReasonCancelled},
+		{errors.New("?"), StatusFailed, ReasonInternal},
+		{corral.ErrLost, StatusUnknown, ReasonLost},
+		// Of what is lost nothing else can be said for sure.
+		{errors.Join(corral.ErrUnavailable, context.Canceled, corral.ErrLost), StatusUnknown, ReasonLost},
+	} {
+		if status, reason := outcome(fmt.Errorf("x: %w", tc.err)); status != tc.status || reason != tc.reason {
+			t.Errorf("%v: %s, %s; want %s, %s", tc.err, status, reason, tc.status, tc.reason)
+		}
+	}
+}
+
+// Every field is there in every outcome, but those of a failure.
+func TestResultShape(t *testing.T) {
+	text, err := json.Marshal(NewResult(corral.Result{}, nil, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"status":"completed","exitCode":null,"signal":null,"signalName":null,"stdout":"","stderr":"","output":"",` +
+		`"durationMs":0,"host":"","node":"","sandboxed":false,"cwd":"","truncated":false,"outputBytes":0,"warnings":[]}`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+)
+
+// sandboxRow is a container as corral sandbox ls prints it.
+type sandboxRow struct {
+	Name      string `json:"name"`      // of the sandbox
+	Container string `json:"container"` // its name at the engine
+	ID        string `json:"id"`
+	Image     string `json:"image"`
+	Driver    string `json:"driver"`
+	Running   bool   `json:"running"`
+}
+
+func (a *app) sandboxCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "List and remove sandboxes",
+		Long: `List and remove the containers that commands run in.
+
+A container is made when the first command needs it and stays for the next. It
+belongs to the state directory that it was made with.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep())
+	return cmd
+}
+
+func (a *app) sandboxList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ engine, _ string, rows []sandboxRow) error {
+				if asJSON {
+					return a.printJSON(rows, nil)
+				}
+				if len(rows) == 0 {
+					_, err := fmt.Fprintln(a.stderr, "There is no sandbox. corral exec --host sandbox makes one.")
+					return err
+				}
+				w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tCONTAINER")
+				for _, r := range rows {
+					state := "ended"
+					if r.Running {
+						state = "running"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.Container)
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) sandboxRemove() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "rm [flags] NAME...", Short: "Remove sandboxes, with what runs in them",
+		Long: `Remove sandboxes: the container, whatever runs in it, and its private workspace.
+A directory given with --workspace is left alone.`,
+		ValidArgsFunction: a.completeSandboxes,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if all == (len(names) > 0) {
+				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants names, or --all", cmd.CommandPath())
+			}
+			return a.withSandboxes(cmd.Context(), func(ctx context.Context, eng engine, dir string, rows []sandboxRow) error {
+				if all {
+					for _, r := range rows {
+						names = append(names, r.Name)
+					}
+				}
+				removed := []string{}
+				var errs []error
+				for _, name := range names {
+					if err := removeSandbox(ctx, eng, dir, rows, name); err != nil {
+						errs = append(errs, err)
+						continue
+					}
+					removed = append(removed, name)
+				}
+				return a.printRemoved(removed, asJSON, errors.Join(errs...))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "remove all of the state directory")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func removeSandbox(ctx context.Context, eng engine, dir string, rows []sandboxRow, name string) error {
+	if !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == name }) {
+		return corral.Errorf(corral.ErrInvalid, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, dir)
+	}
+	return eng.RemoveSandbox(ctx, dir, name)
+}
+
+func (a *app) sandboxSweep() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "sweep [flags]", Short: "Remove containers that nobody will use again",
+		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
+killed, and those of which the state is gone. It happens by itself before a
+sandbox is made.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withEngine(cmd.Context(), func(ctx context.Context, eng engine) error {
+				dir, err := a.stateDir()
+				if err != nil {
+					return err
+				}
+				removed, err := eng.Sweep(ctx, dir)
+				if removed == nil {
+					removed = []string{}
+				}
+				return a.printRemoved(removed, asJSON, err)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) withSandboxes(ctx context.Context, do func(context.Context, engine, string, []sandboxRow) error) error {
+	return a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+		dir, err := a.stateDir()
+		if err != nil {
+			return err
+		}
+		rows, err := eng.Sandboxes(ctx, dir)
+		if err != nil {
+			return err
+		}
+		return do(ctx, eng, dir, rows)
+	})
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+)
+
+// Modes of the sandbox.
+const (
+	modeOff      = "off"      // the default: commands meant for it run on the gateway
+	modeAll      = "all"      // commands go there unless they are sent elsewhere
+	modeRequired = "required" // and none may be sent elsewhere
+)
+
+// settings are what is the same from one call to the next. Zero values mean
+// the defaults of package sandbox.
+type settings struct {
+	StateDir string // empty: the default; see stateDir
+	Mode     string
+
+	Name      string
+	Image     string
+	Runtime   string
+	Driver    string
+	Workspace string
+	Access    string
+	Memory    int64
+	CPUs      float64
+	Pids      float64
+	Ephemeral bool
+}
+
+// addSandboxFlags defines the flags that say what a sandbox is like.
+func (a *app) addSandboxFlags(cmd *cobra.Command) {
+	s, f := &a.settings, cmd.Flags()
+	s.Mode = modeOff
+	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", modeOff, modeAll, modeRequired)
+	f.StringVar(&s.Image, "image", "", "`IMAGE`: what it runs on (default "+images.Default+")")
+	f.StringVar(&s.Runtime, "runtime", "", "`NAME`: OCI runtime, such as runsc (default the engine's)")
+	addChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
+	f.StringVar(&s.Workspace, "workspace", "", "`DIR`: what to work on (default nothing in a sandbox, the current directory on the gateway)")
+	addChoice(cmd, &s.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
+	f.Var(size{&s.Memory, true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
+	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
+	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
+	f.StringVar(&s.Name, "name", "", "`NAME`: which sandbox; each name is a container of its own (default default)")
+	f.BoolVar(&s.Ephemeral, "ephemeral", false, "use a container of its own, and remove it afterwards")
+	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name")
+	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name", "ephemeral")
+
+	must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
+	must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
+	must(cmd.MarkFlagDirname("workspace"))
+}
+
+// complete checks what no flag can check by itself, and says what is implied.
+func (s *settings) complete() error {
+	if s.Pids != math.Trunc(s.Pids) {
+		return corral.Errorf(corral.ErrInvalid, "use a whole number", "--pids %v is no number of processes", s.Pids)
+	}
+	if s.Ephemeral && s.Name == "" {
+		s.Name = "once-" + corral.NewID()[:12]
+	}
+	switch {
+	case s.Access == "" && s.Workspace != "":
+		s.Access = "rw"
+	case s.Access != "" && s.Access != "none" && s.Workspace == "":
+		s.Workspace = "."
+	}
+	if s.Workspace != "" {
+		abs, err := filepath.Abs(s.Workspace)
+		if err != nil {
+			return corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where the workspace %s is: %w", s.Workspace, err)
+		}
+		s.Workspace = abs
+	}
+	return nil
+}
+
+// envAnnotation marks a flag that an environment variable sets.
+const envAnnotation = "corral_env"
+
+// fromEnvironment lets CORRAL_NAME set the flag --name when it is left out.
+func fromEnvironment(f *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		variable := "CORRAL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		must(f.SetAnnotation(name, envAnnotation, []string{variable}))
+	}
+}
+
+// readEnvironment sets the flags that were left out. They do not count as
+// given (pflag's Changed).
+func (a *app) readEnvironment(f *pflag.FlagSet) error {
+	var err error
+	f.VisitAll(func(flag *pflag.Flag) {
+		variable := flag.Annotations[envAnnotation]
+		if err != nil || flag.Changed || len(variable) == 0 {
+			return
+		}
+		if value := a.getenv(variable[0]); value != "" {
+			if serr := flag.Value.Set(value); serr != nil {
+				err = corral.Errorf(corral.ErrInvalid, "correct or unset it", "the environment variable %s=%q is not valid: %w", variable[0], value, serr)
+			}
+		}
+	})
+	return err
+}
+
+// defaultStateDir is that of the machine for root, and else the account's, by
+// the XDG Base Directory Specification, which also says to ignore a relative
+// path.
+func (a *app) defaultStateDir() string {
+	if dir := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "corral")
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/corral"
+	}
+	if home := a.getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "corral")
+	}
+	if home, err := os.UserHomeDir(); err == nil { // of other systems
+		return filepath.Join(home, ".local", "state", "corral")
+	}
+	return ""
+}
+
+func (a *app) stateDir() (string, error) {
+	dir := cmp.Or(a.settings.StateDir, a.defaultStateDir())
+	if dir == "" {
+		return "", corral.Errorf(corral.ErrInvalid, "give --state-dir or set CORRAL_STATE_DIR", "no directory for Corral's state: HOME is not set")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the state directory: %w", err)
+	}
+	return abs, nil
+}

@@ -1,0 +1,10 @@
+package cli
+
+import (
+	"os"
+	"syscall"
+)
+
+var signalNamed = map[string]os.Signal{
+	"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM,
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// redirected reports whether somebody gave us f as standard input for this
+// call, by a pipe or a redirection, rather than let us inherit it. What is
+// inherited is also our parent's: reading it would eat the rest of a script
+// that a shell reads from there, or the lines of a loop
+//
+//	while read -r host; do corral exec "ping -c1 $host"; done <hosts
+//
+// which is what ssh without -n is known for. Where it cannot be told we were
+// given it.
+func redirected(f *os.File) bool { return redirectedFrom(f, os.Getppid(), "/proc") }
+
+// transparent programs run one command and never read standard input: what is
+// theirs is the command's.
+var transparent = []string{"catatonit", "docker-init", "doas", "dumb-init", "strace", "sudo", "time", "timeout", "tini"}
+
+func redirectedFrom(f *os.File, parent int, proc string) bool {
+	ours, err := f.Stat()
+	if err != nil || ours.Mode()&os.ModeCharDevice != 0 {
+		return false // closed, /dev/null or a terminal
+	}
+	for parent > 0 {
+		dir := fmt.Sprintf("%s/%d", proc, parent)
+		theirs, err := os.Stat(dir + "/fd/0")
+		if err != nil || !os.SameFile(ours, theirs) {
+			return true
+		}
+		exe, err := os.Readlink(dir + "/exe")
+		switch program := filepath.Base(exe); {
+		case err != nil:
+			return false
+		case program == "dash" && ours.Mode().IsRegular():
+			// It redirects its own input before it forks. A file from
+			// which nobody has read yet is most likely for us.
+			off, err := f.Seek(0, io.SeekCurrent)
+			return err == nil && off == 0
+		case !slices.Contains(transparent, program):
+			return false
+		}
+		parent = parentOf(dir)
+	}
+	return true
+}
+
+// parentOf reads proc_pid_stat(5): the parent comes second after the name,
+// which is in parentheses and may hold any character.
+func parentOf(dir string) int {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return 0
+	}
+	pid, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// pending reports whether f is a pipe or a socket in which data waits.
+func pending(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return false
+	}
+	n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ) // also known as FIONREAD
+	return err == nil && n > 0
+}

@@ -1,0 +1,103 @@
+package exectest
+
+import (
+	"context"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+var cancelCases = []Case{
+	{Name: "cancel/start-before", Doc: "Start with a context that has ended returns its error, and nothing runs.", Func: cancelStartBefore},
+	{Name: "cancel/start-after", Doc: "The end of Start's context, after Start has returned, leaves the command alone.", Func: cancelStartAfter},
+	{Name: "cancel/wait", Doc: "Cancelling Wait ends that call and not the command, which can be waited for again.", Func: cancelWait},
+	{Name: "cancel/read", Doc: "Cancelling a blocked Read ends that call and not the command; no byte is lost.", Func: cancelRead},
+	{Name: "cancel/write", Doc: "Cancelling a Write ends that call and not the command, which reads on.", Func: cancelWrite},
+}
+
+func cancelStartBefore(t *T) {
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	cmd := t.sh("sleep 5")
+	cmd.ID = corral.NewID()
+	p, err := t.X.Start(ctx, cmd)
+	if err == nil {
+		t.Cleanup(func() { t.dispose(p) })
+	}
+	t.isError("Start", err, context.Canceled)
+	_, err = t.X.Attach(t.Ctx, cmd.ID)
+	t.isError("Attach", err, corral.ErrNotFound)
+}
+
+func cancelStartAfter(t *T) {
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	p, err := t.X.Start(ctx, withStdin(t.sh("cat; echo done")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { t.dispose(p) })
+	cancel()
+	time.Sleep(t.soon(300 * time.Millisecond)) // for whoever takes it for an order to kill
+	t.write(p, "alive\n")
+	t.closeStdin(p)
+	r := t.finish(p)
+	if !r.exit.Success() || r.stdout != "alive\ndone\n" {
+		t.Errorf("%v, output %q", r.exit, r.stdout)
+	}
+}
+
+// cancelled calls f with a context that ends after a while; f must end with it.
+func cancelled(t *T, what string, f func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- f(ctx) }()
+	select {
+	case err := <-result:
+		t.Fatalf("%s returned before it was cancelled: %v", what, err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	cancel()
+	select {
+	case err := <-result:
+		t.isError(what, err, context.Canceled)
+	case <-time.After(t.soon(time.Second)):
+		t.Fatalf("%s goes on although it was cancelled", what)
+	}
+}
+
+func cancelWait(t *T) {
+	p := t.start(withStdin(t.sh("cat; exit 8")))
+	cancelled(t, "Wait", func(ctx context.Context) error { _, err := p.Wait(ctx); return err })
+	t.write(p, "alive\n")
+	t.closeStdin(p)
+	r := t.finish(p)
+	equal(t, "the exit code", r.exit.Code, 8)
+	equal(t, "the output", r.stdout, "alive\n")
+}
+
+func cancelRead(t *T) {
+	p := t.start(withStdin(t.sh("cat")))
+	cancelled(t, "Read", func(ctx context.Context) error {
+		_, err := p.Log().Read(ctx, 0, make([]byte, 100))
+		return err
+	})
+	t.write(p, "alive\n")
+	t.closeStdin(p)
+	equal(t, "the output", t.finish(p).stdout, "alive\n")
+}
+
+func cancelWrite(t *T) {
+	dir := t.dir()
+	p := t.start(withStdin(t.sh("while ! test -e %s/go; do sleep 0.05; done; cat >/dev/null; echo end", dir)))
+	cancelled(t, "Write", func(ctx context.Context) error {
+		_, err := p.Write(ctx, make([]byte, 32<<20))
+		return err
+	})
+	t.ok(t.sh("touch %s/go", dir))
+	t.write(p, "more")
+	t.closeStdin(p)
+	equal(t, "the output", t.finish(p).stdout, "end\n")
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package exectest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/corral-exec/corral"
+)
+
+// entry is what /proc says of one process.
+type entry struct {
+	pid, ppid, pgid, sid int
+	started              uint64 // in ticks since the machine started
+}
+
+func processes() []entry {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		panic(err) // a bad pattern
+	}
+	var list []entry
+	for _, stat := range stats {
+		if e, _, ok := parseStat(stat); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func parseStat(path string) (e entry, state string, ok bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return e, "", false // ended in between
+	}
+	// The name in parentheses may hold anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for i, to := range map[int]*int{1: &e.ppid, 2: &e.pgid, 3: &e.sid} {
+		if *to, err = strconv.Atoi(fields[i]); err != nil {
+			return e, "", false
+		}
+	}
+	e.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	e.started, err = strconv.ParseUint(fields[19], 10, 64)
+	return e, fields[0], err == nil
+}
+
+// tree finds what belongs to the command, the command itself first: by
+// ancestry, by session, by the token in the environment, and by holding the
+// write end of its output.
+func (p *refProcess) tree() []int {
+	if p.child == nil {
+		return nil
+	}
+	if p.bad("signals only the command") {
+		if p.ended() {
+			return nil
+		}
+		return []int{p.child.Pid}
+	}
+	all := processes()
+	ours := map[int]bool{}
+	var order []int
+	add := func(pid int) {
+		if !ours[pid] {
+			ours[pid] = true
+			order = append(order, pid)
+		}
+	}
+	self := os.Getpid()
+	first, _, _ := parseStat("/proc/self/stat")
+	for _, e := range all {
+		switch {
+		case e.pid == self, e.started < first.started:
+		case p.bad("signals only the process group"):
+			if e.pgid == p.child.Pid {
+				add(e.pid)
+			}
+		case p.bad("signals everything it started"):
+			p.world.mu.Lock()
+			for _, q := range p.all {
+				if q.info.PID == e.pid {
+					add(e.pid)
+				}
+			}
+			p.world.mu.Unlock()
+		case e.pid == p.child.Pid && e.ppid == self, e.sid == p.child.Pid:
+			add(e.pid)
+		case p.hasToken(e.pid), p.holdsOutput(e.pid):
+			add(e.pid)
+		}
+	}
+	if p.bad("signals only the process group") {
+		return order
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, e := range all {
+			if ours[e.ppid] && !ours[e.pid] {
+				add(e.pid)
+				grown = true
+			}
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { // the command first
+		return btoi(b == p.child.Pid) - btoi(a == p.child.Pid)
+	})
+	return order
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (p *refProcess) hasToken(pid int) bool {
+	if p.bad("does not look at environments") {
+		return false
+	}
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), refToken+"="+p.token(p.cmd.ID))
+}
+
+func (p *refProcess) holdsOutput(pid int) bool {
+	if p.bad("does not look at open pipes") {
+		return false
+	}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		return false
+	}
+	for _, link := range links {
+		to, err := os.Readlink(link)
+		if err != nil || !slices.Contains(p.pipes, to) {
+			continue
+		}
+		// Our own children hold the read end between fork and exec.
+		if fi, err := os.Lstat(link); err == nil && fi.Mode().Perm()&0o200 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// signalTree signals all; with SIGKILL until none is left, because each round
+// may miss what was forked during it.
+func (p *refProcess) signalTree(s syscall.Signal) error {
+	found := false
+	for range 100 {
+		live := 0
+		for _, pid := range p.tree() {
+			_, state, ok := parseStat(fmt.Sprintf("/proc/%d/stat", pid))
+			if !ok || state == "Z" {
+				continue
+			}
+			live++
+			if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
+				return err
+			}
+		}
+		if live == 0 {
+			break
+		}
+		found = true
+		if s != syscall.SIGKILL {
+			break
+		}
+	}
+	if !found {
+		return corral.Errorf(corral.ErrEnded, "", "signal %s: it has ended", p.info.ID)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package exectest
+
+const raceEnabled = true

@@ -1,0 +1,77 @@
+package importrules
+
+import "slices"
+
+// A rule says what of this repository a package may import. Packages are named
+// by their directory; "." is the root.
+type rule struct {
+	imports []string
+	tests   []string // what its tests may import beside that, themselves and testOnly
+}
+
+// The layers, from the bottom. A layer imports what is below it, not what is
+// beside it, unless the table says so.
+var (
+	contract = []string{"."}
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
+	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
+	program  = slices.Concat(hosts, []string{"internal/cli"})
+)
+
+// testOnly are for tests, and for each other, alone.
+var testOnly = []string{
+	"internal/exectest", "internal/exectest/pattern", "internal/fakeexec", "internal/testdir", "internal/wardenbin/wardenbintest",
+}
+
+// rules may name packages that do not exist yet.
+var rules = map[string]rule{
+	".": {tests: []string{"hostexec", "nodeexec"}},
+
+	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
+	"pathenv/lookup":      {},
+	"internal/wire":       {imports: contract},
+	"internal/outlog":     {imports: contract},
+	"internal/wardenbin":  {imports: contract},
+	"internal/warden":     {imports: ground},
+	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
+
+	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
+	"sandbox":        {imports: append([]string{"images"}, warden...), tests: hosts},
+	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
+	"nodeexec":       {imports: warden, tests: []string{"hostexec"}},
+	"images":         {imports: contract},
+
+	"internal/cli":      {imports: hosts},
+	"cmd/corral":        {imports: program},
+	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
+
+	"e2e":                              {tests: program},
+	"e2e/bench":                        {imports: hosts},
+	"e2e/crash":                        {tests: program},
+	"e2e/image":                        {imports: []string{".", "images"}},
+	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
+	"internal/exectest/pattern":        {},
+	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
+	"internal/fakeexec":                {imports: contract},
+	"internal/testdir":                 {tests: hosts},
+	"internal/wardenbin/wardenbintest": {imports: []string{"internal/testdir", "internal/wardenbin"}},
+	"internal/testreport":              {},
+	"internal/importrules":             {},
+	"internal/deps":                    {},
+}
+
+// unlinked must not be reached from these packages, by however many steps: the
+// warden is small, and runs in every sandbox.
+var unlinked = map[string][]string{
+	"internal/warden":   wardenFree,
+	"cmd/corral-warden": wardenFree,
+}
+
+var wardenFree = []string{"github.com/docker/", "github.com/nats-io/", "net/http", "encoding/json"}
+
+// standardOnly reach nothing but the standard library and this repository: the
+// contract costs whoever imports it nothing.
+var standardOnly = []string{"."}
+
+const maxLines = 600

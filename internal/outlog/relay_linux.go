@@ -1,0 +1,277 @@
+package outlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral"
+)
+
+// relay is a pipe that bytes pass on their way into the ring (and from a
+// terminal, which cannot be spliced into a file). Its owner passes both ends
+// to somebody who outlives this program.
+type relay struct {
+	r, w *os.File
+	held int64 // bytes in it
+
+	enlarged uint8 // bit set of streams whose pipe was enlarged
+}
+
+func (r *relay) close() {
+	if r.r != nil {
+		r.r.Close()
+		r.w.Close()
+	}
+	*r = relay{}
+}
+
+// A Source is where a stream of output comes from.
+type Source struct {
+	File   *os.File // a pipe or a terminal, non-blocking
+	Stream corral.Stream
+	TTY    bool
+
+	// Relay makes a relay pipe and returns once somebody who outlives this
+	// program holds it too. It is called at most once for a log; nil makes
+	// one that nobody else holds.
+	Relay func() (r, w *os.File, err error)
+}
+
+// Pump moves everything from src into the log, and returns nil at its end, an
+// error that wraps os.ErrClosed or os.ErrDeadlineExceeded if the file was
+// closed or its read deadline passed, and any other error with nothing lost:
+// calling Pump again goes on, for example when there is room on the disk.
+func (l *Log) Pump(src Source) error {
+	rc, err := src.File.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for {
+		var merr error
+		err := rc.Read(func(fd uintptr) bool {
+			merr = l.move(int(fd), src)
+			return merr != unix.EAGAIN
+		})
+		switch {
+		case err != nil:
+			return err
+		case errors.Is(merr, io.EOF):
+			return nil
+		case merr != nil:
+			return fmt.Errorf("cannot move output into the log of %s: %w", l.id, merr)
+		}
+	}
+}
+
+const (
+	spliceFlags = unix.SPLICE_F_NONBLOCK | unix.SPLICE_F_MOVE
+	// pipeSize is what pipes are enlarged to for a process that writes a
+	// lot: measured, a ring filled through 64 KiB pipes reaches half the
+	// rate, through 256 KiB pipes four fifths, and through 1 MiB pipes no
+	// more.
+	pipeSize = 512 << 10
+	// enlargeFrom is how much output is a lot, in bytes.
+	enlargeFrom = 512 << 10
+)
+
+// move takes what is there, EAGAIN if nothing is.
+func (l *Log) move(fd int, src Source) error {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if _, err := unix.Poll(poll, 0); err != nil && err != unix.EINTR {
+		return err
+	}
+	switch got := poll[0].Revents; {
+	case got&unix.POLLIN != 0:
+	case got&(unix.POLLHUP|unix.POLLERR) != 0:
+		return io.EOF
+	default:
+		return unix.EAGAIN
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.drain(); err != nil { // left by an earlier error
+		return err
+	}
+	if err := l.beginRun(src.Stream); err != nil {
+		return err
+	}
+	if !src.TTY && l.size >= enlargeFrom && l.relay.enlarged&(1<<src.Stream) == 0 {
+		l.relay.enlarged |= 1 << src.Stream
+		// Best effort: an unprivileged user has a quota of large pipes.
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+	}
+	room := l.head + l.tail - l.size
+	if !src.TTY && room > 0 && l.pos == nil {
+		return l.direct(fd, room)
+	}
+	if l.relay.r == nil {
+		if err := l.makeRelay(src); err != nil {
+			return err
+		}
+	}
+	n, err := splice(fd, nil, int(l.relay.w.Fd()), nil, maxPending)
+	if err != nil {
+		if src.TTY && err == unix.EIO { // no process has the terminal open
+			err = io.EOF
+		}
+		return err
+	}
+	if n == 0 {
+		return io.EOF
+	}
+	l.relay.held = n
+	return l.settle()
+}
+
+// direct moves bytes into the part of the file that has never been written:
+// the kernel lengthens the file as it moves them.
+func (l *Log) direct(fd int, room int64) error {
+	at := l.size
+	n, err := splice(fd, nil, int(l.out.Fd()), &at, int(min(room, maxPending)))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return io.EOF
+	}
+	return l.advance(n)
+}
+
+func splice(from int, fromOff *int64, to int, toOff *int64, n int) (int64, error) {
+	for {
+		k, err := unix.Splice(from, fromOff, to, toOff, n, spliceFlags)
+		if err != unix.EINTR {
+			return k, err
+		}
+	}
+}
+
+func (l *Log) makeRelay(src Source) error {
+	make := src.Relay
+	if make == nil {
+		make = NewRelay
+	}
+	r, w, err := make()
+	if err != nil {
+		return fmt.Errorf("cannot make a relay pipe: %w", err)
+	}
+	l.relay.r, l.relay.w = r, w
+	return nil
+}
+
+// NewRelay makes a pipe fit for a relay.
+func NewRelay() (r, w *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, nil, err
+	}
+	_, _ = unix.FcntlInt(uintptr(p[0]), unix.F_SETPIPE_SZ, pipeSize) // best effort
+	// Not in the poller: a relay is only ever used when it is ready.
+	return os.NewFile(uintptr(p[0]), "relay"), os.NewFile(uintptr(p[1]), "relay"), nil
+}
+
+// settle writes down how many bytes the relay holds, if they will overwrite
+// others, and moves them into the file.
+func (l *Log) settle() error {
+	if l.turned(l.relay.held) {
+		if err := l.needPosition(); err != nil {
+			return err
+		}
+	}
+	if l.pos != nil {
+		if err := l.pos.store(l.size, l.relay.held); err != nil {
+			return err
+		}
+		l.setPending(l.relay.held)
+	}
+	return l.drain()
+}
+
+// drain empties the relay into the file.
+func (l *Log) drain() error {
+	for l.relay.held > 0 {
+		at, room := l.place()
+		n, err := splice(int(l.relay.r.Fd()), nil, int(l.out.Fd()), &at, int(min(l.relay.held, room)))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errors.New("the relay pipe holds less than it was given")
+		}
+		l.relay.held -= n
+		if l.pos != nil && l.relay.held > 0 {
+			// The position stays as it was: what the relay holds tells
+			// the rest. But the word must not speak of a second batch.
+			l.mu.Lock()
+			l.size += n
+			l.pending -= n
+			l.broadcast()
+			l.mu.Unlock()
+			continue
+		}
+		if err := l.advance(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AdoptRelay gives a log that was opened the relay pipe of its former life,
+// and brings the log to where that life left it.
+func (l *Log) AdoptRelay(r, w *os.File) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.relay.r, l.relay.w = r, w
+	held, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+	if err != nil {
+		return fmt.Errorf("cannot see what the relay pipe holds: %w", err)
+	}
+	l.relay.held = int64(held)
+	if l.pos != nil {
+		size, filled, err := l.pos.load()
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.size = size + max(0, filled-l.relay.held)
+		l.pending = 0
+		l.mu.Unlock()
+	}
+	if l.relay.held == 0 {
+		return l.advance(0)
+	}
+	if l.out == nil {
+		if err := l.beginRun(l.runs.current()); err != nil {
+			return err
+		}
+	}
+	return l.settle()
+}
+
+// Sweep moves what is there now and does not wait for more: the last bytes of
+// a process of which a descendant goes on writing.
+func (l *Log) Sweep(src Source) error {
+	rc, err := src.File.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var merr error
+	err = rc.Control(func(fd uintptr) {
+		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		if err != nil {
+			merr = err
+			return
+		}
+		for end := l.length() + int64(left); merr == nil && l.length() < end; {
+			merr = l.move(int(fd), src)
+		}
+	})
+	if err == nil && merr != unix.EAGAIN && !errors.Is(merr, io.EOF) {
+		err = merr
+	}
+	return err
+}

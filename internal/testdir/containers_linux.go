@@ -1,0 +1,70 @@
+package testdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+)
+
+// Labels of containers; see wardenLock.
+const (
+	label      = "corral"
+	labelState = "corral.state"
+)
+
+// engineLimit bounds what an engine may take.
+const engineLimit = time.Minute
+
+// removeContainers removes the containers that keep their state in the
+// directory or mount something of it. Where no engine answers there are none.
+func removeContainers(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineLimit)
+	defer cancel()
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	list, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+	if client.IsErrConnectionFailed(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot list containers: %w", err)
+	}
+	var errs []error
+	for _, found := range list {
+		if !uses(found, dir) {
+			continue
+		}
+		err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		for errdefs.IsConflict(err) && ctx.Err() == nil { // being removed by somebody else
+			time.Sleep(20 * time.Millisecond)
+			err = c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("cannot remove the container %s: %w", found.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func uses(c container.Summary, dir string) bool {
+	in := func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+	if in(c.Labels[labelState]) {
+		return true
+	}
+	for _, m := range c.Mounts {
+		if in(m.Source) {
+			return true
+		}
+	}
+	return false
+}

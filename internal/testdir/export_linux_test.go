@@ -1,0 +1,17 @@
+package testdir
+
+var (
+	Acquire     = acquire
+	Release     = release
+	Remove      = remove
+	Sweep       = sweep
+	MakeLocked  = makeLocked
+	Mentions    = mentions
+	CgroupMount = cgroupMount
+)
+
+const (
+	WardenLock   = wardenLock
+	Label        = label
+	CgroupPrefix = cgroupPrefix
+)

@@ -1,0 +1,129 @@
+//go:build linux
+
+package warden
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// FindCgroup makes a cgroup v2 directory for commands below this process's
+// own, if that has been delegated to us, and returns its path. Empty ones of
+// earlier lives are removed.
+func FindCgroup() string {
+	mount := ""
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+			mount = dir
+			break
+		}
+	}
+	b, err := readFile("/proc/self/cgroup", 64<<10)
+	if mount == "" || err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		own, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
+		if !ok {
+			continue
+		}
+		parent := filepath.Join(mount, own)
+		sweepCgroups(parent)
+		dir := filepath.Join(parent, cgroupPrefix+strconv.Itoa(os.Getpid()))
+		if os.Mkdir(dir, 0o755) != nil {
+			return ""
+		}
+		if unix.Access(dir+"/cgroup.kill", unix.W_OK) != nil { // Linux before 5.14
+			_ = os.Remove(dir) // empty, and of no use
+			return ""
+		}
+		return dir
+	}
+	return ""
+}
+
+const cgroupPrefix = "corral-"
+
+// sweepCgroups removes the directories of wardens that are gone. Those that
+// still hold a process cannot be removed, and stay.
+func sweepCgroups(parent string) {
+	old, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	for _, dir := range old {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), cgroupPrefix))
+		if err == nil && unix.Kill(pid, 0) != unix.ESRCH {
+			continue
+		}
+		RemoveCgroup(dir)
+	}
+}
+
+// RemoveCgroup removes what FindCgroup made and what is empty below it.
+func RemoveCgroup(dir string) {
+	if dir == "" {
+		return
+	}
+	below, _ := os.ReadDir(dir)
+	for _, e := range below {
+		if e.IsDir() {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // still in use: stays
+		}
+	}
+	_ = os.Remove(dir) // still in use: stays
+}
+
+// makeCgroup makes p's cgroup and returns a descriptor of it, or -1.
+func (s *Supervisor) makeCgroup(p *proc) int {
+	if s.opts.Cgroup == "" {
+		return -1
+	}
+	dir := s.opts.Cgroup + "/" + p.id
+	if err := unix.Mkdir(dir, 0o755); err != nil {
+		s.logf("cannot make the cgroup %s, the tree is found by other signs: %v", dir, err)
+		return -1
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Rmdir(dir) // just made, empty
+		return -1
+	}
+	p.cgroup = dir
+	return fd
+}
+
+// removeCgroup removes p's cgroup, unless descendants go on in it: then the
+// sweep of a later warden does.
+func (s *Supervisor) removeCgroup(p *proc) {
+	if p.cgroup != "" {
+		_ = unix.Rmdir(p.cgroup)
+	}
+}
+
+// cgroupMembers lists the living processes of a cgroup.
+func cgroupMembers(dir string) (pids []int, ok bool) {
+	if dir == "" {
+		return nil, false
+	}
+	b, err := readFile(dir+"/cgroup.procs", 8<<20)
+	if err != nil {
+		return nil, false
+	}
+	for _, f := range bytes.Fields(b) {
+		pid, err := strconv.Atoi(string(f))
+		if err != nil || pid <= 0 {
+			continue
+		}
+		if st, err := readFile("/proc/"+string(f)+"/stat", 4096); err == nil {
+			if t, ok := parseStat(st); ok && t.zombie {
+				continue
+			}
+		}
+		pids = append(pids, pid)
+	}
+	return pids, true
+}

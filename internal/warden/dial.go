@@ -1,0 +1,192 @@
+//go:build linux
+
+package warden
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// A gateway listens on a socket in a directory, and the warden dials every
+// socket that appears there: so a container's warden needs no more than to
+// read a directory that is mounted read-only, and several gateways can be
+// served at once.
+const (
+	socketPrefix = "gw-"
+	socketSuffix = ".sock"
+)
+
+// SocketName is the file name of a gateway's socket; name tells gateways apart.
+// The socket must be listening when it gets this name.
+func SocketName(name string) string { return socketPrefix + name + socketSuffix }
+
+// IsSocketName tells whether a file name is one of SocketName.
+func IsSocketName(file string) bool {
+	return strings.HasPrefix(file, socketPrefix) && strings.HasSuffix(file, socketSuffix)
+}
+
+// rescan is how often the directory is looked at when changes in it cannot be
+// watched for.
+const rescan = 100 * time.Millisecond
+
+// ServeDir dials the sockets of a directory until ctx ends, or the directory is
+// removed: then nobody can come any more.
+func (s *Supervisor) ServeDir(ctx context.Context, dir string) error {
+	d := &dialer{s: s, dir: dir, served: map[string]bool{}}
+	defer d.wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := make(chan struct{}, 1)
+	watch, err := watchDir(dir)
+	if err == nil {
+		d.wg.Add(1)
+		go func() {
+			defer d.wg.Done()
+			buf := make([]byte, 4096)
+			for {
+				if _, err := watch.Read(buf); err != nil {
+					return
+				}
+				select {
+				case changes <- struct{}{}:
+				default:
+				}
+			}
+		}()
+		defer watch.Close()
+	} else {
+		s.logf("cannot watch %s for gateways, looking again and again: %v", dir, err)
+		go func() {
+			for tick := time.NewTicker(rescan); ; {
+				select {
+				case <-tick.C:
+					changes <- struct{}{}
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				}
+			}
+		}()
+	}
+	for {
+		if err := d.scan(); err != nil {
+			return err
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			d.closeAll()
+			return nil
+		}
+	}
+}
+
+func watchDir(dir string) (*os.File, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_DELETE_SELF); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "inotify"), nil
+}
+
+type dialer struct {
+	s   *Supervisor
+	dir string
+	wg  sync.WaitGroup
+
+	mu     sync.Mutex
+	served map[string]bool
+	conns  []wire.Conn
+}
+
+func (d *dialer) scan() error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return fmt.Errorf("cannot look for gateways: %w", err)
+	}
+	names, err := f.Readdirnames(-1)
+	f.Close()
+	if err != nil {
+		return fmt.Errorf("cannot look for gateways in %s: %w", d.dir, err)
+	}
+	for _, name := range names {
+		if !IsSocketName(name) {
+			continue
+		}
+		d.mu.Lock()
+		known := d.served[name]
+		d.mu.Unlock()
+		if known {
+			continue
+		}
+		conn, err := Dial(d.dir, name)
+		if err != nil {
+			// A gateway that died leaves its socket behind; the next one
+			// removes it.
+			if !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
+				d.s.logf("cannot reach the gateway at %s: %v", name, err)
+			}
+			continue
+		}
+		d.mu.Lock()
+		d.served[name] = true
+		d.conns = append(d.conns, conn)
+		d.mu.Unlock()
+		d.wg.Add(1)
+		go func() {
+			defer d.wg.Done()
+			if err := d.s.Serve(conn); err != nil {
+				d.s.logf("lost the gateway at %s: %v", name, err)
+			}
+			d.mu.Lock()
+			delete(d.served, name)
+			for i, c := range d.conns {
+				if c == conn {
+					d.conns = append(d.conns[:i], d.conns[i+1:]...)
+					break
+				}
+			}
+			d.mu.Unlock()
+		}()
+	}
+	return nil
+}
+
+func (d *dialer) closeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		c.Close()
+	}
+}
+
+// Dial connects to the socket called name in dir, however long dir's path is.
+func Dial(dir, name string) (wire.Conn, error) {
+	dirfd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dirfd)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dirfd, name)}); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return wire.NewPackets(fd)
+}

@@ -1,0 +1,19 @@
+// Package warden is the supervisor that every command of Corral runs under: as
+// PID 1 of a sandbox, as a process of its own beside the gateway, and on nodes.
+//
+// A [Supervisor] starts commands for whoever is connected to it, keeps them
+// alive when that connection ends, enforces their deadlines, reaps everything,
+// and keeps each exit status until somebody has said that it is safe elsewhere
+// ([wire.Forget]). It serves any number of connections of two kinds:
+//
+//   - over a socket that passes file descriptors, a command writes straight
+//     into the gateway's pipes. The warden keeps a duplicate of the gateway's
+//     ends, so that the command neither dies nor sees a broken pipe when the
+//     gateway does, and hands them to whoever attaches;
+//   - over a byte stream, the warden reads the pipes itself and sends what it
+//     read with its offset, holding every byte until it is acknowledged.
+//
+// It decides nothing: which command may run, with which environment, and
+// where output is kept is its peer's business. It is linked into a program of
+// a few megabytes, so it imports little.
+package warden

@@ -1,0 +1,215 @@
+//go:build linux
+
+package warden
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// LockName is the file in a host warden's directory that it locks while it
+// lives, so that there is one.
+const LockName = "warden.lock"
+
+// LogName is the file beside it that a host warden logs to, since its start.
+const LogName = "warden.log"
+
+// linger is how long a host warden that has nothing to do waits for a gateway.
+const linger = 5 * time.Second
+
+// Main is the warden's program. It returns the exit code.
+func Main(args []string, stderr io.Writer) int {
+	fs := flag.NewFlagSet("corral-warden", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	dir := fs.String("dir", "", "dial the gateways whose sockets appear in this `directory`")
+	stdio := fs.Bool("stdio", false, "serve one gateway at a time on standard input and output")
+	host := fs.Bool("host", false, "keep commands of this machine: in the background, one warden a directory, which ends when it has nothing to keep")
+	child := fs.Bool("child", false, "with -host: this is the process in the background")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	if (*dir == "") == !*stdio || *host && *dir == "" || fs.NArg() > 0 {
+		fmt.Fprintln(stderr, "corral-warden: this program is started by corral; give either -dir DIRECTORY (and -host for the commands of a machine) or -stdio")
+		return 2
+	}
+	log := func(format string, args ...any) { fmt.Fprintf(stderr, "corral-warden: "+format+"\n", args...) }
+	if *host && !*child {
+		// The parent waits for this process, and so never has to for the
+		// warden itself.
+		if err := background(*dir); err != nil {
+			fmt.Fprintln(stderr, "corral-warden:", err)
+			return 1
+		}
+		return 0
+	}
+	if err := run(*dir, *stdio, *host, log); err != nil {
+		fmt.Fprintln(stderr, "corral-warden:", err)
+		return 1
+	}
+	return 0
+}
+
+// background starts this program again, without ties to who started it.
+func background(dir string) error {
+	logFile, err := os.OpenFile(dir+"/"+LogName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot make a log: %w", err)
+	}
+	defer logFile.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	args := append([]string(nil), os.Args...)
+	args = append(args, "-child")
+	_, err = os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{null, logFile, logFile}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	return err
+}
+
+func run(dir string, stdio, host bool, log func(string, ...any)) error {
+	// Small and steady rather than fast: this process allocates little.
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(64 << 20)
+	if runtime.GOMAXPROCS(0) > 4 {
+		runtime.GOMAXPROCS(4)
+	}
+	// The name that ps shows; started again by /proc/self/exe it is "exe".
+	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("corral-warden\x00")[0])), 0, 0, 0); err != nil {
+		log("cannot set this process's name: %v", err)
+	}
+	// Not to be traced or read by what runs beside it as the same user.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot close this process to others: %w", err)
+	}
+	if !host {
+		catchSignals()
+	}
+	opts := Options{ReapAll: true, Log: log}
+	if host {
+		lock, err := lockDir(dir)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		opts.Cgroup = FindCgroup()
+		defer RemoveCgroup(opts.Cgroup)
+	}
+	s, err := New(opts)
+	if err != nil {
+		return err
+	}
+	go giveBackMemory(s)
+	if stdio {
+		// Standard input ends with the engine's connection to the
+		// container, and that does not come back.
+		return s.Serve(wire.NewFrames(os.Stdin, os.Stdout, os.Stdin))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if host {
+		go endWhenIdle(s, cancel)
+	}
+	err = s.ServeDir(ctx, dir)
+	if host && errors.Is(err, os.ErrNotExist) {
+		// Nobody will come; what runs still has its deadlines.
+		s.WaitForCommands()
+		return nil
+	}
+	return err
+}
+
+// catchSignals makes PID 1 deaf to what its own container can send it. They are
+// caught and not ignored, since an ignored signal stays ignored in children.
+func catchSignals() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGTSTP)
+	go func() {
+		for range c { //nolint:revive // deaf
+		}
+	}()
+}
+
+// restAfter is how long a warden has nothing to do before it gives back memory.
+const restAfter = time.Second
+
+// giveBackMemory returns what a burst of work needed to the system: there is a
+// warden in every sandbox, and most rest.
+func giveBackMemory(s *Supervisor) {
+	for {
+		debug.FreeOSMemory()
+		<-s.Worked()
+		for rested := false; !rested; {
+			select {
+			case <-s.Worked():
+				time.Sleep(restAfter) // not for every message
+			case <-time.After(restAfter):
+				rested = true
+			}
+		}
+	}
+}
+
+var errLocked = errors.New("another warden keeps this directory")
+
+// lockDir makes this the only warden of dir, and says so in the lock file.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir+"/"+LockName, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock: %w", err)
+	}
+	// Of the open file description: a look with F_OFD_GETLK does not disturb it.
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EAGAIN) {
+			return nil, errLocked
+		}
+		return nil, fmt.Errorf("cannot lock %s: %w", f.Name(), err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, fmt.Errorf("cannot write %s: %w", f.Name(), err)
+	}
+	if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+		return nil, fmt.Errorf("cannot write %s: %w", f.Name(), err)
+	}
+	return f, nil
+}
+
+// endWhenIdle ends a host warden that has nothing left to keep, and nobody to
+// keep it for.
+func endWhenIdle(s *Supervisor, end func()) {
+	timer := time.NewTimer(linger)
+	for {
+		select {
+		case <-s.Idle():
+			timer.Reset(linger)
+			if s.Ending() {
+				end()
+				return
+			}
+		case <-timer.C:
+			if !s.Busy() {
+				end()
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package warden
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// reapAll reaps every child, also those that were made by a command and
+// outlived it. It ends with the process.
+func (s *Supervisor) reapAll() {
+	for {
+		s.mu.Lock()
+		forks := s.forks
+		s.mu.Unlock()
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch err {
+		case nil:
+			s.reaped(pid, status)
+		case unix.EINTR:
+		default: // ECHILD: there is none until the next fork
+			s.mu.Lock()
+			for s.forks == forks {
+				s.spawned.Wait()
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// reapOne waits for one child, in a program that has others.
+func (s *Supervisor) reapOne(p *proc) {
+	defer s.wg.Done()
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.pid, &status, 0, nil)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			// Somebody else in this program reaped it: how it ended
+			// cannot be known, and Exited is never sent.
+			s.logf("command %s was reaped by another part of the program: %v", p.id, err)
+			return
+		}
+	}
+	s.reaped(p.pid, status)
+}
+
+func (s *Supervisor) reaped(pid int, status syscall.WaitStatus) {
+	p := s.take(pid)
+	if p == nil {
+		// Perhaps it ended before fork could register it.
+		s.forking.Lock()
+		//lint:ignore SA2001 waiting for a fork to be registered is the point
+		s.forking.Unlock()
+		if p = s.take(pid); p == nil {
+			return
+		}
+	}
+	how := &wire.Message{ExitCode: uint64(status.ExitStatus()), Reason: wire.ReasonExited}
+	if status.Signaled() {
+		how.ExitCode, how.Signal = 0, uint64(status.Signal())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.timedOut {
+		s.finish(p, how)
+		return
+	}
+	// The command obeyed SIGTERM; its descendants have had as long.
+	how.Reason = wire.ReasonTimeout
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		s.killTree(p)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.finish(p, how)
+	}()
+}
+
+func (s *Supervisor) take(pid int) *proc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.byPID[pid]
+	if p != nil {
+		delete(s.byPID, pid)
+		p.reaped = true
+	}
+	return p
+}

@@ -1,0 +1,270 @@
+//go:build linux
+
+package warden
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/pathenv/lookup"
+)
+
+// EnvID is the variable by which descendants of a process are found; its value
+// is the process's ID.
+const EnvID = "CORRAL_PROCESS"
+
+// start answers wire.Start.
+func (c *client) start(m *wire.Message, fds []int) error {
+	p, f := c.s.start(c, m, fds)
+	if f != nil {
+		return c.answer(m, f)
+	}
+	return c.reply(m, p)
+}
+
+// reply sends Started, with what a new owner needs.
+func (c *client) reply(m *wire.Message, p *proc) error {
+	s := c.s
+	s.mu.Lock()
+	started := p.item()
+	started.Type, started.Req = wire.Started, m.Req
+	var fds []int
+	switch {
+	case p.streams != nil:
+		started.Offset = uint64(p.streams.accepted())
+	case m.Type == wire.Start && p.master >= 0:
+		fds = []int{p.master}
+	case m.Type == wire.Attach:
+		fds = p.kept()
+		if p.stdin < 0 && p.master < 0 {
+			started.Flags &^= wire.FlagStdin
+		}
+	}
+	// Sent under the lock: what is kept must not be closed meanwhile, and
+	// Exited must not overtake.
+	err := c.conn.Send(started, fds...)
+	if err == nil && p.streams != nil {
+		p.streams.attach(c.conn, int64(m.Offset))
+	}
+	if err == nil && p.exited != nil {
+		err = c.conn.Send(p.exited)
+	}
+	s.mu.Unlock()
+	return err
+}
+
+func (c *client) attach(m *wire.Message) error {
+	s := c.s
+	s.mu.Lock()
+	p := s.procs[m.ID]
+	if p != nil {
+		p.owner = c
+	}
+	s.mu.Unlock()
+	if p == nil {
+		return c.answer(m, failf(wire.CodeNotFound, "no process %s", m.ID))
+	}
+	if (p.streams != nil) == c.conn.PassesFiles() {
+		return c.answer(m, failf(wire.CodeUnsupported, "process %s was started over another kind of connection", m.ID))
+	}
+	return c.reply(m, p)
+}
+
+// start makes a process. A second Start with an ID returns the first's.
+func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail) {
+	refuse := func(code wire.Code, format string, args ...any) (*proc, *fail) {
+		closeFDs(fds)
+		return nil, failf(code, format, args...)
+	}
+	switch {
+	case m.ID == "" || len(m.ID) > 64:
+		return refuse(wire.CodeInvalid, "an id has 1 to 64 characters")
+	case len(m.Args) == 0:
+		return refuse(wire.CodeInvalid, "no program is given")
+	case len(m.Tag) > wire.MaxTag:
+		return refuse(wire.CodeInvalid, "the tag has %d bytes, more than %d", len(m.Tag), wire.MaxTag)
+	}
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.mu.Lock()
+	p := s.procs[m.ID]
+	closing := s.closing
+	if p != nil {
+		p.owner = c
+	}
+	s.mu.Unlock()
+	if p != nil {
+		closeFDs(fds)
+		return p, nil
+	}
+	if closing {
+		return refuse(wire.CodeUnavailable, "the warden is closing")
+	}
+	if f := checkDir(m.Dir); f != nil {
+		closeFDs(fds)
+		return nil, f
+	}
+	stdio, f := s.newStdio(c, m, fds)
+	if f != nil {
+		return nil, f
+	}
+	p = &proc{
+		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
+		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c,
+		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
+	}
+	path, env := environment(m)
+	file, err := lookup.Program(m.Args[0], path, m.Dir)
+	if err == nil {
+		err = s.fork(p, file, m, env, stdio)
+	}
+	if err != nil {
+		if f := s.notExecuted(p, m.Args[0], err, stdio); f != nil {
+			stdio.closeChild(s.devnull)
+			p.release(false)
+			s.removeCgroup(p)
+			return nil, f
+		}
+	}
+	stdio.closeChild(s.devnull)
+	if p.streams != nil {
+		p.streams.run()
+	}
+	return p, nil
+}
+
+func checkDir(dir string) *fail {
+	info, err := os.Stat(dir)
+	var perr *os.PathError
+	switch {
+	case err == nil && !info.IsDir():
+		return failf(wire.CodeDir, "%s is not a directory", dir)
+	case errors.As(err, &perr):
+		return failf(wire.CodeDir, "%s: %v", dir, perr.Err)
+	case err != nil:
+		return failf(wire.CodeDir, "%s: %v", dir, err)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.X_OK, unix.AT_EACCESS); err != nil {
+		return failf(wire.CodeDir, "%s: %v", dir, err)
+	}
+	return nil
+}
+
+// environment is the command's, and its PATH.
+func environment(m *wire.Message) (path string, env []string) {
+	env = make([]string, 0, len(m.Env)+1)
+	for _, e := range m.Env {
+		if strings.HasPrefix(e, EnvID+"=") {
+			continue
+		}
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = v
+		}
+		env = append(env, e)
+	}
+	return path, append(env, EnvID+"="+m.ID)
+}
+
+// fork makes the process, and registers it before the reaper can take it for
+// somebody else's.
+func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, stdio *stdio) error {
+	attr := &syscall.ProcAttr{
+		Dir: m.Dir, Env: env,
+		Files: []uintptr{uintptr(stdio.child[0]), uintptr(stdio.child[1]), uintptr(stdio.child[2])},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: p.flags&wire.FlagTTY != 0},
+	}
+	cgroupFD := s.makeCgroup(p)
+	if cgroupFD >= 0 {
+		defer unix.Close(cgroupFD)
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, cgroupFD
+	}
+	s.forking.RLock()
+	defer s.forking.RUnlock()
+	p.started = now()
+	p.mark = s.newMark()
+	s.wear(p.mark)
+	pid, err := syscall.ForkExec(file, m.Args, attr)
+	s.worn(p.mark, pid)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.pid = pid
+	s.procs[p.id] = p
+	s.byPID[pid] = p
+	s.ending = false
+	if p.timeout > 0 {
+		p.timer = time.AfterFunc(p.timeout, func() { s.expire(p) })
+	}
+	if s.opts.ReapAll {
+		s.forks++
+		s.spawned.Signal()
+	} else {
+		s.wg.Add(1)
+		go s.reapOne(p)
+	}
+	return nil
+}
+
+// notExecuted gives a process that could not be executed the exit code that a
+// shell would give it, and the reason on standard error. What is no fault of
+// the program's is a failure instead.
+func (s *Supervisor) notExecuted(p *proc, name string, err error, stdio *stdio) *fail {
+	code := uint64(126)
+	var lerr *lookup.Error
+	switch {
+	case errors.As(err, &lerr):
+		code = uint64(lookup.ExitCode(err))
+	case errors.Is(err, unix.ENOENT): // the file is there: its interpreter is not
+		code = 127
+		err = fmt.Errorf("%s: the interpreter of the program does not exist", name)
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return failf(wire.CodeUnavailable, "cannot make a process for %s: %v", name, err)
+	default:
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	if p.started == 0 {
+		p.started = now()
+	}
+	text := "corral: " + err.Error() + "\n"
+	if p.flags&wire.FlagTTY != 0 {
+		text = strings.TrimSuffix(text, "\n") + "\r\n"
+	}
+	// A pipe that was just made, and a terminal, hold a line.
+	_, _ = unix.Write(stdio.child[2], []byte(text))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.procs[p.id] = p
+	s.finish(p, &wire.Message{ExitCode: code, Reason: wire.ReasonExited})
+	return nil
+}
+
+// finish records how a process ended and tells its owner. mu is held.
+func (s *Supervisor) finish(p *proc, how *wire.Message) {
+	how.Type, how.ID, how.StartedAt = wire.Exited, p.id, p.started
+	how.EndedAt = max(now(), p.started)
+	p.exited = how
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if p.streams != nil {
+		p.streams.exited()
+	}
+	s.ended = append(s.ended, p)
+	s.noteIdle()
+	if len(s.ended) > maxEnded {
+		s.logf("dropping the exit status of %s: nobody asked for it", s.ended[0].id)
+		s.drop(s.ended[0])
+	}
+	if p.owner != nil && p.pid != 0 { // else Started is still to be sent, and sends it
+		_ = p.owner.conn.Send(how) // a broken connection: it is kept
+	}
+}

@@ -1,0 +1,465 @@
+//go:build linux
+
+package warden
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// Options of a Supervisor.
+type Options struct {
+	// ReapAll makes this process adopt and reap every descendant. It must
+	// not be set in a program that waits for children of its own.
+	ReapAll bool
+	// Cgroup is the path of a cgroup v2 directory that is ours to make
+	// children in, or empty.
+	Cgroup string
+	Log    func(format string, args ...any) // what an operator should know; nil drops it
+}
+
+// A Supervisor runs commands for its connections.
+type Supervisor struct {
+	opts    Options
+	logf    func(format string, args ...any)
+	devnull int
+	self    int
+	maxMark uint64 // the largest mark, 0 if there are none; see newMark
+	// The limits that marks take the place of.
+	softMark, hardMark uint64
+	since              uint64 // tells this supervisor from its successors
+
+	// starting makes Start of one ID, on two connections, one start. The
+	// runtime forks one at a time anyway.
+	starting sync.Mutex
+	// forking is held for reading while a process has been made and is not
+	// in procs yet, so that the reaper can tell its children from orphans.
+	forking sync.RWMutex
+
+	mu      sync.Mutex
+	procs   map[string]*proc
+	byPID   map[int]*proc
+	ended   []*proc // not forgotten, oldest first
+	clients map[*client]struct{}
+	closing bool
+	ending  bool
+	idle    chan struct{} // receives when something ended; capacity 1
+	worked  chan struct{} // receives when something was done; capacity 1
+	forks   int           // how many processes were made
+	spawned *sync.Cond    // forks has grown
+	wg      sync.WaitGroup
+}
+
+// maxEnded bounds the exit statuses that nobody has acknowledged.
+const maxEnded = 4096
+
+// New returns a supervisor. Close ends it.
+func New(opts Options) (*Supervisor, error) {
+	if opts.Log == nil {
+		opts.Log = func(string, ...any) {}
+	}
+	if err := closeInherited(); err != nil {
+		return nil, fmt.Errorf("cannot keep descriptors from commands: %w", err)
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+	}
+	s := &Supervisor{
+		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
+		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{},
+		idle: make(chan struct{}, 1), worked: make(chan struct{}, 1),
+	}
+	s.spawned = sync.NewCond(&s.mu)
+	s.learnMarks()
+	if opts.ReapAll {
+		// Orphans come to PID 1 anyway, and gVisor has nobody else adopt them.
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil && s.self != 1 {
+			unix.Close(null)
+			return nil, fmt.Errorf("cannot become a subreaper: %w", err)
+		}
+		go s.reapAll()
+	}
+	return s, nil
+}
+
+// Close kills every command, lets go of every connection and waits for the
+// supervisor's goroutines.
+func (s *Supervisor) Close() {
+	s.mu.Lock()
+	s.closing = true
+	procs := make([]*proc, 0, len(s.procs))
+	for _, p := range s.procs {
+		if p.exited == nil {
+			procs = append(procs, p)
+		}
+	}
+	for c := range s.clients {
+		c.conn.Close()
+	}
+	s.mu.Unlock()
+	for _, p := range procs {
+		s.killTree(p)
+	}
+	s.wg.Wait()
+	s.mu.Lock()
+	for _, p := range s.procs {
+		p.release(false)
+	}
+	s.procs = nil
+	s.mu.Unlock()
+	unix.Close(s.devnull)
+}
+
+// Busy tells whether a command runs, or has ended and was not acknowledged, or
+// somebody is connected.
+func (s *Supervisor) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.procs) > 0 || len(s.clients) > 0
+}
+
+// WaitForCommands returns when no command runs.
+func (s *Supervisor) WaitForCommands() {
+	for {
+		s.mu.Lock()
+		running := 0
+		for _, p := range s.procs {
+			if p.exited == nil {
+				running++
+			}
+		}
+		s.mu.Unlock()
+		if running == 0 {
+			return
+		}
+		<-s.Idle()
+	}
+}
+
+// Ending tells whether somebody asked an idle supervisor to end, and nothing has
+// come since.
+func (s *Supervisor) Ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending && len(s.procs) == 0 && len(s.clients) == 0
+}
+
+// Worked receives a value when something was done since it last did.
+func (s *Supervisor) Worked() <-chan struct{} { return s.worked }
+
+// Idle receives a value whenever Busy may have become false.
+func (s *Supervisor) Idle() <-chan struct{} { return s.idle }
+
+func (s *Supervisor) noteIdle() {
+	for _, c := range []chan struct{}{s.idle, s.worked} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// client is one connection.
+type client struct {
+	s    *Supervisor
+	conn wire.Conn
+
+	// On a byte stream, whose turn it is: see stale.
+	epoch string
+	since uint64
+}
+
+// clockBack is by how much an operator may set the clock back without the next
+// gateway being taken for an earlier one.
+const clockBack = 15 * time.Second
+
+// stale tells whether a message is of a gateway, or of a connection of it, that
+// has been followed by another: engines can deliver what was sent over a broken
+// connection after the first of what was sent over the next.
+func (c *client) stale(m *wire.Message) bool {
+	if c.conn.PassesFiles() {
+		return false
+	}
+	if m.Type != wire.Hello {
+		return m.Epoch != c.epoch
+	}
+	if m.StartedAt < c.since && c.since-m.StartedAt < uint64(clockBack) {
+		return true
+	}
+	c.epoch, c.since = m.Epoch, m.StartedAt
+	return false
+}
+
+// Serve answers one connection until it ends. Commands go on after it.
+func (s *Supervisor) Serve(conn wire.Conn) error {
+	c := &client{s: s, conn: conn}
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		conn.Close()
+		return errors.New("the warden is closing")
+	}
+	s.clients[c] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	defer s.disconnect(c)
+	for {
+		m, fds, err := conn.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		if err := c.handle(m, fds); err != nil {
+			return err
+		}
+	}
+}
+
+// disconnect lets go of a connection: its processes wait for the next.
+func (s *Supervisor) disconnect(c *client) {
+	c.conn.Close()
+	s.detach(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.clients, c)
+	s.noteIdle()
+}
+
+func (s *Supervisor) detach(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.procs {
+		if p.owner == c {
+			p.owner = nil
+			if p.streams != nil {
+				p.streams.detach(c.conn)
+			}
+		}
+	}
+}
+
+// fail is an answer to a request that was refused.
+type fail struct {
+	code wire.Code
+	text string
+}
+
+func (f *fail) Error() string { return f.text }
+
+func failf(code wire.Code, format string, args ...any) *fail {
+	return &fail{code, fmt.Sprintf(format, args...)}
+}
+
+// handle answers one message. An error ends the connection.
+func (c *client) handle(m *wire.Message, fds []int) error {
+	if m.Type != wire.Start && m.Type != wire.Keep {
+		closeFDs(fds)
+		fds = nil
+	}
+	if c.stale(m) {
+		return nil
+	}
+	var f *fail
+	switch m.Type {
+	case wire.Hello:
+		return c.hello(m)
+	case wire.Start:
+		return c.start(m, fds)
+	case wire.Attach:
+		return c.attach(m)
+	case wire.Signal:
+		// Looking for the tree takes a while; nobody else should wait.
+		c.s.wg.Add(1)
+		go func() {
+			defer c.s.wg.Done()
+			_ = c.answer(m, c.s.signal(m.ID, int(m.Signal))) // a broken connection ends Recv too
+		}()
+		return nil
+	case wire.Resize:
+		f = c.s.resize(m.ID, m.Rows, m.Cols)
+	case wire.CloseStdin:
+		f = c.s.closeStdin(m.ID, m.Offset)
+	case wire.Keep:
+		f = c.s.keep(m.ID, fds)
+	case wire.Forget:
+		for _, id := range m.Args {
+			c.s.forget(id)
+		}
+		return nil
+	case wire.Shutdown:
+		f = c.s.shutdown(c)
+	case wire.Input:
+		f = c.s.input(m)
+		if f == nil {
+			return nil // acknowledged when the process has taken it
+		}
+	case wire.OutputAck:
+		c.s.outputAck(m.ID, int64(m.Offset))
+		return nil
+	default:
+		f = failf(wire.CodeUnsupported, "message type %d is not known to this warden", m.Type)
+	}
+	return c.answer(m, f)
+}
+
+func (c *client) answer(m *wire.Message, f *fail) error {
+	if f != nil {
+		return c.conn.Send(&wire.Message{Type: wire.Error, Req: m.Req, ID: m.ID, Code: f.code, Text: f.text})
+	}
+	return c.conn.Send(&wire.Message{Type: wire.OK, Req: m.Req, ID: m.ID})
+}
+
+// features are optional parts of the protocol that this warden has.
+var features = []string{"mark"}
+
+func (c *client) hello(m *wire.Message) error {
+	if m.Version != wire.Version {
+		return c.answer(m, failf(wire.CodeVersion, "this warden speaks version %d of the protocol, not %d", wire.Version, m.Version))
+	}
+	if !c.conn.PassesFiles() {
+		c.s.detach(c) // a new gateway speaks on the same stream
+	}
+	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
+		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.since})
+	if err != nil {
+		return err
+	}
+	for _, item := range c.s.items() {
+		item.Req = m.Req
+		if err := c.conn.Send(item); err != nil {
+			return err
+		}
+	}
+	return c.answer(m, nil)
+}
+
+func (s *Supervisor) items() []*wire.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []*wire.Message
+	for _, p := range s.procs {
+		items = append(items, p.item())
+	}
+	return items
+}
+
+// shutdown lets an idle host warden end as soon as its last connection does.
+func (s *Supervisor) shutdown(c *client) *fail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.procs) > 0 || len(s.clients) > 1 {
+		return failf(wire.CodeBusy, "%d commands and %d other connections are left", len(s.procs), len(s.clients)-1)
+	}
+	s.ending = true
+	return nil
+}
+
+func (s *Supervisor) lookup(id string) (*proc, *fail) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.procs[id]
+	if p == nil {
+		return nil, failf(wire.CodeNotFound, "no process %s", id)
+	}
+	return p, nil
+}
+
+// forget drops an ended process; a descendant that still has its output open
+// goes on, and writes into nothing.
+func (s *Supervisor) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.procs[id]; p != nil && p.exited != nil {
+		s.drop(p)
+	}
+}
+
+func (s *Supervisor) drop(p *proc) {
+	delete(s.procs, p.id)
+	for i, e := range s.ended {
+		if e == p {
+			s.ended = append(s.ended[:i], s.ended[i+1:]...)
+			break
+		}
+	}
+	p.release(!s.closing)
+	s.removeCgroup(p)
+	s.noteIdle()
+}
+
+func (s *Supervisor) signal(id string, sig int) *fail {
+	p, f := s.lookup(id)
+	if f != nil {
+		// Forgotten, but its descendants still carry its ID.
+		p = &proc{id: id, reaped: true}
+		if s.opts.Cgroup != "" {
+			p.cgroup = s.opts.Cgroup + "/" + id
+		}
+	}
+	if len(id) > 64 || strings.ContainsAny(id, "/\x00") || id == "" {
+		return failf(wire.CodeInvalid, "no process can have that id")
+	}
+	if sig < 1 || sig > 64 {
+		return failf(wire.CodeInvalid, "no signal has the number %d", sig)
+	}
+	if unix.Signal(sig) == unix.SIGKILL {
+		if n := s.killTree(p); n == 0 {
+			return failf(wire.CodeEnded, "nothing of process %s is left", id)
+		}
+		return nil
+	}
+	members := s.members(p)
+	if len(members) == 0 {
+		return failf(wire.CodeEnded, "nothing of process %s is left", id)
+	}
+	for _, pid := range members {
+		// It may have ended meanwhile, which is what was wanted or no
+		// business of ours.
+		_ = unix.Kill(pid, unix.Signal(sig))
+	}
+	return nil
+}
+
+// closeInherited makes sure that no command gets a descriptor that this process
+// was started with and does not know of.
+func closeInherited() error {
+	const first = 3
+	if unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	// Linux before 5.11, and gVisor.
+	d, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		if fd, nerr := strconv.Atoi(name); nerr == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
+}
+
+func now() uint64 { return uint64(time.Now().UnixNano()) }
+
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

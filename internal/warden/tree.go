@@ -1,0 +1,310 @@
+//go:build linux
+
+package warden
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A command's tree is found by several signs, since each alone is lost by
+// something that programs commonly do:
+//
+//	cgroup        everything, where there is one; nothing leaves it
+//	session       lost by setsid
+//	parent        lost when the parent ends
+//	environment   CORRAL_PROCESS=ID; lost by env -i, kept by setsid
+//	mark          a limit that nobody else sets; lost only on purpose
+//	pipes         the command's output; lost by redirecting it
+//
+// A process that is hostile enough to lose all of them, without a cgroup, goes
+// on until its sandbox is removed.
+
+// task is a process as /proc shows it.
+type task struct {
+	pid, ppid, pgrp, session int
+	zombie                   bool
+}
+
+// members lists the living processes of p's tree, the command's own first: a
+// shell whose child is signalled before it would report that as an exit code.
+func (s *Supervisor) members(p *proc) []int {
+	pids := s.tree(p)
+	if i := slices.Index(pids, p.pid); i > 0 {
+		pids[0], pids[i] = pids[i], pids[0]
+	}
+	return pids
+}
+
+func (s *Supervisor) tree(p *proc) []int {
+	if pids, ok := cgroupMembers(p.cgroup); ok {
+		return pids
+	}
+	s.mu.Lock()
+	reaped, pid := p.reaped || p.pid == 0, p.pid
+	s.mu.Unlock()
+	tasks := listTasks()
+	pipes := s.pipesOf(p)
+	in := map[int]bool{}
+	for _, t := range tasks {
+		if t.pid == s.self || t.zombie {
+			continue
+		}
+		// Once the command's own process has been reaped its number may
+		// belong to another.
+		bySession := !reaped && (t.session == pid || t.pgrp == pid)
+		if bySession || s.carriesSign(t, p, pipes) {
+			in[t.pid] = true
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, t := range tasks {
+			if !t.zombie && !in[t.pid] && in[t.ppid] && t.pid != s.self {
+				in[t.pid] = true
+				again = true
+			}
+		}
+	}
+	pids := make([]int, 0, len(in))
+	for pid := range in {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
+	dir := "/proc/" + strconv.Itoa(t.pid)
+	if p.mark != 0 && readMark(dir) == p.mark {
+		return true
+	}
+	if env, err := readFile(dir+"/environ", 4<<20); err == nil {
+		if want := []byte(EnvID + "=" + p.id); bytes.HasPrefix(env, append(want[:len(want):len(want)], 0)) ||
+			bytes.Contains(env, append(append([]byte{0}, want...), 0)) {
+			return true
+		}
+	}
+	// Orphans come to a warden; without one they go anywhere.
+	if s.opts.ReapAll && t.ppid != s.self {
+		return false
+	}
+	for _, fd := range []string{"0", "1", "2"} {
+		var st unix.Stat_t
+		if unix.Stat(dir+"/fd/"+fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO && pipes[st.Ino] {
+			return true
+		}
+	}
+	return false
+}
+
+func listTasks() []task {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1) // what was read is what there is
+	tasks := make([]task, 0, len(names))
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if b, err := readFile("/proc/"+name+"/stat", 4096); err == nil {
+			if t, ok := parseStat(b); ok {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// parseStat reads the beginning of /proc/PID/stat: "PID (NAME) STATE PPID PGRP
+// SESSION …", where NAME may hold anything.
+func parseStat(b []byte) (task, bool) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || end < open {
+		return task{}, false
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
+	f := bytes.Fields(b[end+1:])
+	if err != nil || len(f) < 4 || len(f[0]) != 1 {
+		return task{}, false
+	}
+	t := task{pid: pid, zombie: f[0][0] == 'Z' || f[0][0] == 'X'}
+	for i, to := range []*int{&t.ppid, &t.pgrp, &t.session} {
+		if *to, err = strconv.Atoi(string(f[i+1])); err != nil {
+			return task{}, false
+		}
+	}
+	return t, true
+}
+
+// readFile reads at most limit bytes of a file of /proc.
+func readFile(name string, limit int) ([]byte, error) {
+	f, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(f)
+	var b []byte
+	buf := make([]byte, 4096)
+	for len(b) < limit {
+		n, err := unix.Read(f, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		b = append(b, buf[:n]...)
+	}
+	return b, nil
+}
+
+// killTree kills every process of p's tree and returns how many there were.
+// They are stopped first, until no new one turns up: a tree that forks faster
+// than it is looked at would otherwise outrun the killing.
+func (s *Supervisor) killTree(p *proc) int {
+	stopped := map[int]bool{}
+	for round := 0; round < 100; round++ {
+		fresh := 0
+		for _, pid := range s.members(p) {
+			if !stopped[pid] {
+				stopped[pid] = true
+				fresh++
+				_ = unix.Kill(pid, unix.SIGSTOP) // gone already: fine
+			}
+		}
+		if fresh == 0 {
+			break
+		}
+	}
+	if p.cgroup != "" && len(stopped) > 0 {
+		// All at once; if that fails, one by one.
+		_ = os.WriteFile(p.cgroup+"/cgroup.kill", []byte("1"), 0)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		left := s.members(p)
+		if len(left) == 0 {
+			return len(stopped)
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL) // gone already: fine
+		}
+		if time.Now().After(deadline) {
+			s.logf("processes of %s do not die: %v", p.id, left)
+			return len(stopped)
+		}
+	}
+}
+
+// expire ends a command whose time is over: SIGTERM, then SIGKILL.
+func (s *Supervisor) expire(p *proc) {
+	s.mu.Lock()
+	if p.exited != nil || s.closing {
+		s.mu.Unlock()
+		return
+	}
+	s.wg.Add(1)
+	defer s.wg.Done()
+	p.timedOut = true
+	if p.grace > 0 {
+		p.timer = time.AfterFunc(p.grace, func() {
+			s.mu.Lock()
+			over := p.exited != nil || s.closing
+			if !over {
+				s.wg.Add(1)
+			}
+			s.mu.Unlock()
+			if !over {
+				defer s.wg.Done()
+				s.killTree(p)
+			}
+		})
+	}
+	s.mu.Unlock()
+	if p.grace <= 0 {
+		s.killTree(p)
+		return
+	}
+	for _, pid := range s.members(p) {
+		_ = unix.Kill(pid, unix.SIGTERM) // gone already: fine
+	}
+}
+
+// A mark is a limit of real-time processor time (RLIMIT_RTTIME) that is
+// unmistakable. Limits are inherited through fork, exec, setsid and env -i; this
+// one only concerns real-time processes, and is still tens of thousands of
+// years.
+func (s *Supervisor) newMark() uint64 {
+	if s.maxMark < minMark {
+		return 0
+	}
+	half := s.maxMark / 2
+	return half + rand.Uint64N(half)
+}
+
+// wear puts a mark on this process for as long as it forks, so that there is no
+// moment in which the child has none. A program that has children of its own
+// must not do that.
+func (s *Supervisor) wear(mark uint64) {
+	if mark != 0 && s.opts.ReapAll {
+		s.setSoft(0, mark)
+	}
+}
+
+// worn undoes wear, and puts the mark on the child if it could not inherit it.
+func (s *Supervisor) worn(mark uint64, pid int) {
+	switch {
+	case mark == 0:
+	case s.opts.ReapAll:
+		s.setSoft(0, s.softMark)
+	case pid > 0:
+		s.setSoft(pid, mark)
+	}
+}
+
+func (s *Supervisor) setSoft(pid int, soft uint64) {
+	// It was possible at the start, and a child that has ended needs none.
+	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: soft, Max: s.hardMark}, nil)
+}
+
+// learnMarks finds out which marks this process's children can have.
+func (s *Supervisor) learnMarks() {
+	var lim unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim); err != nil {
+		return
+	}
+	s.softMark, s.hardMark = lim.Cur, lim.Max
+	// As if to set it: where limits cannot be set there are no marks.
+	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, nil); err == nil {
+		s.maxMark = min(lim.Max, 1<<62)
+	}
+}
+
+// minMark is from where on a mark is too long a time to matter, in
+// microseconds, and unlikely to be anybody else's.
+const minMark = 1 << 56
+
+func readMark(dir string) uint64 {
+	b, err := readFile(dir+"/limits", 8192)
+	if err != nil {
+		return 0
+	}
+	_, line, ok := bytes.Cut(b, []byte("Max realtime timeout"))
+	if f := bytes.Fields(line); ok && len(f) > 1 {
+		if v, err := strconv.ParseUint(string(f[0]), 10, 64); err == nil {
+			return v
+		}
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+package wardenexec
+
+import (
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// acks are processes that the warden may forget. They are told together: a
+// message for each would cost a short command a tenth of its time.
+type acks struct {
+	sending sync.Mutex // keeps messages in order; add never waits for it
+
+	mu    sync.Mutex
+	ids   []string
+	timer *time.Timer
+}
+
+const (
+	ackDelay = 5 * time.Millisecond
+	ackBatch = 64
+)
+
+// add tells the warden soon. What is not told, because this program ends, is
+// told by the next life.
+func (a *acks) add(id string, client func() *client) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ids = append(a.ids, id)
+	switch len(a.ids) {
+	case 1:
+		a.timer = time.AfterFunc(ackDelay, func() { a.flush(client()) })
+	case ackBatch:
+		// Not from here: this may be who reads the connection, and must
+		// not wait for a Send.
+		a.timer.Reset(0)
+	}
+}
+
+// flush tells the warden now. Messages are read in order, so what is sent next
+// finds the processes forgotten.
+func (a *acks) flush(c *client) {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	a.mu.Lock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	ids := a.ids
+	if c != nil {
+		a.ids = nil
+	}
+	a.mu.Unlock()
+	if len(ids) > 0 && c != nil {
+		// If the connection is broken, the next Hello lists them again.
+		_ = c.send(&wire.Message{Type: wire.Forget, Args: ids})
+	}
+}

@@ -1,0 +1,489 @@
+package wardenexec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// Options of an Executor.
+type Options struct {
+	// Dir holds logs and records. It is made if it does not exist.
+	Dir string
+	// Ephemeral keeps no records: nothing is to be found by a later life.
+	Ephemeral bool
+
+	// Connect returns a new connection to the warden; with start, it makes
+	// one if there is none. ErrGone: there is none, and what the last one
+	// knew is lost.
+	Connect func(ctx context.Context, start bool) (wire.Conn, error)
+	// Untrusted says that the warden may lie, and that whoever shares it
+	// may meddle with the descriptors it holds.
+	Untrusted bool
+
+	// Prepare turns a valid command into what the warden is to execute.
+	Prepare func(ctx context.Context, cmd corral.Command) (Prepared, error)
+	// Info is what is the same for every process here.
+	Info corral.Info
+
+	Log *slog.Logger
+}
+
+// Prepared is a command made ready for where it runs.
+type Prepared struct {
+	Args     []string
+	Env      []string // the whole environment, as NAME=value
+	Dir      string   // absolute, as seen where it runs
+	Warnings []string
+}
+
+// An Executor runs commands under a warden.
+type Executor struct {
+	opts    Options
+	log     *slog.Logger
+	records *records
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	wg      sync.WaitGroup
+
+	connecting sync.Mutex // one connection at a time is made
+
+	acks acks
+
+	mu     sync.Mutex
+	client *client // the connection; nil before the first and between two
+	procs  map[string]*process
+	closed bool
+}
+
+// New returns an Executor, which connects when it is first needed.
+func New(opts Options) (*Executor, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	rec, err := openRecords(opts.Dir, opts.Ephemeral)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executor{opts: opts, log: opts.Log, records: rec, procs: map[string]*process{}}
+	e.life, e.end = context.WithCancel(context.Background())
+	return e, nil
+}
+
+var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the executor is closed")
+
+// settleTimeout bounds how long Close waits for what has ended to be recorded.
+// A variable for tests.
+var settleTimeout = 2 * time.Second
+
+// settle waits until the end of every ended process is recorded, and the warden
+// knows that.
+func (e *Executor) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for _, p := range e.all() {
+		if p.running() {
+			continue
+		}
+		select {
+		case <-p.recorded:
+		case <-ctx.Done():
+			return // the next life does it
+		}
+	}
+	e.acks.flush(e.current())
+}
+
+func (e *Executor) all() []*process {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	procs := make([]*process, 0, len(e.procs))
+	for _, p := range e.procs {
+		procs = append(procs, p)
+	}
+	return procs
+}
+
+// Close lets go of the warden and of every process; they go on. Whoever waits
+// for one gets ErrUnavailable.
+func (e *Executor) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	c := e.client
+	e.mu.Unlock()
+	e.settle(context.Background())
+	e.end()
+	for _, p := range e.all() {
+		p.abandon()
+	}
+	if c != nil {
+		c.close()
+	}
+	e.wg.Wait()
+	e.records.close()
+	return nil
+}
+
+// Shutdown asks the warden to end, if it has nothing left to keep. It reports
+// whether the warden agreed.
+func (e *Executor) Shutdown(ctx context.Context) bool {
+	e.mu.Lock()
+	c := e.client
+	e.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	e.settle(ctx)
+	_, err := c.call(ctx, &wire.Message{Type: wire.Shutdown}, nil)
+	return err == nil
+}
+
+// connection returns the connection, making one if there is none.
+func (e *Executor) connection(ctx context.Context, start bool) (*client, error) {
+	if c := e.current(); c != nil {
+		return c, nil
+	}
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if c := e.current(); c != nil {
+		return c, nil
+	}
+	conn, err := e.opts.Connect(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	c, err := greet(ctx, conn)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "%w", err)
+	}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		c.close()
+		return nil, errClosed
+	}
+	e.client = c
+	e.wg.Add(1)
+	e.mu.Unlock()
+	go func() {
+		defer e.wg.Done()
+		c.serve(e.event)
+		e.disconnected(c)
+	}()
+	for _, p := range e.all() {
+		p.reconnect(c)
+	}
+	e.acknowledgeOld(c)
+	return c, nil
+}
+
+// acknowledgeOld lets the warden forget what an earlier life recorded, or
+// removed, and did not live to acknowledge.
+func (e *Executor) acknowledgeOld(c *client) {
+	if e.opts.Ephemeral {
+		return
+	}
+	for id, item := range c.items {
+		if item.Flags&wire.FlagEnded == 0 || corral.ValidateID(id) != nil {
+			continue
+		}
+		if started, rec, err := e.records.find(id); err == nil && (rec != nil || !started) {
+			e.acks.add(id, e.current)
+		}
+	}
+}
+
+func (e *Executor) current() *client {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.client
+}
+
+// disconnected connects again if a process waits for that.
+func (e *Executor) disconnected(c *client) {
+	e.mu.Lock()
+	if e.client == c {
+		e.client = nil
+	}
+	live := 0
+	for _, p := range e.procs {
+		if p.running() {
+			live++
+		}
+	}
+	if e.closed || live == 0 {
+		e.mu.Unlock()
+		return
+	}
+	e.wg.Add(1)
+	e.mu.Unlock()
+	e.log.Warn("lost the connection to the warden; connecting again", "processes", live, "error", c.err)
+	go e.reconnect()
+}
+
+// Connecting again is tried after 5 ms, then up to every 2 s.
+const (
+	firstDelay = 5 * time.Millisecond
+	lastDelay  = 2 * time.Second
+)
+
+func (e *Executor) reconnect() {
+	defer e.wg.Done()
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		_, err := e.connection(e.life, false)
+		switch {
+		case err == nil || e.life.Err() != nil:
+			return
+		case errors.Is(err, ErrGone):
+			for _, p := range e.all() {
+				p.lost()
+			}
+			return
+		}
+		e.log.Warn("cannot reach the warden; trying again", "error", err, "delay", delay)
+		select {
+		case <-time.After(delay):
+		case <-e.life.Done():
+			return
+		}
+	}
+}
+
+// againTimeout bounds how long a start whose connection broke tries to find out
+// what became of it.
+const againTimeout = 5 * time.Second
+
+// sameWarden returns a new connection to the warden that c was to, over which a
+// start can be repeated: the same warden starts no ID twice. It is nil if that
+// is gone, or cannot be reached, or the process has ended meanwhile under
+// another gateway.
+func (e *Executor) sameWarden(ctx context.Context, c *client, id string) *client {
+	ctx, cancel := context.WithTimeout(ctx, againTimeout)
+	defer cancel()
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		again, err := e.connection(ctx, false)
+		if err == nil {
+			_, rec, err := e.records.find(id)
+			if again.warden != c.warden || c.warden == 0 || rec != nil || err != nil {
+				return nil
+			}
+			return again
+		}
+		if errors.Is(err, ErrGone) {
+			return nil
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil
+		case <-e.life.Done():
+			return nil
+		}
+	}
+}
+
+// event takes what the warden says of a process by itself.
+func (e *Executor) event(m *wire.Message) {
+	e.mu.Lock()
+	p := e.procs[m.ID]
+	e.mu.Unlock()
+	if p != nil {
+		p.event(m)
+	}
+}
+
+// Start implements corral.Executor.
+func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	if err := cmd.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
+	}
+	digest := ""
+	given := cmd.ID != ""
+	if given {
+		digest = digestOf(cmd)
+	} else {
+		cmd.ID = corral.NewID()
+	}
+	p, mine, err := e.reserve(ctx, cmd, given)
+	if err != nil {
+		return nil, err
+	}
+	if !mine {
+		if p.tag.Digest != digest {
+			return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
+		}
+		return p, nil
+	}
+	p.tag.Digest = digest
+	err = p.start(ctx, cmd)
+	if err != nil {
+		// What may be running stays known under its ID.
+		if !errors.Is(err, corral.ErrLost) {
+			e.forget(p)
+		}
+	}
+	p.settled(err)
+	if err != nil {
+		return nil, err
+	}
+	if p.tag.Digest != digest {
+		return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
+	}
+	return p, nil
+}
+
+// reserve returns the process with the command's ID: a new one, which is then
+// the caller's to start, or one that was started before.
+func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) (p *process, mine bool, err error) {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return nil, false, errClosed
+		}
+		p := e.procs[cmd.ID]
+		if p == nil {
+			if given {
+				e.mu.Unlock()
+				e.acks.flush(e.current())
+				_, rec, err := e.records.find(cmd.ID)
+				if err != nil {
+					return nil, false, err
+				}
+				if rec != nil {
+					p, err := e.fromRecord(cmd.ID, rec)
+					return p, false, err
+				}
+				e.mu.Lock()
+				if e.procs[cmd.ID] != nil { // somebody was faster
+					e.mu.Unlock()
+					continue
+				}
+			}
+			p = newProcess(e, cmd.ID)
+			e.procs[cmd.ID] = p
+			e.mu.Unlock()
+			return p, true, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			return nil, false, corral.Errorf(corral.ErrLost, "attach to it by its id", "process %s is being started by another call: %w", cmd.ID, ctx.Err())
+		}
+		if p.startErr == nil {
+			return p, false, nil
+		}
+		if errors.Is(p.startErr, corral.ErrLost) {
+			return nil, false, p.startErr
+		}
+	}
+}
+
+// forget drops a process that was not started, or that is over.
+func (e *Executor) forget(p *process) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.procs[p.id] == p {
+		delete(e.procs, p.id)
+	}
+}
+
+// Attach implements corral.Executor.
+func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error) {
+	if err := corral.ValidateID(id); err != nil {
+		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
+	}
+	e.mu.Lock()
+	p, closed := e.procs[id], e.closed
+	e.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	if p == nil {
+		return e.find(ctx, id)
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "process %s is being started: %w", id, ctx.Err())
+	}
+	if p.startErr != nil {
+		return nil, p.startErr
+	}
+	return p, nil
+}
+
+// find looks for a process of an earlier life.
+func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) {
+	known, rec, err := e.records.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		return e.fromRecord(id, rec)
+	}
+	if !known {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "no process has the id %s", id)
+	}
+	c, err := e.connection(ctx, false)
+	if err != nil && !errors.Is(err, ErrGone) {
+		return nil, err
+	}
+	p, mine, rerr := e.reserve(ctx, corral.Command{ID: id}, true)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if !mine {
+		return p, nil
+	}
+	if err == nil {
+		err = p.adopt(ctx, c)
+	}
+	switch {
+	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
+		p.tag.Info = e.opts.Info
+		p.tag.Info.ID = id
+		p.log = outlog.New(e.records.root, id, corral.LogLimit{})
+		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {
+			p.log = old
+		}
+		p.lost()
+		err = nil
+	case err != nil:
+		e.forget(p)
+	}
+	p.settled(err)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// digestOf identifies what a command does.
+func digestOf(cmd corral.Command) string {
+	cmd.ID, cmd.Host, cmd.Node, cmd.Elevated = "", "", "", false
+	b, err := json.Marshal(cmd)
+	if err != nil { // strings, numbers and a map of strings
+		panic(fmt.Sprintf("cannot encode a command: %v", err))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,530 @@
+package wardenexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// passed is what goes to the warden with Start: the process's ends, then
+// duplicates of ours for it to keep.
+type passed struct {
+	theirs []int // closed when they have been sent
+	ours   []int // of which the warden keeps a duplicate
+}
+
+func (s passed) all() []int { return append(s.theirs[:len(s.theirs):len(s.theirs)], s.ours...) }
+
+func (s passed) close() { closeFDs(s.theirs) }
+
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// pipes is the carrier where descriptors can be passed.
+type pipes struct {
+	p    *process
+	tty  bool
+	wg   sync.WaitGroup // the pumps
+	gone chan struct{}  // closed by stop
+
+	mu      sync.Mutex
+	stopped bool
+	open    int         // the outputs, the process itself, and run until it has begun
+	drain   *time.Timer // bounds reading after the exit
+	input   *os.File    // nil: none, or closed
+	outputs []source
+	kept    []int // descriptors of input and outputs, until they have been sent
+	relay   [2]*os.File
+
+	writing sync.Mutex
+}
+
+type source struct {
+	f      *os.File
+	stream corral.Stream
+}
+
+// newCarrier makes what the process is started with.
+func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
+	if !c.conn.PassesFiles() {
+		p.setCarrier(newMessages(p, c, flags))
+		return passed{}, nil
+	}
+	pi := &pipes{p: p, tty: flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{})}
+	theirs, err := pi.make(flags)
+	if err != nil {
+		pi.stop()
+		return passed{}, corral.Errorf(corral.ErrUnavailable, "", "cannot make the pipes of %s: %w", p.id, err)
+	}
+	p.setCarrier(pi)
+	return passed{theirs, pi.kept}, nil
+}
+
+func (pi *pipes) make(flags uint64) (theirs []int, err error) {
+	if pi.tty {
+		r, w, err := outlog.NewRelay()
+		if err != nil {
+			return nil, err
+		}
+		pi.relay = [2]*os.File{r, w}
+		a, err := unix.FcntlInt(r.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, err
+		}
+		b, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			unix.Close(a)
+			return nil, err
+		}
+		return []int{a, b}, nil
+	}
+	var process, kept []int
+	fail := func(err error) ([]int, error) {
+		closeFDs(process) // what is kept belongs to files of pi, which stop closes
+		return nil, err
+	}
+	pipe := func(ourEnd int) (*os.File, error) {
+		var fds [2]int
+		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return nil, err
+		}
+		process, kept = append(process, fds[1-ourEnd]), append(kept, fds[ourEnd])
+		if err := unix.SetNonblock(fds[ourEnd], true); err != nil {
+			unix.Close(fds[ourEnd])
+			return nil, err
+		}
+		return os.NewFile(uintptr(fds[ourEnd]), "pipe"), nil
+	}
+	if flags&wire.FlagStdin != 0 {
+		if pi.input, err = pipe(1); err != nil {
+			return fail(err)
+		}
+	}
+	streams := []corral.Stream{corral.Stdout, corral.Stderr}
+	if flags&wire.FlagMerge != 0 {
+		streams = streams[:1]
+	}
+	for _, s := range streams {
+		f, err := pipe(0)
+		if err != nil {
+			return fail(err)
+		}
+		pi.outputs = append(pi.outputs, source{f, s})
+	}
+	pi.kept = kept
+	return process, nil
+}
+
+// ownInput opens our end of the input once more where the warden is not
+// trusted: those who hold the same description could make it block. Reading
+// needs no such care, since it is done by splice, which says itself that it
+// must not block.
+func (pi *pipes) ownInput() error {
+	pi.mu.Lock()
+	defer pi.mu.Unlock()
+	if pi.input == nil || pi.tty || !pi.p.e.opts.Untrusted {
+		return nil
+	}
+	rc, err := pi.input.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var own *os.File
+	cerr := rc.Control(func(fd uintptr) { own, err = ownEnd(int(fd), 1) })
+	if err = errors.Join(err, cerr); err != nil {
+		return err
+	}
+	pi.input.Close()
+	pi.input = own
+	return nil
+}
+
+// ownEnd opens an end of a pipe once more, so that it is non-blocking for us
+// whatever those who share the other description do to it.
+func ownEnd(fd, end int) (*os.File, error) {
+	mode := unix.O_RDONLY
+	if end == 1 {
+		mode = unix.O_WRONLY
+	}
+	own, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(own), "pipe"), nil
+}
+
+// carrierStarted takes the answer to Start and begins to read.
+func (p *process) carrierStarted(c *client, a answer) error {
+	pi, ok := p.carry().(*pipes)
+	if !ok {
+		closeFDs(a.fds)
+		p.carry().(*messages).begin()
+		return nil
+	}
+	if pi.tty {
+		if len(a.fds) != 1 {
+			closeFDs(a.fds)
+			return errors.New("the warden sent no terminal")
+		}
+		if err := pi.setTerminal(a.fds[0]); err != nil {
+			return err
+		}
+	} else {
+		closeFDs(a.fds)
+		if err := pi.ownInput(); err != nil {
+			return err
+		}
+	}
+	pi.run()
+	return nil
+}
+
+func (pi *pipes) setTerminal(fd int) error {
+	if err := checkTerminal(fd); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "terminal")
+	pi.mu.Lock()
+	defer pi.mu.Unlock()
+	if pi.stopped {
+		f.Close()
+		return os.ErrClosed
+	}
+	pi.input = f
+	pi.outputs = []source{{f, corral.Stdout}}
+	return nil
+}
+
+// checkTerminal makes sure that a descriptor from a warden is the master of a
+// Unix 98 terminal, and not some file on which reading blocks for ever.
+func checkTerminal(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	// Major 5, minor 2: /dev/ptmx (Documentation/admin-guide/devices.txt).
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(st.Rdev) != 5 || unix.Minor(st.Rdev) != 2 {
+		return corral.Errorf(corral.ErrUnavailable, "remove the sandbox; its warden is not to be trusted", "the warden sent something that is not a terminal")
+	}
+	return nil
+}
+
+// checkPipe makes sure that a descriptor from a warden is an anonymous pipe.
+func checkPipe(fd int) error {
+	var st, own unix.Stat_t
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer closeFDs(p[:])
+	if err := unix.Fstat(p[0], &own); err != nil {
+		return err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFIFO || st.Dev != own.Dev {
+		return corral.Errorf(corral.ErrUnavailable, "remove the sandbox; its warden is not to be trusted", "the warden sent something that is not a pipe")
+	}
+	return nil
+}
+
+// carrierAdopted takes the answer to Attach, of which the order of descriptors
+// is that of warden.proc.kept.
+func (p *process) carrierAdopted(c *client, a answer) error {
+	if m, ok := p.carry().(*messages); ok {
+		m.adopted(a)
+		p.replayExit(a)
+		m.begin()
+		return nil
+	}
+	pi := &pipes{p: p, tty: a.m.Flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{})}
+	if err := pi.adopt(a.m.Flags, a.fds); err != nil {
+		pi.stop()
+		return err
+	}
+	p.setCarrier(pi)
+	pi.run()
+	p.replayExit(a)
+	return nil
+}
+
+func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
+	next := func() int {
+		if len(fds) == 0 {
+			return -1
+		}
+		fd := fds[0]
+		fds = fds[1:]
+		return fd
+	}
+	defer func() { closeFDs(fds) }()
+	pipe := func(end int) (*os.File, error) {
+		fd := next()
+		if fd < 0 {
+			return nil, errors.New("the warden kept too few descriptors")
+		}
+		defer unix.Close(fd)
+		if err := checkPipe(fd); err != nil {
+			return nil, err
+		}
+		return ownEnd(fd, end)
+	}
+	if pi.tty {
+		fd := next()
+		if fd < 0 {
+			return errors.New("the warden kept no terminal")
+		}
+		if err := pi.setTerminal(fd); err != nil {
+			return err
+		}
+	} else {
+		if flags&wire.FlagStdin != 0 {
+			if pi.input, err = pipe(1); err != nil {
+				return err
+			}
+		}
+		streams := []corral.Stream{corral.Stdout, corral.Stderr}
+		if flags&wire.FlagMerge != 0 {
+			streams = streams[:1]
+		}
+		for _, s := range streams {
+			f, err := pipe(0)
+			if err != nil {
+				return err
+			}
+			pi.outputs = append(pi.outputs, source{f, s})
+		}
+	}
+	if flags&wire.FlagRelay == 0 {
+		return nil
+	}
+	for i := range pi.relay {
+		if pi.relay[i], err = pipe(i); err != nil {
+			return err
+		}
+	}
+	r, w := pi.relay[0], pi.relay[1]
+	pi.relay = [2]*os.File{}
+	return pi.p.log.AdoptRelay(r, w)
+}
+
+// run begins to read. Whoever comes last ends the process: the end of an
+// output, or the process's own.
+func (pi *pipes) run() {
+	pi.mu.Lock()
+	outputs := pi.outputs
+	if pi.stopped {
+		outputs = nil
+	}
+	pi.open += len(outputs)
+	pi.mu.Unlock()
+	for _, s := range outputs {
+		pi.wg.Add(1)
+		go func() {
+			defer pi.wg.Done()
+			pi.pump(s)
+			pi.part()
+		}()
+	}
+	pi.part() // of run itself
+}
+
+// part notes that one of those that a process's end waits for is through.
+func (pi *pipes) part() {
+	pi.mu.Lock()
+	pi.open--
+	last := pi.open == 0
+	pi.mu.Unlock()
+	if last && pi.close() {
+		pi.p.finish()
+	}
+}
+
+// exited is called once, by whoever reads the connection.
+func (pi *pipes) exited() {
+	pi.mu.Lock()
+	if pi.open > 1 && !pi.stopped {
+		pi.drain = time.AfterFunc(corral.DrainLimit, func() {
+			pi.mu.Lock()
+			outputs := pi.outputs
+			pi.mu.Unlock()
+			for _, s := range outputs {
+				_ = s.f.SetReadDeadline(time.Now()) // closed: it has ended
+			}
+		})
+	}
+	pi.mu.Unlock()
+	pi.part()
+}
+
+func (pi *pipes) pump(s source) {
+	src := outlog.Source{File: s.f, Stream: s.stream, TTY: pi.tty, Relay: pi.makeRelay}
+	err := pi.p.log.Pump(src)
+	for warned := false; err != nil; {
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if err = pi.p.log.Sweep(src); err == nil {
+				return
+			}
+		}
+		if !warned {
+			warned = true
+			pi.p.e.log.Error("output waits: its log cannot be written", "id", pi.p.id, "error", err)
+		}
+		select {
+		case <-time.After(retryDelay):
+		case <-pi.gone:
+			return
+		}
+		err = pi.p.log.Pump(src)
+	}
+}
+
+// makeRelay makes the log's relay pipe, which the warden keeps too.
+func (pi *pipes) makeRelay() (r, w *os.File, err error) {
+	if pi.relay[0] != nil {
+		r, w = pi.relay[0], pi.relay[1]
+		pi.relay = [2]*os.File{}
+		return r, w, nil
+	}
+	if r, w, err = outlog.NewRelay(); err != nil || pi.p.e.opts.Ephemeral {
+		return r, w, err
+	}
+	c := pi.p.e.current()
+	if c == nil {
+		err = errors.New("not connected to the warden")
+	} else {
+		ctx, cancel := context.WithTimeout(pi.p.e.life, helloTimeout)
+		defer cancel()
+		_, err = c.call(ctx, &wire.Message{Type: wire.Keep, ID: pi.p.id}, nil, int(r.Fd()), int(w.Fd()))
+	}
+	if err != nil {
+		r.Close()
+		w.Close()
+		return nil, nil, err
+	}
+	return r, w, nil
+}
+
+func (pi *pipes) event(*wire.Message) {}
+
+// reattach makes the new connection the one that hears of the process's end.
+// The descriptors are the same as before.
+func (pi *pipes) reattach(c *client) error {
+	a, err := c.call(pi.p.e.life, &wire.Message{Type: wire.Attach, ID: pi.p.id}, nil)
+	if err != nil {
+		return err
+	}
+	closeFDs(a.fds)
+	return nil
+}
+
+func (pi *pipes) write(ctx context.Context, b []byte) (int, error) {
+	pi.writing.Lock()
+	defer pi.writing.Unlock()
+	pi.mu.Lock()
+	f := pi.input
+	pi.mu.Unlock()
+	if f == nil {
+		return 0, corral.Errorf(corral.ErrStdinClosed, "start the command with stdin to write to it", "the standard input of %s is closed", pi.p.id)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(b) >= bulk && !pi.tty {
+		rc, err := f.SyscallConn()
+		if err == nil {
+			_ = rc.Control(func(fd uintptr) {
+				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bulk) // best effort
+			})
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Now()) }) // closed: Write fails
+	n, err := f.Write(b)
+	if !stop() {
+		_ = f.SetWriteDeadline(time.Time{}) // closed: the next Write fails
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, ctx.Err()
+	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EIO), errors.Is(err, os.ErrClosed):
+		return n, pi.p.ended()
+	}
+	return n, fmt.Errorf("cannot write to the standard input of %s: %w", pi.p.id, err)
+}
+
+// bulk is from how many bytes a write is worth a larger pipe, and its size.
+const bulk = 256 << 10
+
+func (pi *pipes) closeStdin(ctx context.Context) error {
+	if pi.tty {
+		_, err := pi.write(ctx, []byte{endOfFile})
+		return err
+	}
+	pi.writing.Lock()
+	defer pi.writing.Unlock()
+	pi.mu.Lock()
+	f := pi.input
+	pi.input = nil
+	pi.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	f.Close()
+	err := pi.p.call(ctx, &wire.Message{Type: wire.CloseStdin, ID: pi.p.id})
+	if errors.Is(err, corral.ErrNotFound) || errors.Is(err, corral.ErrEnded) {
+		return nil
+	}
+	return err
+}
+
+// close closes everything; false if stop did.
+func (pi *pipes) close() bool {
+	pi.mu.Lock()
+	defer pi.mu.Unlock()
+	if pi.stopped {
+		return false
+	}
+	pi.stopped = true
+	if pi.drain != nil {
+		pi.drain.Stop()
+	}
+	for _, f := range append([]*os.File{pi.input}, pi.relay[:]...) {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for _, s := range pi.outputs {
+		s.f.Close() // twice for a terminal
+	}
+	return true
+}
+
+func (pi *pipes) stop() {
+	if pi.close() {
+		close(pi.gone)
+	}
+	pi.wg.Wait()
+}

@@ -1,0 +1,470 @@
+package wardenexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// process is a corral.Process. How its output and input move is its carrier's
+// business: descriptors or messages.
+type process struct {
+	e  *Executor
+	id string
+
+	ready    chan struct{} // closed when it is known whether it was started
+	startErr error
+
+	// Set before ready is closed.
+	tag tag
+	log *outlog.Log
+
+	done     chan struct{} // closed when exit or err is set
+	recorded chan struct{} // closed when that has been written down, or could not be
+
+	mu       sync.Mutex
+	carrier  carrier       // nil for a process that had ended when it was found
+	exitSeen *wire.Message // the warden has said how it ended
+	exit     corral.Exit
+	err      error // why it is not known how it ended
+	removed  bool
+
+	concluded bool
+}
+
+// carrier moves the output and input of one process.
+type carrier interface {
+	// exited says that the process has ended: output ends soon, and then
+	// the carrier calls process.finish.
+	exited()
+	// event takes Output and InputAck.
+	event(m *wire.Message)
+	// reattach goes on over a new connection.
+	reattach(c *client) error
+	write(ctx context.Context, p []byte) (int, error)
+	closeStdin(ctx context.Context) error
+	// stop ends everything of the carrier without finish.
+	stop()
+}
+
+const (
+	// retryDelay is how long a log that cannot be written is left alone; the
+	// process blocks meanwhile, and loses nothing.
+	retryDelay = 200 * time.Millisecond
+	// endOfFile is the character that a terminal turns into end-of-file.
+	endOfFile = 0x04
+)
+
+func newProcess(e *Executor, id string) *process {
+	return &process{e: e, id: id, ready: make(chan struct{}), done: make(chan struct{}), recorded: make(chan struct{})}
+}
+
+func (p *process) carry() carrier {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.carrier
+}
+
+// setCarrier is called before the warden can say anything of the process.
+func (p *process) setCarrier(c carrier) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.carrier = c
+}
+
+func (p *process) settled(err error) {
+	p.startErr = err
+	close(p.ready)
+}
+
+// start starts the command, unless the warden runs one with that ID already.
+func (p *process) start(ctx context.Context, cmd corral.Command) error {
+	prep, err := p.e.opts.Prepare(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	c, err := p.e.connection(ctx, true)
+	if errors.Is(err, ErrGone) {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot start %s: %w", p.id, err)
+	}
+	if err != nil {
+		return err
+	}
+	p.tag.Info = p.e.opts.Info
+	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings = p.id, prep.Dir, prep.Warnings
+	p.tag.Limit = cmd.Log
+	for attempt := 1; ; attempt++ {
+		var a answer
+		var tag []byte
+		known := c.items[p.id] != nil
+		if known {
+			err = p.adopt(ctx, c)
+		} else if a, tag, err = p.startOn(ctx, c, cmd, prep); err == nil {
+			return p.started(ctx, c, a, tag)
+		}
+		refused := a.m != nil
+		switch {
+		case err == nil:
+			return nil
+		case known && attempt == 1 && !errors.Is(err, errSent):
+			return err // it runs, out of reach
+		case refused || attempt == 1 && !errors.Is(err, errSent):
+			p.letGo()
+			return errors.Join(err, p.e.records.notStarted(p.id))
+		}
+		err = corral.Errorf(corral.ErrLost, "attach to it by its id to see whether it runs", "process %s may have been started: %w", p.id, err)
+		if ctx.Err() != nil {
+			select {
+			case <-c.done:
+				p.startedLate(answer{})
+			default: // that is done when the answer comes
+			}
+			return err
+		}
+		again := (*client)(nil)
+		if attempt < maxAttempts {
+			again = p.e.sameWarden(ctx, c, p.id)
+		}
+		if again == nil {
+			p.startedLate(answer{})
+			return err
+		}
+		p.letGo()
+		c = again
+	}
+}
+
+// maxAttempts bounds over how many connections, each of which breaks, a start
+// is repeated.
+const maxAttempts = 10
+
+// startOn starts the command over a connection, with a tag. If that is refused,
+// with an answer, nothing runs under its ID; after any other error something may,
+// if it was sent before.
+func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, prep Prepared) (a answer, tag []byte, err error) {
+	p.log = outlog.New(p.e.records.root, p.id, cmd.Log)
+	if err := p.e.records.start(p.id); err != nil {
+		return answer{}, nil, err
+	}
+	p.tag.Nonce = corral.NewID()
+	m := p.startMessage(cmd, prep)
+	fds, err := p.newCarrier(c, m.Flags)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	defer fds.close()
+	a, err = c.call(ctx, m, p.startedLate, fds.all()...)
+	return a, m.Tag, err
+}
+
+// startedLate takes the answer to a start that nobody waits for any more, or
+// none: if the command runs it is found by Attach.
+func (p *process) startedLate(a answer) {
+	p.e.forget(p)
+	p.letGo()
+	closeFDs(a.fds)
+}
+
+// letGo ends this end of a start that came to nothing here.
+func (p *process) letGo() {
+	if c := p.carry(); c != nil {
+		c.stop()
+	}
+	p.log.Abandon()
+}
+
+func (p *process) startMessage(cmd corral.Command, prep Prepared) *wire.Message {
+	m := &wire.Message{Type: wire.Start, ID: p.id, Args: prep.Args, Env: prep.Env, Dir: prep.Dir, Timeout: uint64(cmd.Timeout)}
+	switch {
+	case cmd.Grace == 0:
+		m.Grace = uint64(corral.DefaultGrace)
+	case cmd.Grace > 0:
+		m.Grace = uint64(cmd.Grace)
+	}
+	if cmd.Stdin {
+		m.Flags |= wire.FlagStdin
+	}
+	if cmd.MergeStderr {
+		m.Flags |= wire.FlagMerge
+	}
+	if cmd.TTY != nil {
+		size := *cmd.TTY
+		if size.Rows == 0 {
+			size.Rows = corral.DefaultSize.Rows
+		}
+		if size.Cols == 0 {
+			size.Cols = corral.DefaultSize.Cols
+		}
+		m.Flags = wire.FlagTTY
+		m.Rows, m.Cols = uint64(size.Rows), uint64(size.Cols)
+	}
+	m.Tag = p.tag.encode()
+	return m
+}
+
+func (t tag) encode() []byte {
+	b, err := json.Marshal(t)
+	if err == nil && len(b) > wire.MaxTag {
+		t.Info.Warnings = []string{"Warnings were too long to keep."}
+		b, err = json.Marshal(t)
+	}
+	if err != nil { // strings, numbers and times
+		panic(fmt.Sprintf("cannot encode a tag: %v", err))
+	}
+	return b
+}
+
+// started takes the warden's answer to Start.
+func (p *process) started(ctx context.Context, c *client, a answer, sent []byte) error {
+	if !bytes.Equal(a.m.Tag, sent) {
+		// Another gateway's process has the ID.
+		closeFDs(a.fds)
+		p.carry().stop()
+		p.setCarrier(nil)
+		return p.adopt(ctx, c)
+	}
+	p.tag.Info.PID = int(a.m.PID)
+	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
+	if err := p.carrierStarted(c, a); err != nil {
+		p.carry().stop()
+		return err
+	}
+	return nil
+}
+
+// adopt attaches to a process that the warden runs, or has seen ending.
+func (p *process) adopt(ctx context.Context, c *client) error {
+	if c.items[p.id] == nil && !p.e.opts.Ephemeral {
+		// It may have been started by another gateway since Hello: ask.
+		p.e.log.Debug("asking the warden for a process it did not list", "id", p.id)
+	}
+	var t tag
+	if item := c.items[p.id]; item != nil {
+		if err := json.Unmarshal(item.Tag, &t); err != nil {
+			return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+		}
+	}
+	log, err := outlog.Open(p.e.records.root, p.id, t.Limit)
+	if err != nil {
+		return err
+	}
+	p.log = log
+	stat, err := log.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	if !c.conn.PassesFiles() {
+		// Output follows the answer at once.
+		p.setCarrier(newMessages(p, c, 0))
+	}
+	a, err := c.call(ctx, &wire.Message{Type: wire.Attach, ID: p.id, Offset: uint64(stat.Size)}, nil)
+	if err != nil {
+		p.setCarrier(nil)
+		log.Abandon()
+		if errors.Is(err, errSent) {
+			err = corral.Errorf(corral.ErrUnavailable, "", "cannot attach to process %s: %w", p.id, err)
+		}
+		return err
+	}
+	if err := json.Unmarshal(a.m.Tag, &t); err != nil {
+		closeFDs(a.fds)
+		log.Abandon()
+		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
+	}
+	p.tag = t
+	p.tag.Info.ID = p.id
+	p.tag.Info.PID = int(a.m.PID)
+	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
+	return p.carrierAdopted(c, a)
+}
+
+// reconnect goes on over a new connection.
+func (p *process) reconnect(c *client) {
+	select {
+	case <-p.ready:
+	default:
+		return // it is being started, over whichever connection
+	}
+	if p.startErr != nil || !p.running() {
+		return
+	}
+	if err := p.carry().reattach(c); err != nil {
+		p.e.log.Error("cannot attach to a process again", "id", p.id, "error", err)
+		if errors.Is(err, corral.ErrNotFound) {
+			p.lost()
+		}
+	}
+}
+
+func (p *process) event(m *wire.Message) {
+	p.mu.Lock()
+	carrier := p.carrier
+	first := m.Type == wire.Exited && p.exitSeen == nil
+	if first {
+		p.exitSeen = m
+	}
+	p.mu.Unlock()
+	switch {
+	case carrier == nil:
+	case first:
+		carrier.exited()
+	case m.Type != wire.Exited:
+		carrier.event(m)
+	}
+}
+
+// replayExit delivers an Exited that came before there was a carrier.
+func (p *process) replayExit(a answer) {
+	p.mu.Lock()
+	seen := p.exitSeen
+	p.mu.Unlock()
+	switch {
+	case seen != nil:
+		p.carry().exited()
+	case a.m.Flags&wire.FlagEnded != 0:
+		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason,
+			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt})
+	}
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// finish is called by the carrier, once, when the process has ended, its last
+// byte is in the log, and carrierStarted or carrierAdopted was called: the end
+// may overtake the answer to Start or Attach, from which the record's tag comes.
+// It may be called by whoever reads the connection, and waits for nothing.
+func (p *process) finish() {
+	select {
+	case <-p.ready:
+		p.record()
+	default:
+		// The end overtook the answer to Start or Attach, from which the
+		// record's tag comes, or this is who takes that answer.
+		p.e.wg.Add(1)
+		go func() {
+			defer p.e.wg.Done()
+			<-p.ready
+			p.record()
+		}()
+	}
+}
+
+// record settles and writes down how the process ended.
+func (p *process) record() {
+	if p.startErr != nil {
+		return
+	}
+	p.mu.Lock()
+	exit := exitOf(p.exitSeen)
+	p.mu.Unlock()
+	if !p.conclude(exit, nil) {
+		return
+	}
+	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit}); err != nil {
+		// Then the warden keeps it, and a later life records it.
+		p.e.log.Error("an exit status could not be recorded", "id", p.id, "error", err)
+	} else {
+		if !p.e.opts.Ephemeral {
+			p.e.forget(p)
+		}
+		p.e.acks.add(p.id, p.e.current)
+	}
+	close(p.recorded)
+}
+
+func exitOf(m *wire.Message) corral.Exit {
+	exit := corral.Exit{Code: int(m.ExitCode & 0xff), Reason: corral.ReasonExited, StartedAt: unixNano(m.StartedAt), EndedAt: unixNano(m.EndedAt)}
+	if s := corral.Signal(m.Signal); s.Valid() {
+		exit.Code, exit.Signal = -1, s
+	}
+	if m.Reason == wire.ReasonTimeout {
+		exit.Reason = corral.ReasonTimeout
+	}
+	return exit
+}
+
+func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
+
+// lost records that nobody will ever know how the process ended.
+func (p *process) lost() {
+	err := corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
+		"it is not known how process %s ended: the place where it ran is gone", p.id)
+	if !p.stopWith(err) {
+		return
+	}
+	defer close(p.recorded)
+	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true}); rerr != nil {
+		p.e.log.Error("a loss could not be recorded", "id", p.id, "error", rerr)
+	}
+	p.e.forget(p)
+}
+
+// abandon lets go of a process that goes on without this executor.
+func (p *process) abandon() {
+	if p.stopWith(errClosed) {
+		close(p.recorded)
+	}
+}
+
+// stopWith ends this end of a process; false if it had ended.
+func (p *process) stopWith(err error) bool {
+	if c := p.carry(); c != nil {
+		c.stop()
+	}
+	return p.conclude(corral.Exit{}, err)
+}
+
+// conclude settles what Wait returns, once.
+func (p *process) conclude(exit corral.Exit, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.concluded {
+		return false
+	}
+	p.concluded = true
+	p.exit, p.err = exit, err
+	switch {
+	case p.log == nil:
+	case errors.Is(err, errClosed):
+		p.log.Abandon()
+	default:
+		p.log.End()
+	}
+	close(p.done)
+	return true
+}
+
+// fromRecord is a process that ended.
+func (e *Executor) fromRecord(id string, rec *record) (*process, error) {
+	log, err := outlog.Open(e.records.root, id, rec.Limit)
+	if err != nil {
+		return nil, err
+	}
+	log.End()
+	p := newProcess(e, id)
+	p.tag, p.log, p.exit = rec.tag, log, rec.Exit
+	if rec.Lost {
+		p.err = corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
+			"it is not known how process %s ended: the place where it ran is gone", id)
+	}
+	p.concluded = true
+	close(p.done)
+	close(p.recorded)
+	p.settled(nil)
+	return p, nil
+}

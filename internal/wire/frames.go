@@ -1,0 +1,186 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+)
+
+// Frames carries messages over a byte stream.
+//
+// A frame is the message followed by its CRC-32C, big-endian, then byte-stuffed
+// by COBS (Cheshire and Baker, 1999) so that it holds no zero byte, then one
+// zero byte. A zero byte is therefore always the end of a frame, and a reader
+// finds its place in a stream that it joins in the middle, or into which the
+// last writer died half way through a frame: bytes up to the next zero fail
+// the checksum and are dropped.
+type Frames struct {
+	r *bufio.Reader
+	c io.Closer
+
+	// Strict makes a frame that fails the checksum an error once the first
+	// good one was read. Without it such frames are dropped and counted.
+	Strict bool
+
+	in      []byte
+	dropped int
+	synced  bool
+
+	mu  sync.Mutex
+	w   io.Writer
+	raw []byte
+	out []byte
+	err error
+}
+
+// maxFrame bounds a stuffed frame: COBS adds a byte for each 254.
+const maxFrame = MaxMessage + 4 + MaxMessage/254 + 2
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// NewFrames makes a connection of a reader and a writer; c ends both.
+func NewFrames(r io.Reader, w io.Writer, c io.Closer) *Frames {
+	// The first byte ends whatever a writer before us left unfinished.
+	return &Frames{r: bufio.NewReaderSize(r, 64<<10), w: w, c: c, out: []byte{0}}
+}
+
+// PassesFiles is false.
+func (f *Frames) PassesFiles() bool { return false }
+
+// Close ends both directions.
+func (f *Frames) Close() error { return f.c.Close() }
+
+// Dropped is how many frames were dropped for a bad checksum.
+func (f *Frames) Dropped() int { return f.dropped }
+
+// Send writes one frame, in one Write.
+func (f *Frames) Send(m *Message, fds ...int) error {
+	if len(fds) > 0 {
+		return ErrNoFiles
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return f.err
+	}
+	f.raw = m.Append(f.raw[:0])
+	if len(f.raw) > MaxMessage {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(f.raw), MaxMessage)
+	}
+	f.raw = binary.BigEndian.AppendUint32(f.raw, crc32.Checksum(f.raw, castagnoli))
+	f.out = append(appendStuffed(f.out, f.raw), 0)
+	_, f.err = f.w.Write(f.out)
+	f.out = shrink(f.out)
+	f.raw = shrink(f.raw)
+	return f.err
+}
+
+// shrink empties a buffer and lets go of one that a rare large message grew.
+func shrink(b []byte) []byte {
+	if cap(b) > 256<<10 {
+		return nil
+	}
+	return b[:0]
+}
+
+// Recv returns the next good frame's message.
+func (f *Frames) Recv() (*Message, []int, error) {
+	for {
+		frame, err := f.readFrame()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(frame) == 0 {
+			continue
+		}
+		m, err := decodeFrame(frame)
+		f.in = shrink(f.in)
+		switch {
+		case err == nil:
+			f.synced = true
+			return m, nil, nil
+		case f.Strict && f.synced:
+			return nil, nil, err
+		}
+		f.dropped++
+	}
+}
+
+func (f *Frames) readFrame() ([]byte, error) {
+	f.in = f.in[:0]
+	for {
+		part, err := f.r.ReadSlice(0)
+		if len(f.in)+len(part) > maxFrame {
+			return nil, fmt.Errorf("%w: a frame of more than %d bytes", ErrMalformed, maxFrame)
+		}
+		f.in = append(f.in, part...)
+		switch {
+		case err == nil:
+			return f.in[:len(f.in)-1], nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(f.in) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+func decodeFrame(frame []byte) (*Message, error) {
+	raw, err := unstuff(frame)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) < 4 {
+		return nil, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, len(raw))
+	}
+	body, sum := raw[:len(raw)-4], binary.BigEndian.Uint32(raw[len(raw)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, fmt.Errorf("%w: wrong checksum", ErrMalformed)
+	}
+	return Parse(body)
+}
+
+// appendStuffed appends p to b without zero bytes: each group is a length byte
+// n and n-1 bytes, followed by a zero that is not written unless n is 255 or
+// the input ends.
+func appendStuffed(b, p []byte) []byte {
+	for {
+		n := bytes.IndexByte(p[:min(len(p), 254)], 0)
+		switch {
+		case n >= 0: // n bytes, then a zero
+			b = append(append(b, byte(n+1)), p[:n]...)
+			p = p[n+1:]
+		case len(p) >= 254: // a full group
+			b = append(append(b, 255), p[:254]...)
+			p = p[254:]
+			if len(p) == 0 {
+				return b
+			}
+		default: // the rest
+			return append(append(b, byte(len(p)+1)), p...)
+		}
+	}
+}
+
+// unstuff undoes appendStuffed, in place.
+func unstuff(p []byte) ([]byte, error) {
+	out := p[:0]
+	for len(p) > 0 {
+		n := int(p[0])
+		if n == 0 || n > len(p) {
+			return nil, fmt.Errorf("%w: stuffing", ErrMalformed)
+		}
+		out = append(out, p[1:n]...)
+		p = p[n:]
+		if n < 255 && len(p) > 0 {
+			out = append(out, 0)
+		}
+	}
+	return out, nil
+}

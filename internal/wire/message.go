@@ -1,0 +1,279 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Version of the protocol. A peer with another major number is refused; new
+// optional behaviour is a Feature.
+const Version = 1
+
+// MaxMessage bounds an encoded message, in bytes. It holds the largest command
+// of the contract (2 MiB) at its least favourable encoding.
+const MaxMessage = 6 << 20
+
+// Type says what a message is. Requests carry a number in Req, which the
+// answer repeats; events have none.
+type Type uint64
+
+const (
+	// Requests, gateway to warden. Answered by OK or Error, unless another
+	// answer is named.
+	Hello      Type = 1  // Version, Features, Epoch, StartedAt (of the connection); answered by Hello (with PID and StartedAt of the warden), then one Item a process, then OK
+	Start      Type = 2  // ID Args Env Dir Flags Size Timeout Grace Tag, fds; answered by Started
+	Attach     Type = 3  // ID Offset; answered by Started with fds
+	Signal     Type = 4  // ID Signal
+	Resize     Type = 5  // ID Rows Cols
+	CloseStdin Type = 6  // ID Offset (frames: after that many input bytes)
+	Keep       Type = 7  // ID, two fds: a relay pipe to hand back on Attach
+	Forget     Type = 8  // Args: IDs of which output and exit status are safe elsewhere; no answer
+	Shutdown   Type = 9  // end the warden if nothing runs and nothing is unacknowledged
+	Input      Type = 10 // frames: ID Offset Data; acknowledged by InputAck
+	OutputAck  Type = 11 // frames: ID Offset: bytes before it are safe; no answer
+
+	// Answers and events, warden to gateway.
+	OK       Type = 32
+	Error    Type = 33 // Code Text
+	Started  Type = 34 // ID PID Flags StartedAt Tag Offset
+	Item     Type = 35 // as Started, and as Exited if it has ended
+	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt
+	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
+	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
+)
+
+// Flags of Start, Started, Item, Output and InputAck.
+const (
+	FlagStdin uint64 = 1 << iota // standard input is open
+	FlagTTY                      // on a terminal
+	FlagMerge                    // one pipe for both output streams
+	FlagEnded                    // the process has ended
+	FlagEOF                      // end of this direction
+	FlagRelay                    // a relay pipe is kept
+)
+
+// Reasons of Exited.
+const (
+	ReasonExited  uint64 = 1
+	ReasonTimeout uint64 = 2
+)
+
+// Code classifies an Error, in the terms of the contract.
+type Code uint64
+
+const (
+	CodeInvalid     Code = 1
+	CodeUnavailable Code = 2
+	CodeNotFound    Code = 3
+	CodeDir         Code = 4
+	CodeEnded       Code = 5
+	CodeUnsupported Code = 6
+	CodeStdinClosed Code = 7
+	CodeVersion     Code = 8
+	CodeBusy        Code = 9
+)
+
+// A Message is every message: which fields one has is said at its Type. A field
+// with its zero value is not sent.
+type Message struct {
+	Type      Type     // 1
+	Req       uint64   // 2
+	ID        string   // 3
+	Args      []string // 4
+	Env       []string // 5, as NAME=value
+	Dir       string   // 6
+	Flags     uint64   // 7
+	Rows      uint64   // 8
+	Cols      uint64   // 9
+	Timeout   uint64   // 10, ns; 0 none
+	Grace     uint64   // 11, ns; 0 kills at once
+	Tag       []byte   // 12, opaque to the warden, kept with the process
+	PID       uint64   // 13
+	ExitCode  uint64   // 14
+	Signal    uint64   // 15, Linux number
+	Reason    uint64   // 16
+	StartedAt uint64   // 17, Unix ns
+	EndedAt   uint64   // 18, Unix ns
+	Code      Code     // 19
+	Text      string   // 20
+	Offset    uint64   // 21
+	Stream    uint64   // 22, 1 stdout, 2 stderr
+	Data      []byte   // 23
+	Version   uint64   // 24
+	Features  []string // 25
+	Epoch     string   // 26, unguessable, new for each connection; on a byte stream in every message to the warden
+	Limit     uint64   // 27, offset up to which input may be sent
+}
+
+// Window bounds the output of one process that is not acknowledged, and the
+// input, in bytes.
+const Window = 512 << 10
+
+// MaxTag bounds Message.Tag, in bytes.
+const MaxTag = 8 << 10
+
+// Append encodes m after b.
+func (m *Message) Append(b []byte) []byte {
+	num := func(n protowire.Number, v uint64) {
+		if v != 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+		}
+	}
+	str := func(n protowire.Number, v string) {
+		b = protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), v)
+	}
+	opt := func(n protowire.Number, v string) {
+		if v != "" {
+			str(n, v)
+		}
+	}
+	raw := func(n protowire.Number, v []byte) {
+		if len(v) > 0 {
+			b = protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+		}
+	}
+	num(1, uint64(m.Type))
+	num(2, m.Req)
+	opt(3, m.ID)
+	for _, a := range m.Args {
+		str(4, a)
+	}
+	for _, e := range m.Env {
+		str(5, e)
+	}
+	opt(6, m.Dir)
+	num(7, m.Flags)
+	num(8, m.Rows)
+	num(9, m.Cols)
+	num(10, m.Timeout)
+	num(11, m.Grace)
+	raw(12, m.Tag)
+	num(13, m.PID)
+	num(14, m.ExitCode)
+	num(15, m.Signal)
+	num(16, m.Reason)
+	num(17, m.StartedAt)
+	num(18, m.EndedAt)
+	num(19, uint64(m.Code))
+	opt(20, m.Text)
+	num(21, m.Offset)
+	num(22, m.Stream)
+	raw(23, m.Data)
+	num(24, m.Version)
+	for _, f := range m.Features {
+		str(25, f)
+	}
+	opt(26, m.Epoch)
+	num(27, m.Limit)
+	return b
+}
+
+// ErrMalformed is the error of Parse.
+var ErrMalformed = errors.New("malformed message")
+
+// Parse decodes b, which it does not keep.
+func Parse(b []byte) (*Message, error) {
+	if len(b) > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(b), MaxMessage)
+	}
+	m := new(Message)
+	for len(b) > 0 {
+		n, typ, k := protowire.ConsumeTag(b)
+		if k < 0 {
+			return nil, fmt.Errorf("%w: field tag", ErrMalformed)
+		}
+		b = b[k:]
+		switch typ {
+		case protowire.VarintType:
+			v, k := protowire.ConsumeVarint(b)
+			if k < 0 {
+				return nil, fmt.Errorf("%w: field %d", ErrMalformed, n)
+			}
+			b = b[k:]
+			m.setNumber(n, v)
+		case protowire.BytesType:
+			v, k := protowire.ConsumeBytes(b)
+			if k < 0 {
+				return nil, fmt.Errorf("%w: field %d", ErrMalformed, n)
+			}
+			b = b[k:]
+			m.setBytes(n, v)
+		default:
+			k := protowire.ConsumeFieldValue(n, typ, b)
+			if k < 0 {
+				return nil, fmt.Errorf("%w: field %d", ErrMalformed, n)
+			}
+			b = b[k:]
+		}
+	}
+	if m.Type == 0 {
+		return nil, fmt.Errorf("%w: no type", ErrMalformed)
+	}
+	return m, nil
+}
+
+func (m *Message) setNumber(n protowire.Number, v uint64) {
+	switch n {
+	case 1:
+		m.Type = Type(v)
+	case 2:
+		m.Req = v
+	case 7:
+		m.Flags = v
+	case 8:
+		m.Rows = v
+	case 9:
+		m.Cols = v
+	case 10:
+		m.Timeout = v
+	case 11:
+		m.Grace = v
+	case 13:
+		m.PID = v
+	case 14:
+		m.ExitCode = v
+	case 15:
+		m.Signal = v
+	case 16:
+		m.Reason = v
+	case 17:
+		m.StartedAt = v
+	case 18:
+		m.EndedAt = v
+	case 19:
+		m.Code = Code(v)
+	case 21:
+		m.Offset = v
+	case 22:
+		m.Stream = v
+	case 24:
+		m.Version = v
+	case 27:
+		m.Limit = v
+	}
+}
+
+func (m *Message) setBytes(n protowire.Number, v []byte) {
+	switch n {
+	case 3:
+		m.ID = string(v)
+	case 4:
+		m.Args = append(m.Args, string(v))
+	case 5:
+		m.Env = append(m.Env, string(v))
+	case 6:
+		m.Dir = string(v)
+	case 12:
+		m.Tag = append([]byte(nil), v...)
+	case 20:
+		m.Text = string(v)
+	case 23:
+		m.Data = append([]byte(nil), v...)
+	case 25:
+		m.Features = append(m.Features, string(v))
+	case 26:
+		m.Epoch = string(v)
+	}
+}

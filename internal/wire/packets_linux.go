@@ -1,0 +1,222 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Packets carries messages and file descriptors over a Unix SOCK_SEQPACKET
+// socket. A message larger than a packet is cut into several: the first byte
+// of a packet is 1 if more of the message follows and 0 if not. Descriptors
+// travel with the first packet.
+type Packets struct {
+	f  *os.File
+	rc rawConn
+
+	in  []byte
+	oob []byte
+
+	mu  sync.Mutex
+	out []byte
+}
+
+type rawConn interface {
+	Read(func(fd uintptr) bool) error
+	Write(func(fd uintptr) bool) error
+}
+
+const (
+	maxPacket = 64 << 10
+	// MaxFiles is the most descriptors a message can carry.
+	MaxFiles = 8
+)
+
+// NewPackets takes over a connected SOCK_SEQPACKET socket.
+func NewPackets(fd int) (*Packets, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("cannot set up the socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "warden connection")
+	rc, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot set up the socket: %w", err)
+	}
+	return &Packets{f: f, rc: rc, in: make([]byte, maxPacket), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
+}
+
+// PacketPair returns two connected ends.
+func PacketPair() (a, b *Packets, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a socket pair: %w", err)
+	}
+	if a, err = NewPackets(fds[0]); err != nil {
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	if b, err = NewPackets(fds[1]); err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	return a, b, nil
+}
+
+// PassesFiles is true.
+func (p *Packets) PassesFiles() bool { return true }
+
+// Close closes the socket.
+func (p *Packets) Close() error { return p.f.Close() }
+
+// Send sends one message.
+func (p *Packets) Send(m *Message, fds ...int) error {
+	if len(fds) > MaxFiles {
+		return fmt.Errorf("cannot send %d descriptors, at most %d", len(fds), MaxFiles)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out = m.Append(append(p.out[:0], 0))
+	if len(p.out)-1 > MaxMessage {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(p.out)-1, MaxMessage)
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	defer func() { p.out = shrink(p.out) }()
+	// The flag byte of each further packet overwrites the last byte of the
+	// one before it, which has been sent.
+	for b := p.out; ; b = b[maxPacket-1:] {
+		n := min(len(b), maxPacket)
+		b[0] = 0
+		if n < len(b) {
+			b[0] = 1
+		}
+		if err := p.sendPacket(b[:n], oob); err != nil {
+			return err
+		}
+		if n == len(b) {
+			return nil
+		}
+		oob = nil
+	}
+}
+
+func (p *Packets) sendPacket(b, oob []byte) error {
+	var err error
+	werr := p.rc.Write(func(fd uintptr) bool {
+		for {
+			_, err = unix.SendmsgN(int(fd), b, oob, nil, unix.MSG_NOSIGNAL)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	if werr != nil {
+		return werr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot send to the warden connection: %w", err)
+	}
+	return nil
+}
+
+// Recv returns the next message. io.EOF means that the peer closed.
+func (p *Packets) Recv() (*Message, []int, error) {
+	flag, body, fds, err := p.recvPacket()
+	if err == nil && flag == 1 {
+		body, err = p.recvRest(body)
+	}
+	var m *Message
+	if err == nil {
+		m, err = Parse(body)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return m, fds, nil
+}
+
+// recvRest returns a message whose first packet was body, of several.
+func (p *Packets) recvRest(body []byte) ([]byte, error) {
+	whole := append([]byte(nil), body...)
+	for {
+		flag, body, fds, err := p.recvPacket()
+		if err != nil {
+			return nil, err
+		}
+		if len(fds) > 0 || len(whole)+len(body) > MaxMessage {
+			closeAll(fds)
+			return nil, fmt.Errorf("%w: packet after packet", ErrMalformed)
+		}
+		whole = append(whole, body...)
+		if flag == 0 {
+			return whole, nil
+		}
+	}
+}
+
+// recvPacket reads one packet; body is valid until the next call.
+func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
+	var n, oobn, flags int
+	rerr := p.rc.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, flags, _, err = unix.Recvmsg(int(fd), p.in, p.oob, unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	switch {
+	case rerr != nil:
+		return 0, nil, nil, rerr
+	case errors.Is(err, unix.ECONNRESET):
+		return 0, nil, nil, io.EOF
+	case err != nil:
+		return 0, nil, nil, fmt.Errorf("cannot receive from the warden connection: %w", err)
+	}
+	if oobn > 0 {
+		fds, err = parseRights(p.oob[:oobn])
+	}
+	switch {
+	case err != nil:
+	case n == 0:
+		err = io.EOF
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || p.in[0] > 1:
+		err = fmt.Errorf("%w: packet", ErrMalformed)
+	}
+	if err != nil {
+		closeAll(fds)
+		return 0, nil, nil, err
+	}
+	return p.in[0], p.in[1:n], fds, nil
+}
+
+func parseRights(oob []byte) ([]int, error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("%w: control message: %w", ErrMalformed, err)
+	}
+	var fds []int
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			return fds, fmt.Errorf("%w: control message: %w", ErrMalformed, err)
+		}
+		fds = append(fds, got...)
+	}
+	return fds, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func TestPackets(t *testing.T) {
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, size := range []int{0, 1, maxPacket - 20, maxPacket, 3*maxPacket + 7, MaxMessage - 100} {
+		want := &Message{Type: Start, ID: "x", Data: bytes.Repeat([]byte{1, 0, 2}, size/3+1)[:size]}
+		if size == 0 {
+			want.Data = nil
+		}
+		sent := make(chan error, 1)
+		go func() { sent <- a.Send(want, int(w.Fd())) }()
+		got, fds, err := b.Recv()
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("%d bytes: changed on the way", size)
+		}
+		if err := <-sent; err != nil || len(fds) != 1 {
+			t.Fatalf("%d bytes: %v, %d descriptors", size, err, len(fds))
+		}
+		if _, err := unix.Write(fds[0], []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 2)
+		if _, err := io.ReadFull(r, buf); err != nil || string(buf) != "hi" {
+			t.Fatalf("through the passed descriptor: %q, %v", buf, err)
+		}
+		closeAll(fds)
+	}
+	if err := a.Send(&Message{Type: Start, Data: make([]byte, MaxMessage)}); err == nil {
+		t.Error("an oversized message was sent")
+	}
+	a.Close()
+	if _, _, err := b.Recv(); err != io.EOF {
+		t.Errorf("after close: %v", err)
+	}
+	b.Close()
+}
+
+// Whatever a peer puts into a packet, Recv returns and keeps no descriptor.
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte{0}, []byte{1, 2})
+	f.Add(append([]byte{1}, (&Message{Type: OK}).Append(nil)...), []byte{0})
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		if len(one) > maxPacket || len(two) > maxPacket || len(one) == 0 || len(two) == 0 {
+			return
+		}
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPackets(fds[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for _, b := range [][]byte{one, two} {
+			if err := unix.Sendmsg(fds[0], b, unix.UnixRights(0, 1), nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unix.Close(fds[0])
+		for i := 0; i < 3; i++ {
+			_, got, err := p.Recv()
+			closeAll(got)
+			if err != nil {
+				return
+			}
+		}
+		t.Fatal("three messages from two packets")
+	})
+}

@@ -1,0 +1,24 @@
+package nodeexec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral"
+)
+
+func TestNone(t *testing.T) {
+	for name, text := range map[string]string{"": "no node is paired", "builder": `cannot use node "builder": no node is paired`} {
+		ex, full, err := None{}.Select(t.Context(), name)
+		if ex != nil || full != "" || !errors.Is(err, corral.ErrUnavailable) || err.Error() != text {
+			t.Errorf("Select(%q): %v, %q, %v", name, ex, full, err)
+		}
+		if hint := corral.Hint(err); !strings.Contains(hint, "corral node --gateway") || !strings.Contains(hint, "corral nodes approve") {
+			t.Errorf("the hint %q does not say how to pair a node", hint)
+		}
+	}
+	if _, err := (None{}).Attach(t.Context(), "job"); !errors.Is(err, corral.ErrNotFound) {
+		t.Errorf("Attach: %v", err)
+	}
+}

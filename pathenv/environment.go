@@ -1,0 +1,200 @@
+package pathenv
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Environment is what a command is started with, and how it came about.
+type Environment struct {
+	Vars    []string    // "NAME=value", sorted
+	Path    []PathEntry // the entries of PATH, in order; a login profile may add or remove some
+	Dropped []Dropped   // what was left out, sorted by source and name
+}
+
+// Lookup returns the value of a variable.
+func (e Environment) Lookup(name string) (string, bool) {
+	for _, kv := range e.Vars {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// PathDirs returns the directories of PATH.
+func (e Environment) PathDirs() []string { return dirsOf(e.Path) }
+
+// Warnings says in sentences which variables were left out and why; one
+// sentence for each source and reason.
+func (e Environment) Warnings() []string {
+	type group struct {
+		source Source
+		reason Reason
+	}
+	var order []group
+	names := make(map[group][]string)
+	for _, d := range e.Dropped {
+		g := group{d.Source, d.Reason}
+		if names[g] == nil {
+			order = append(order, g)
+		}
+		names[g] = append(names[g], d.Name)
+	}
+	var warnings []string
+	for _, g := range order {
+		warnings = append(warnings, fmt.Sprintf("Left out of the command's environment: %s from %s (%s).", strings.Join(names[g], ", "), g.source, g.reason))
+	}
+	return warnings
+}
+
+// A Dropped is a variable that a command does not get.
+type Dropped struct {
+	Name   string `json:"name"`
+	Source Source `json:"source"`
+	Reason Reason `json:"reason"`
+}
+
+// A Source is whose variable it was.
+type Source string
+
+const (
+	SourceDaemon Source = "the daemon's environment"
+	SourceConfig Source = "the sandbox configuration"
+	SourceCall   Source = "the call"
+)
+
+// A Reason is why a variable was left out. The set is closed.
+type Reason string
+
+const (
+	ReasonHook       Reason = "runs or loads code"
+	ReasonRedirect   Reason = "redirects a tool"
+	ReasonCredential Reason = "looks like a credential and is not listed as wanted"
+	ReasonStrict     Reason = "not known to be harmless, and the sandbox is strict"
+	ReasonReserved   Reason = "is set by Corral itself"
+	ReasonMalformed  Reason = "is not a variable"
+	ReasonPath       Reason = "this node does not take a PATH"
+	ReasonDisplay    Reason = "only display variables reach a shell that hides its command"
+)
+
+// A builder collects variables. On Windows names are one whatever their case,
+// and the spelling that came first stays.
+type builder struct {
+	goos    string
+	vars    map[string]variable
+	dropped []Dropped
+}
+
+type variable struct{ name, value string }
+
+func newBuilder(goos string) *builder {
+	return &builder{goos: goos, vars: make(map[string]variable)}
+}
+
+func (b *builder) key(name string) string {
+	if b.goos == "windows" {
+		return strings.ToUpper(name)
+	}
+	return name
+}
+
+func (b *builder) get(name string) string { return b.vars[b.key(name)].value }
+
+func (b *builder) has(name string) bool {
+	_, ok := b.vars[b.key(name)]
+	return ok
+}
+
+func (b *builder) set(name, value string) {
+	key := b.key(name)
+	if old, ok := b.vars[key]; ok {
+		name = old.name
+	}
+	b.vars[key] = variable{name, value}
+}
+
+func (b *builder) drop(name string, source Source, reason Reason) {
+	b.dropped = append(b.dropped, Dropped{name, source, reason})
+}
+
+// inherit takes over the daemon's environment. Of several variables of one
+// name the last counts, as in exec.Cmd. Those in keep stay, whatever the rules
+// say of them.
+func (b *builder) inherit(environ, keep []string) {
+	kept := names(strings.ToUpper(strings.Join(keep, " ")))
+	for _, kv := range environ {
+		name, value, ok := cutVariable(kv, b.goos)
+		switch {
+		case kv == "":
+			continue // no variable at all
+		case !ok:
+			b.drop(name, SourceDaemon, ReasonMalformed)
+			continue
+		}
+		why := whyNotInherited(name)
+		if why == "" || kept[strings.ToUpper(name)] && why != ReasonReserved {
+			b.set(name, value)
+		} else {
+			b.drop(name, SourceDaemon, why)
+		}
+	}
+}
+
+// cutVariable reads "NAME=value". Windows keeps the current directory of each
+// drive in variables such as "=C:".
+func cutVariable(kv, goos string) (name, value string, ok bool) {
+	search := kv
+	if goos == "windows" && strings.HasPrefix(kv, "=") {
+		search = kv[1:]
+	}
+	name, value, ok = strings.Cut(search, "=")
+	name = kv[:len(kv)-len(search)] + name
+	return name, value, ok && name != "" && strings.IndexByte(kv, 0) < 0
+}
+
+// list returns the variables, sorted.
+func (b *builder) list() []string {
+	vars := make([]string, 0, len(b.vars))
+	for _, v := range b.vars {
+		vars = append(vars, v.name+"="+v.value)
+	}
+	slices.Sort(vars)
+	return vars
+}
+
+// finish adds what every command gets and returns the result.
+func (b *builder) finish(profile Profile, tty bool, path []PathEntry, call map[string]string) (Environment, error) {
+	markers, err := profile.markers()
+	if err != nil {
+		return Environment{}, err
+	}
+	for name, value := range markers {
+		if asked, ok := call[name]; ok && asked != value {
+			b.drop(name, SourceCall, ReasonReserved)
+		}
+		b.set(name, value)
+	}
+	if tty && !b.has("TERM") {
+		b.set("TERM", "xterm-256color")
+	}
+	b.set("PATH", strings.Join(dirsOf(path), listSeparator(b.goos)))
+
+	env := Environment{Vars: b.list(), Path: path, Dropped: b.dropped}
+	slices.SortFunc(env.Dropped, func(x, y Dropped) int {
+		if c := strings.Compare(string(x.Source), string(y.Source)); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Name, y.Name)
+	})
+	env.Dropped = slices.Compact(env.Dropped)
+	return env, nil
+}
+
+// withVariable returns vars, which are sorted, with one more.
+func withVariable(vars []string, name, value string) []string {
+	kv := name + "=" + value
+	i, _ := slices.BinarySearch(vars, kv)
+	return slices.Insert(slices.Clone(vars), i, kv)
+}

@@ -1,0 +1,155 @@
+package pathenv
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+const (
+	// ProbeTimeout is how long a login shell has to answer.
+	ProbeTimeout = 15 * time.Second
+	// probeLimit bounds what it may print, in bytes.
+	probeLimit = 2 << 20
+	// probeText prints the environment between two empty strings: the first
+	// ends whatever the profile printed, the second says that all is there.
+	probeText = `printf '\000'; env -0; printf '\000'`
+)
+
+// ProbeOptions are what the login shell is found and run with.
+type ProbeOptions struct {
+	Environ []string      // the daemon's environment
+	Home    string        // the account's home directory (see AccountHome)
+	Timeout time.Duration // 0: ProbeTimeout
+	Shells  string        // the file that lists login shells; empty: /etc/shells
+
+	// Run starts a shell and returns what it printed; nil starts a real one.
+	Run func(ctx context.Context, shell string, args, env []string) ([]byte, error)
+}
+
+// A LoginProbe asks the account's login shell for its PATH: programs that a
+// user installed are found by a daemon only by way of the user's profile.
+//
+// The shell is $SHELL if that is an absolute, clean path that /etc/shells
+// lists, else /bin/sh. It runs in a session of its own, without a terminal and
+// without input, with the daemon's environment as Gateway would hand it on,
+// HOME set to the account's and ZDOTDIR left out. When it has answered, or its
+// time is up, or it printed more than 2 MiB, everything in its process group is
+// killed, and on Linux everything in its session. What a profile starts as a
+// daemon with a session of its own (ssh-agent, say) lives on.
+//
+// It asks once: the answer, or the failure, is that of every call.
+type LoginProbe struct {
+	opts   ProbeOptions
+	ask    sync.Once
+	ctx    context.Context // of the one probe
+	cancel context.CancelFunc
+	done   chan struct{} // closed when path and err are set
+	path   string
+	err    error
+}
+
+// NewLoginProbe returns a probe that has not asked yet.
+func NewLoginProbe(o ProbeOptions) *LoginProbe {
+	if o.Timeout == 0 {
+		o.Timeout = ProbeTimeout
+	}
+	if o.Shells == "" {
+		o.Shells = "/etc/shells"
+	}
+	if o.Run == nil {
+		o.Run = runLoginShell
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &LoginProbe{opts: o, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+}
+
+// PATH returns the login shell's PATH. The error is ErrUnavailable if there is
+// none, or that of ctx, which bounds this call and not the probe. On Windows,
+// which has no login shells, it is empty without an error.
+func (p *LoginProbe) PATH(ctx context.Context) (string, error) {
+	p.start()
+	select {
+	case <-p.done:
+		return p.path, p.err
+	case <-ctx.Done():
+		return "", corral.Errorf(corral.ErrUnavailable, "try again; the shell may still answer", "cannot wait for the login shell's PATH: %w", context.Cause(ctx))
+	}
+}
+
+// Close ends a probe that is under way and waits until its shell is gone.
+// Later calls of PATH fail, unless the shell had answered.
+func (p *LoginProbe) Close() {
+	p.cancel()
+	p.start() // with a cancelled context, if nobody has
+	<-p.done
+}
+
+func (p *LoginProbe) start() {
+	p.ask.Do(func() {
+		go func() {
+			defer close(p.done)
+			defer p.cancel()
+			p.path, p.err = p.probe()
+		}()
+	})
+}
+
+func (p *LoginProbe) probe() (string, error) {
+	if runtime.GOOS == "windows" {
+		return "", nil
+	}
+	shell := p.shell()
+	ctx, cancel := context.WithTimeout(p.ctx, p.opts.Timeout)
+	defer cancel()
+	hint := "the profile must end by itself and leave PATH set; try: " + shell + " -l -c 'env -0'"
+	out, err := p.opts.Run(ctx, shell, []string{"-l", "-c", probeText}, p.environ())
+	if err != nil {
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot ask the login shell %s for its PATH: %w", shell, err)
+	}
+	path := strings.TrimSpace(parseEnvBlock(out)["PATH"])
+	if path == "" {
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot use the login shell %s: it has no PATH", shell)
+	}
+	return path, nil
+}
+
+// shell is the account's shell if the system's administrator vouches for it.
+func (p *LoginProbe) shell() string {
+	const fallback = "/bin/sh"
+	shell := ""
+	for _, kv := range p.opts.Environ {
+		if value, ok := strings.CutPrefix(kv, "SHELL="); ok {
+			shell = value
+		}
+	}
+	if !filepath.IsAbs(shell) || filepath.Clean(shell) != shell {
+		return fallback
+	}
+	listed, err := os.ReadFile(p.opts.Shells)
+	if err != nil { // nothing vouches for it
+		return fallback
+	}
+	for line := range strings.Lines(string(listed)) {
+		if strings.TrimSpace(line) == shell {
+			return shell
+		}
+	}
+	return fallback
+}
+
+func (p *LoginProbe) environ() []string {
+	b := newBuilder(runtime.GOOS)
+	b.inherit(p.opts.Environ, nil)
+	delete(b.vars, "ZDOTDIR")
+	if p.opts.Home != "" {
+		b.set("HOME", p.opts.Home)
+	}
+	return b.list()
+}

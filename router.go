@@ -1,0 +1,267 @@
+package corral
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// RouterOptions is what a Router is made of.
+type RouterOptions struct {
+	Host            Host   // tools.exec.host: the host commands are bound to; empty: none
+	Node            string // tools.exec.node: the node that host node means; empty: the only one
+	SandboxOn       bool   // sandbox.mode is not off
+	SandboxRequired bool   // sandbox.required: with the sandbox off, refuse instead of running without one
+
+	// Sandbox may also be set with the sandbox off: then it starts nothing,
+	// and Attach still finds what it started before.
+	Sandbox Executor
+	Gateway Executor
+	Nodes   Nodes
+	// A nil executor is a place that does not exist; starting something
+	// there is ErrUnavailable.
+}
+
+// Nodes are the paired machines. Package nodeexec implements it.
+type Nodes interface {
+	// Select returns the executor of a node by its id, name, address or an
+	// unambiguous prefix of its id, and the node's full name. The empty
+	// name is the only node there is. The error is ErrUnavailable when no
+	// node answers to the name, and ErrInvalid when several do.
+	Select(ctx context.Context, name string) (Executor, string, error)
+
+	// Attach is that of an Executor, over all nodes. The Info of the
+	// process has the full name of its node.
+	Attach(ctx context.Context, id string) (Process, error)
+}
+
+// A Router is the Executor that sends each command to one of the three hosts.
+// [Resolve] decides which; the Router does what it says. The Info of its
+// processes tells where they really run.
+//
+// The Router holds no policy. It is cheap: a configuration that changes is a
+// new Router over the same executors, which finds what the old one started.
+type Router struct {
+	opt     RouterOptions
+	started memory
+	locks   idLocks
+}
+
+// NewRouter returns a Router. Whoever made the executors may leave closing
+// them to Router.Close, or close them itself.
+func NewRouter(opt RouterOptions) *Router { return &Router{opt: opt} }
+
+// Route says where Start would send cmd. Whether the sandbox can be reached is
+// not asked.
+func (r *Router) Route(cmd Command) (Route, error) {
+	sandbox := SandboxOff
+	if r.opt.SandboxOn {
+		sandbox = SandboxOn
+	}
+	return Resolve(RouteRequest{
+		Configured:      r.opt.Host,
+		Requested:       cmd.Host,
+		Elevated:        cmd.Elevated,
+		Sandbox:         sandbox,
+		SandboxRequired: r.opt.SandboxRequired,
+		BoundNode:       r.opt.Node,
+		Node:            cmd.Node,
+	})
+}
+
+// Start sends cmd where Route says. A command with an ID that already lives on
+// some host is started again there, wherever it would go now: that returns
+// what runs, and runs nothing. A host that cannot tell whether it has the ID
+// is passed over, unless this Router started it there; otherwise one node that
+// is switched off would stop every start.
+func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
+	if err := cmd.Validate(); err != nil {
+		return nil, err
+	}
+	route, err := r.Route(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.ID == "" {
+		return r.startNew(ctx, cmd, route)
+	}
+	// Without the lock, two starts of one ID could each find nothing and
+	// go to different hosts, and a Remove could turn starting again, on a
+	// host that the route no longer names, into starting anew.
+	unlock, err := r.locks.lock(ctx, cmd.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	p, err := r.find(ctx, cmd.ID)
+	switch {
+	case err == nil:
+		return r.startAgain(ctx, cmd, p.Info())
+	case errors.Is(err, ErrNotFound):
+		return r.startNew(ctx, cmd, route)
+	case errors.Is(err, ErrUnavailable) && !r.started.has(cmd.ID):
+		return r.startNew(ctx, cmd, route)
+	}
+	return nil, err
+}
+
+func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Process, error) {
+	ex, node, err := r.executor(ctx, route.Host, route.Node)
+	if err != nil {
+		return nil, err
+	}
+	at := origin{host: route.Host, node: node, warnings: route.Warnings}
+	// Noted before, because an ErrLost leaves it open whether it runs there.
+	r.started.put(cmd.ID, at)
+	p, err := ex.Start(ctx, cmd)
+	if err != nil {
+		if !errors.Is(err, ErrLost) {
+			r.started.forget(cmd.ID)
+		}
+		if route.Host == HostSandbox && errors.Is(err, ErrUnavailable) && Hint(err) == "" {
+			err = Errorf(ErrUnavailable, unreachableHint, "%w", err)
+		}
+		return nil, err
+	}
+	r.started.put(p.Info().ID, at)
+	return r.wrap(p, at), nil
+}
+
+// startAgain asks the host that has the process to start it, because only that
+// host can tell whether the two commands are the same.
+func (r *Router) startAgain(ctx context.Context, cmd Command, lives Info) (Process, error) {
+	ex, node, err := r.executor(ctx, lives.Host, lives.Node)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ex.Start(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	at, ok := r.started.get(cmd.ID)
+	if !ok {
+		at = origin{host: lives.Host, node: node}
+	}
+	return r.wrap(p, at), nil
+}
+
+// Attach finds a process on whichever host has it. The error is ErrNotFound
+// only if every host says so.
+func (r *Router) Attach(ctx context.Context, id string) (Process, error) {
+	if err := ValidateID(id); err != nil {
+		return nil, Errorf(ErrNotFound, Hint(err), "no process can have that id: %w", err)
+	}
+	return r.find(ctx, id)
+}
+
+func (r *Router) find(ctx context.Context, id string) (Process, error) {
+	if at, ok := r.started.get(id); ok {
+		p, err := r.attachAt(ctx, at.host, id)
+		if err == nil {
+			return r.wrap(p, at), nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		r.started.forget(id)
+	}
+	var unknown error
+	for _, host := range []Host{HostGateway, HostSandbox, HostNode} {
+		p, err := r.attachAt(ctx, host, id)
+		switch {
+		case err == nil:
+			return r.wrap(p, origin{host: host, node: p.Info().Node}), nil
+		case ctx.Err() != nil:
+			return nil, err
+		case errors.Is(err, ErrNotFound):
+		case unknown == nil:
+			unknown = fmt.Errorf("%s: %w", host, err)
+		default:
+			unknown = fmt.Errorf("%w; %s: %w", unknown, host, err)
+		}
+	}
+	if unknown != nil {
+		return nil, Errorf(ErrUnavailable, Hint(unknown), "cannot tell whether process %s exists: %w", id, unknown)
+	}
+	return nil, Errorf(ErrNotFound, "", "no host knows a process %s", id)
+}
+
+func (r *Router) attachAt(ctx context.Context, host Host, id string) (Process, error) {
+	var ex interface {
+		Attach(context.Context, string) (Process, error)
+	}
+	switch {
+	case host == HostSandbox && r.opt.Sandbox != nil:
+		ex = r.opt.Sandbox
+	case host == HostGateway && r.opt.Gateway != nil:
+		ex = r.opt.Gateway
+	case host == HostNode && r.opt.Nodes != nil:
+		ex = r.opt.Nodes
+	default:
+		return nil, ErrNotFound
+	}
+	return ex.Attach(ctx, id)
+}
+
+func (r *Router) executor(ctx context.Context, host Host, node string) (Executor, string, error) {
+	switch {
+	case host == HostSandbox && r.opt.Sandbox != nil:
+		return r.opt.Sandbox, "", nil
+	case host == HostGateway && r.opt.Gateway != nil:
+		return r.opt.Gateway, "", nil
+	case host == HostNode && r.opt.Nodes != nil:
+		return r.opt.Nodes.Select(ctx, node)
+	}
+	return nil, "", Errorf(ErrUnavailable, "choose another host, or set this one up", "host %s is not set up", host)
+}
+
+// Close closes every executor that can be closed, also if one fails. Commands
+// run on wherever they can outlive this program.
+func (r *Router) Close() error {
+	var err error
+	for _, part := range []struct {
+		host Host
+		ex   any
+	}{{HostSandbox, r.opt.Sandbox}, {HostGateway, r.opt.Gateway}, {HostNode, r.opt.Nodes}} {
+		if c, ok := part.ex.(io.Closer); ok {
+			if cerr := c.Close(); cerr != nil {
+				err = errors.Join(err, fmt.Errorf("cannot close host %s: %w", part.host, cerr))
+			}
+		}
+	}
+	return err
+}
+
+// routed is a Process that knows where it runs.
+type routed struct {
+	Process
+	router *Router
+	info   Info
+}
+
+func (r *Router) wrap(p Process, at origin) Process {
+	info := p.Info()
+	info.Host, info.Node = at.host, at.node
+	if at.host != HostNode { // a node may have a sandbox of its own
+		info.Sandboxed = at.host == HostSandbox
+	}
+	info.Warnings = append(info.Warnings[:len(info.Warnings):len(info.Warnings)], at.warnings...)
+	return &routed{Process: p, router: r, info: info}
+}
+
+func (p *routed) Info() Info { return p.info }
+
+func (p *routed) Remove(ctx context.Context) error {
+	unlock, err := p.router.locks.lock(ctx, p.info.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := p.Process.Remove(ctx); err != nil {
+		return err
+	}
+	p.router.started.forget(p.info.ID)
+	return nil
+}

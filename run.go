@@ -1,0 +1,277 @@
+package corral
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// RunOptions says what Run does with a command's input and output.
+type RunOptions struct {
+	// Stdin is copied to the command; nil is an empty input. Run never
+	// waits for a Read that blocks, such as that of a terminal, but cannot
+	// end it either: the one goroutine in it lives until the Read returns,
+	// and drops what it read. Close the reader if that matters.
+	Stdin io.Reader
+
+	// Stdout and Stderr get the output as it comes, from one goroutine;
+	// nil: nobody. Run waits for a Write. Bytes that the log itself had to
+	// drop are missing here without a mark; see Result.Gap.
+	Stdout, Stderr io.Writer
+
+	// MaxOutput bounds each head and each tail of the Result, in bytes. 0
+	// is DefaultMaxOutput; negative keeps nothing but the count.
+	MaxOutput int
+}
+
+// DefaultMaxOutput is how many bytes the head and the tail of an Excerpt hold
+// when RunOptions.MaxOutput is 0.
+const DefaultMaxOutput = 100_000
+
+// A Result is a command that has ended, and its output.
+type Result struct {
+	Info Info
+	Exit Exit // the zero Exit if it is not known how the command ended
+
+	// Output is both streams in the order in which they arrived.
+	Output, Stdout, Stderr Excerpt
+
+	// Gap is how many bytes the log had dropped before Run could read them.
+	// They are part of Output.Omitted, and, since nobody can tell of which
+	// stream they were, of that of Stdout and of Stderr.
+	Gap int64
+}
+
+const (
+	signalLimit = 5 * time.Second // for a signal to be sent
+	killLimit   = 5 * time.Second // for a tree to end after SIGKILL
+	lostDrain   = time.Second     // without a byte, until a lost process's log is taken to be read
+)
+
+// Run starts cmd, feeds it Stdin, streams its output and waits for its end.
+// Whether it has input is up to Stdin, not to cmd.Stdin.
+//
+// The error says whether the system worked, as ever; a command that failed is
+// a Result with a nil error. When ctx ends, or Stdin or a writer fails, the
+// whole process tree is killed (SIGTERM, then SIGKILL after cmd.Grace) and the
+// error says so; the Result has what there was until then. Run removes
+// nothing: the process stays known to ex by Result.Info.ID.
+func Run(ctx context.Context, ex Executor, cmd Command, opt RunOptions) (Result, error) {
+	cmd.Stdin = opt.Stdin != nil
+	p, err := ex.Start(ctx, cmd)
+	if err != nil {
+		return Result{}, err
+	}
+	return newRun(p, cmd, opt).finish(ctx)
+}
+
+type run struct {
+	p     Process
+	grace time.Duration
+	opt   RunOptions
+
+	output, stdout, stderr excerptBuffer
+	gap                    int64
+	oneStream              bool // whatever the log dropped was standard output
+
+	fail  context.CancelCauseFunc // stops the command
+	ended chan struct{}           // closed when Wait has returned
+	reads atomic.Int64            // chunks read from the log
+
+	// Written by stop, read after it has returned.
+	stopped bool
+	stopErr error
+}
+
+func newRun(p Process, cmd Command, opt RunOptions) *run {
+	keep := opt.MaxOutput
+	switch {
+	case keep == 0:
+		keep = DefaultMaxOutput
+	case keep < 0:
+		keep = 0
+	}
+	grace := cmd.Grace
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	return &run{
+		p: p, grace: grace, opt: opt,
+		output: excerptBuffer{max: keep}, stdout: excerptBuffer{max: keep}, stderr: excerptBuffer{max: keep},
+		oneStream: cmd.MergeStderr || cmd.TTY != nil,
+		ended:     make(chan struct{}),
+	}
+}
+
+// finish owns every goroutine of a run. live ends when the command has to be
+// stopped; work carries the calls on the process and goes on until it has.
+func (r *run) finish(ctx context.Context) (Result, error) {
+	live, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	r.fail = fail
+	work, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+
+	var owned sync.WaitGroup
+	owned.Go(func() { // stops the command if need be
+		select {
+		case <-live.Done():
+			r.stop(work, release)
+		case <-work.Done():
+		}
+	})
+	var exit Exit
+	var waitErr error
+	owned.Go(func() { // learns how the command ended
+		exit, waitErr = r.p.Wait(work)
+		close(r.ended)
+		if waitErr != nil {
+			r.drainLost(work)
+			release()
+		}
+	})
+	input := feed(work, r.p, r.opt.Stdin, fail)
+
+	if err := r.pump(work); err != nil && work.Err() == nil {
+		fail(fmt.Errorf("cannot read the command's output: %w", err))
+	}
+	<-r.ended
+	cause := context.Cause(live) // before the deferred fail(nil) sets one
+	release()
+	owned.Wait()
+	input.end()
+
+	res := Result{Info: r.p.Info(), Exit: exit, Gap: r.gap,
+		Output: r.output.excerpt(), Stdout: r.stdout.excerpt(), Stderr: r.stderr.excerpt()}
+	return res, r.outcome(ctx, exit, waitErr, cause)
+}
+
+// outcome is the error of a run of which everything is known.
+func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) error {
+	cancelled := cause != nil && errors.Is(cause, context.Cause(ctx))
+	switch {
+	case cause == nil || cancelled && !r.stopped && waitErr == nil && r.stopErr == nil:
+		return waitErr // it had ended before it could be cancelled
+	case cancelled && !errors.Is(cause, ctx.Err()):
+		cause = fmt.Errorf("cancelled: %w (%w)", cause, ctx.Err())
+	case cancelled:
+		cause = fmt.Errorf("cancelled: %w", cause)
+	}
+	switch {
+	case waitErr == nil && r.stopped:
+		return fmt.Errorf("%w; the command was stopped: %v", cause, exit)
+	case waitErr == nil:
+		return cause
+	case r.stopErr != nil:
+		return Errorf(ErrLost, "attach to it by its ID",
+			"the command %s may still run: %w", r.p.Info().ID, fmt.Errorf("%w; cannot stop it: %w", cause, r.stopErr))
+	}
+	return fmt.Errorf("%w; then: %w", cause, waitErr)
+}
+
+// pump reads the log to its end.
+func (r *run) pump(ctx context.Context) error {
+	stdout, stderr := r.opt.Stdout, r.opt.Stderr
+	log, buf := r.p.Log(), make([]byte, 32<<10)
+	for off := int64(0); ; {
+		c, err := log.Read(ctx, off, buf)
+		r.reads.Add(1)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if lost := c.Offset - off; lost > 0 {
+			r.gap += lost
+			r.output.skip(lost)
+			r.stdout.skip(lost)
+			if !r.oneStream {
+				r.stderr.skip(lost)
+			}
+		}
+		off = c.Next()
+		r.output.write(c.Data)
+		if c.Stream == Stderr {
+			r.stderr.write(c.Data)
+			stderr = r.copyTo(stderr, c)
+		} else {
+			r.stdout.write(c.Data)
+			stdout = r.copyTo(stdout, c)
+		}
+	}
+}
+
+// drainLost gives pump time to read what there is of a lost process, whose log
+// may never end.
+func (r *run) drainLost(work context.Context) {
+	for before := int64(-1); before != r.reads.Load() && work.Err() == nil; {
+		before = r.reads.Load()
+		select {
+		case <-work.Done():
+		case <-time.After(lostDrain):
+		}
+	}
+}
+
+// copyTo passes a chunk on, and returns where the next one goes: nowhere once
+// a write has failed. A command whose output nobody takes any more is stopped,
+// as SIGPIPE would.
+func (r *run) copyTo(w io.Writer, c Chunk) io.Writer {
+	if w == nil {
+		return nil
+	}
+	if _, err := w.Write(c.Data); err != nil {
+		r.fail(fmt.Errorf("cannot write the command's %s: %w", c.Stream, err))
+		return nil
+	}
+	return w
+}
+
+// stop ends the process tree. If that fails, it calls release, so that nobody
+// waits for it any longer.
+func (r *run) stop(work context.Context, release func()) {
+	if r.grace >= 0 {
+		switch err := r.signal(work, SIGTERM); {
+		case err == nil:
+			r.stopped = true
+			if r.endsWithin(r.grace) {
+				return
+			}
+		case errors.Is(err, ErrEnded):
+			return
+		}
+	}
+	switch err := r.signal(work, SIGKILL); {
+	case err == nil:
+		r.stopped = true
+		if !r.endsWithin(killLimit) {
+			r.stopErr = fmt.Errorf("it has not ended %v after %v", killLimit, SIGKILL)
+			release()
+		}
+	case !errors.Is(err, ErrEnded):
+		r.stopErr = err
+		release()
+	}
+}
+
+func (r *run) signal(work context.Context, s Signal) error {
+	ctx, cancel := context.WithTimeout(work, signalLimit)
+	defer cancel()
+	return r.p.Signal(ctx, s)
+}
+
+func (r *run) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.ended:
+		return true
+	case <-t.C:
+		return false
+	}
+}

@@ -1,0 +1,90 @@
+package corral
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// feeder copies a reader to a process's standard input.
+type feeder struct {
+	mu      sync.Mutex
+	over    bool // no Read may begin any more
+	reading bool // a Read is under way, and nobody can end it
+
+	done chan struct{}
+}
+
+// feed begins copying src to p. A failure that leaves the input incomplete
+// goes to fail: a command must not take half an input for the whole.
+func feed(ctx context.Context, p Process, src io.Reader, fail func(error)) *feeder {
+	f := &feeder{done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		if err := f.copy(ctx, p, src); err != nil && ctx.Err() == nil {
+			fail(err)
+		}
+	}()
+	return f
+}
+
+func (f *feeder) copy(ctx context.Context, p Process, src io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for src != nil {
+		n, over, rerr := f.read(src, buf)
+		if over {
+			return nil
+		}
+		if n > 0 {
+			if _, err := p.Write(ctx, buf[:n]); closedInput(err) {
+				return nil // as to a closed pipe: the command does not want the rest
+			} else if err != nil {
+				return fmt.Errorf("cannot pass standard input to the command: %w", err)
+			}
+		}
+		if errors.Is(rerr, io.EOF) {
+			break
+		}
+		if rerr != nil {
+			return fmt.Errorf("cannot read standard input: %w", rerr)
+		}
+	}
+	if err := p.CloseStdin(ctx); err != nil && !closedInput(err) {
+		return fmt.Errorf("cannot close the command's standard input: %w", err)
+	}
+	return nil
+}
+
+func closedInput(err error) bool {
+	return errors.Is(err, ErrStdinClosed) || errors.Is(err, ErrEnded)
+}
+
+func (f *feeder) read(src io.Reader, buf []byte) (n int, over bool, err error) {
+	if !f.setReading(true) {
+		return 0, true, nil
+	}
+	n, err = src.Read(buf)
+	return n, !f.setReading(false), err
+}
+
+// setReading reports whether the feeder may go on.
+func (f *feeder) setReading(reading bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reading = reading && !f.over
+	return !f.over
+}
+
+// end waits for the feeder, unless it is in a Read, which may last for ever.
+// The context of feed must have ended.
+func (f *feeder) end() {
+	f.mu.Lock()
+	f.over = true
+	reading := f.reading
+	f.mu.Unlock()
+	if !reading {
+		<-f.done
+	}
+}

@@ -1,0 +1,355 @@
+package corral_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fakeexec"
+)
+
+// fake is an executor whose one command, "x", is program.
+func fake(t *testing.T, program fakeexec.Program) *fakeexec.Executor {
+	t.Helper()
+	ex := &fakeexec.Executor{Info: corral.Info{Host: corral.HostGateway}, Programs: map[string]fakeexec.Program{"x": program}}
+	t.Cleanup(func() {
+		if err := ex.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ex
+}
+
+func TestRunCollectsAndStreams(t *testing.T) {
+	program := func(o *fakeexec.IO) int {
+		fmt.Fprint(o.Stdout, "one\n")
+		fmt.Fprint(o.Stderr, "two\n")
+		fmt.Fprint(o.Stdout, "three\n")
+		return 3
+	}
+	var stdout, stderr bytes.Buffer
+	res, err := corral.Run(t.Context(), fake(t, program), corral.Command{Shell: "x"}, corral.RunOptions{Stdout: &stdout, Stderr: &stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Exit.Code != 3 || res.Info.Host != corral.HostGateway || res.Info.ID == "" {
+		t.Errorf("exit %v of %+v", res.Exit, res.Info)
+	}
+	for what, got := range map[string][2]string{
+		"Output": {res.Output.String(), "one\ntwo\nthree\n"},
+		"Stdout": {res.Stdout.String(), "one\nthree\n"}, "Stderr": {res.Stderr.String(), "two\n"},
+		"live stdout": {stdout.String(), "one\nthree\n"}, "live stderr": {stderr.String(), "two\n"},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is %q, want %q", what, got[0], got[1])
+		}
+	}
+}
+
+func TestRunInput(t *testing.T) {
+	big := strings.Repeat("0123456789", 10_000)
+	for _, tc := range []struct {
+		name string
+		cmd  corral.Command
+		in   io.Reader
+		want string
+	}{
+		{"none", corral.Command{}, nil, ""},
+		{"none on a terminal", corral.Command{TTY: &corral.Size{}}, nil, ""},
+		{"none whatever the command says", corral.Command{Stdin: true}, nil, ""},
+		{"empty", corral.Command{}, strings.NewReader(""), ""},
+		{"big", corral.Command{}, strings.NewReader(big), big},
+		{"byte by byte", corral.Command{}, iotest.OneByteReader(strings.NewReader("abc")), "abc"},
+		{"last bytes with the end", corral.Command{}, iotest.DataErrReader(strings.NewReader("abc")), "abc"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.cmd.Shell = "x"
+			res, err := corral.Run(t.Context(), fake(t, fakeexec.Cat), tc.cmd, corral.RunOptions{Stdin: tc.in})
+			if err != nil || !res.Exit.Success() || res.Stdout.String() != tc.want {
+				t.Errorf("%d bytes, want %d; %v, %v", len(res.Stdout.String()), len(tc.want), res.Exit, err)
+			}
+		})
+	}
+}
+
+// A command that does not read its input is not a failure.
+func TestRunInputNobodyReads(t *testing.T) {
+	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })
+	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{Stdin: endless})
+	if err != nil || res.Stdout.Head != "done" {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestRunDoesNotWaitForAReaderThatBlocks(t *testing.T) {
+	r, w := io.Pipe()
+	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{Stdin: r})
+	if err != nil || res.Stdout.Head != "done" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if err := w.Close(); err != nil { // ends the goroutine, as documented; goleak watches
+		t.Fatal(err)
+	}
+}
+
+func TestRunKeepsHeadAndTail(t *testing.T) {
+	out := "ä" + strings.Repeat("x", 97) + "ö" + strings.Repeat("y", 100_000) + "ü" + strings.Repeat("z", 99)
+	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print(out, "e", 0)), corral.Command{Shell: "x"}, corral.RunOptions{MaxOutput: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Byte 100 is the middle of ö, and the hundredth from the end that of ü.
+	if want := "ä" + strings.Repeat("x", 97); res.Stdout.Head != want {
+		t.Errorf("head %q", res.Stdout.Head)
+	}
+	if want := strings.Repeat("z", 99); res.Stdout.Tail != want {
+		t.Errorf("tail %q", res.Stdout.Tail)
+	}
+	if got := int64(len(res.Stdout.Head)+len(res.Stdout.Tail)) + res.Stdout.Omitted; got != int64(len(out)) {
+		t.Errorf("%d bytes accounted for, want %d", got, len(out))
+	}
+	if res.Stderr != (corral.Excerpt{Head: "e"}) || res.Gap != 0 {
+		t.Errorf("stderr %+v, gap %d", res.Stderr, res.Gap)
+	}
+	res, err = corral.Run(t.Context(), fake(t, fakeexec.Print(out, "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{MaxOutput: -1})
+	if err != nil || res.Stdout != (corral.Excerpt{Omitted: int64(len(out))}) {
+		t.Errorf("nothing kept: %+v, %v", res.Stdout, err)
+	}
+}
+
+// A log that dropped its middle before Run came to read it.
+func TestRunCountsTheGap(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		cmd    corral.Command
+		stderr corral.Excerpt
+	}{
+		{"two streams", corral.Command{}, corral.Excerpt{Omitted: 979}},
+		{"merged", corral.Command{MergeStderr: true}, corral.Excerpt{}},
+		{"terminal", corral.Command{TTY: &corral.Size{}}, corral.Excerpt{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ex := fake(t, fakeexec.Print("0123456789"+strings.Repeat("x", 979)+"abcdefghijk", "", 0))
+			var written atomic.Bool
+			ex.Fault = func(op fakeexec.Op, id string) error {
+				if op == fakeexec.OpRead && written.CompareAndSwap(false, true) {
+					p, err := ex.Attach(t.Context(), id)
+					if err == nil {
+						_, err = p.Wait(t.Context())
+					}
+					return err
+				}
+				return nil
+			}
+			tc.cmd.Shell, tc.cmd.Log = "x", corral.LogLimit{Head: 10, Tail: 11}
+			res, err := corral.Run(t.Context(), ex, tc.cmd, corral.RunOptions{})
+			want := corral.Excerpt{Head: "0123456789", Tail: "abcdefghijk", Omitted: 979}
+			if err != nil || res.Gap != 979 || res.Output != want || res.Stdout != want || res.Stderr != tc.stderr {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+}
+
+func TestRunCancel(t *testing.T) {
+	stop := errors.New("the user pressed a key")
+	for _, tc := range []struct {
+		name    string
+		program fakeexec.Program
+		grace   time.Duration
+		cause   error
+		signal  corral.Signal
+		text    string
+		after   time.Duration
+	}{
+		{"sleeper", sayAndSleep, 0, nil, corral.SIGTERM, "cancelled: context canceled; the command was stopped: signal SIGTERM (15)", 0},
+		{"with a cause", sayAndSleep, 0, stop, corral.SIGTERM, "cancelled: the user pressed a key (context canceled); the command was stopped: signal SIGTERM (15)", 0},
+		{"stubborn", fakeexec.Stubborn("partial"), 0, nil, corral.SIGKILL, "signal SIGKILL (9)", corral.DefaultGrace},
+		{"less grace", fakeexec.Stubborn("partial"), time.Second, nil, corral.SIGKILL, "signal SIGKILL (9)", time.Second},
+		{"no grace", sayAndSleep, -1, nil, corral.SIGKILL, "signal SIGKILL (9)", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				begin := time.Now()
+				time.AfterFunc(time.Minute, func() { cancel(tc.cause) })
+				ex := fake(t, tc.program)
+				res, err := corral.Run(ctx, ex, corral.Command{Shell: "x", Grace: tc.grace}, corral.RunOptions{})
+				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("error %v", err)
+				}
+				if tc.cause != nil && !errors.Is(err, tc.cause) {
+					t.Errorf("the cause is not in %v", err)
+				}
+				if res.Exit.Signal != tc.signal || res.Stdout.Head != "partial" {
+					t.Errorf("%v, output %q", res.Exit, res.Stdout.Head)
+				}
+				if took := time.Since(begin) - time.Minute; took != tc.after {
+					t.Errorf("took %v after the cancel, want %v", took, tc.after)
+				}
+			})
+		})
+	}
+}
+
+func sayAndSleep(o *fakeexec.IO) int {
+	fakeexec.Print("partial", "", 0)(o)
+	return fakeexec.Sleep(o)
+}
+
+func TestRunCancelledAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out := writerFunc(func(p []byte) (int, error) {
+		time.Sleep(20 * time.Millisecond) // the command has ended by now
+		cancel()
+		time.Sleep(20 * time.Millisecond) // and the signal found nobody
+		return len(p), nil
+	})
+	res, err := corral.Run(ctx, fake(t, fakeexec.Print("all", "", 4)), corral.Command{Shell: "x"}, corral.RunOptions{Stdout: out})
+	if err != nil || res.Exit.Code != 4 || res.Stdout.Head != "all" {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Whatever breaks on the way, Run returns, says so, and leaves nothing running
+// that it could stop.
+func TestRunFaults(t *testing.T) {
+	boom := errors.New("boom")
+	lost := corral.Errorf(corral.ErrLost, "", "the node went away")
+	for _, tc := range []struct {
+		name   string
+		ops    map[fakeexec.Op]error
+		opt    corral.RunOptions
+		cancel bool
+		kinds  []error
+		text   string
+		signal corral.Signal
+		kept   string
+	}{
+		{name: "start", ops: map[fakeexec.Op]error{fakeexec.OpStart: boom}, kinds: []error{boom}, text: "boom"},
+		{name: "read the log", ops: map[fakeexec.Op]error{fakeexec.OpRead: boom}, kinds: []error{boom},
+			text: "cannot read the command's output: boom; the command was stopped: signal SIGTERM (15)", signal: corral.SIGTERM},
+		{name: "wait", ops: map[fakeexec.Op]error{fakeexec.OpWait: lost}, kinds: []error{corral.ErrLost}, text: "the node went away", kept: "partial"},
+		{name: "pass input", ops: map[fakeexec.Op]error{fakeexec.OpWrite: boom}, opt: corral.RunOptions{Stdin: strings.NewReader("in")},
+			kinds: []error{boom}, text: "cannot pass standard input to the command: boom", signal: corral.SIGTERM},
+		{name: "close input", ops: map[fakeexec.Op]error{fakeexec.OpCloseStdin: boom}, opt: corral.RunOptions{Stdin: strings.NewReader("")},
+			kinds: []error{boom}, text: "cannot close the command's standard input: boom", signal: corral.SIGTERM},
+		{name: "read input", opt: corral.RunOptions{Stdin: iotest.ErrReader(boom)}, kinds: []error{boom},
+			text: "cannot read standard input: boom", signal: corral.SIGTERM},
+		{name: "write output", opt: corral.RunOptions{Stdout: writerFunc(func([]byte) (int, error) { return 0, boom })},
+			kinds: []error{boom}, text: "cannot write the command's stdout: boom; the command was stopped", signal: corral.SIGTERM, kept: "partial"},
+		{name: "stop", ops: map[fakeexec.Op]error{fakeexec.OpSignal: errors.ErrUnsupported}, cancel: true,
+			kinds: []error{corral.ErrLost, context.Canceled, errors.ErrUnsupported}, text: "may still run: cancelled: context canceled; cannot stop it: unsupported operation", kept: "partial"},
+		{name: "stop and wait", ops: map[fakeexec.Op]error{fakeexec.OpWait: lost}, cancel: true,
+			kinds: []error{corral.ErrLost}, text: "the node went away", kept: "partial"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tc.cancel {
+					time.AfterFunc(time.Minute, cancel)
+				}
+				ex := fake(t, sayAndSleep)
+				ex.Fault = func(op fakeexec.Op, _ string) error { return tc.ops[op] }
+				res, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, tc.opt)
+				for _, kind := range tc.kinds {
+					if !errors.Is(err, kind) {
+						t.Errorf("error %v is not %v", err, kind)
+					}
+				}
+				if err == nil || !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("error %v, want %s", err, tc.text)
+				}
+				if res.Exit.Signal != tc.signal || tc.kept != "" && res.Stdout.Head != tc.kept {
+					t.Errorf("%v, output %q", res.Exit, res.Stdout.Head)
+				}
+			})
+		})
+	}
+}
+
+// A writer that failed is not called again, and the failure is reported even
+// if the command had ended well before it could be stopped.
+func TestRunFailedWriter(t *testing.T) {
+	boom := errors.New("boom")
+	calls := 0
+	out := writerFunc(func([]byte) (int, error) { calls++; return 0, boom })
+	program := func(o *fakeexec.IO) int {
+		for range 3 {
+			fmt.Fprint(o.Stdout, "x")
+		}
+		return 0
+	}
+	ex := fake(t, program)
+	ex.Fault = func(op fakeexec.Op, _ string) error {
+		if op == fakeexec.OpSignal {
+			return corral.ErrEnded
+		}
+		return nil
+	}
+	res, err := corral.Run(t.Context(), ex, corral.Command{Shell: "x"}, corral.RunOptions{Stdout: out})
+	if !errors.Is(err, boom) || err.Error() != "cannot write the command's stdout: boom" || calls != 1 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	if !res.Exit.Success() || res.Stdout.Head != "xxx" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A process that survives SIGKILL, as one in an uninterruptible sleep does.
+func TestRunGivesUpOnTheUnkillable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ex := unkillable{fake(t, sayAndSleep)}
+		begin := time.Now()
+		res, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
+		if !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) || corral.Hint(err) == "" {
+			t.Errorf("error %v", err)
+		}
+		if res.Stdout.Head != "partial" || res.Exit != (corral.Exit{}) {
+			t.Errorf("%+v", res)
+		}
+		if took := time.Since(begin) - time.Minute; took != corral.DefaultGrace+5*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+	})
+}
+
+type unkillable struct{ corral.Executor }
+
+func (u unkillable) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := u.Executor.Start(ctx, cmd)
+	return deaf{p}, err
+}
+
+type deaf struct{ corral.Process }
+
+func (deaf) Signal(context.Context, corral.Signal) error { return nil }
+
+func TestRunTimeoutIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		res, err := corral.Run(t.Context(), fake(t, fakeexec.Stubborn("partial")), corral.Command{Shell: "x", Timeout: time.Minute}, corral.RunOptions{})
+		if err != nil || res.Exit.Reason != corral.ReasonTimeout || res.Exit.Signal != corral.SIGKILL || res.Stdout.Head != "partial" {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package sandbox
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// Driver is a way to reach the inside of a container.
+type Driver string
+
+const (
+	DriverAuto   Driver = "auto"   // the first of the others that works
+	DriverFDs    Driver = "fds"    // a socket that passes descriptors
+	DriverFrames Driver = "frames" // messages over attached standard streams
+	DriverExec   Driver = "exec"   // the engine's exec API
+)
+
+// Access is what a sandbox can do with the workspace.
+type Access string
+
+const (
+	AccessNone      Access = "none" // it has a private, empty one of its own
+	AccessReadOnly  Access = "ro"
+	AccessReadWrite Access = "rw"
+)
+
+// Config of an Executor. Engine and StateDir are required.
+type Config struct {
+	Engine Engine
+	// StateDir holds logs, records, sockets and private workspaces.
+	StateDir string
+	// Name tells sandboxes of one StateDir apart: an agent, a session.
+	// Empty: "default".
+	Name string
+
+	Image   string // empty: images.Default
+	Runtime string // an OCI runtime the engine knows, such as runsc; empty: its default
+	Driver  Driver // empty: auto
+
+	// Workspace is the directory of this machine that commands work on, as
+	// WorkspaceAccess (empty: none) allows. In the container it is /workspace.
+	Workspace       string
+	WorkspaceAccess Access
+
+	// User is the uid:gid that commands run as. Empty: the owner of the
+	// workspace, or nobody (65534:65534) where that is root.
+	User string
+	// Env is set for every command. What looks like a credential is left
+	// out, and named in a warning, unless Keep lists it.
+	Env         map[string]string
+	Keep        []string
+	PathPrepend []string
+	Profile     pathenv.Profile
+
+	Memory int64   // bytes; 0: 2 GiB; negative: unlimited
+	CPUs   float64 // 0: 2; negative: unlimited
+	Pids   int64   // 0: 512; negative: unlimited
+	Tmp    int64   // bytes of /tmp; 0: 512 MiB
+
+	// Ephemeral removes the container with Close. Otherwise it stays, for
+	// the next life of this program to use.
+	Ephemeral bool
+
+	// WardenPath is the corral-warden program for the engine's machine.
+	// Empty: it is looked for.
+	WardenPath string
+
+	// EnsureImage gets an image that is not there. Nil: a missing image is
+	// an error.
+	EnsureImage func(image string) error
+
+	Log *slog.Logger
+}
+
+// Workdir is the workspace in the container.
+const Workdir = "/workspace"
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+
+// complete checks the configuration and fills in defaults.
+func (c *Config) complete() error {
+	if c.Engine == nil {
+		return corral.Errorf(corral.ErrInvalid, "give an engine, such as that of package sandbox/docker", "no engine is given")
+	}
+	if c.StateDir == "" {
+		return corral.Errorf(corral.ErrInvalid, "give a directory of your own", "no state directory is given")
+	}
+	var err error
+	if c.StateDir, err = filepath.Abs(c.StateDir); err != nil {
+		return err
+	}
+	set := func(s *string, def string) {
+		if *s == "" {
+			*s = def
+		}
+	}
+	set(&c.Name, "default")
+	set(&c.Image, images.Default)
+	set((*string)(&c.Driver), string(DriverAuto))
+	set((*string)(&c.WorkspaceAccess), string(AccessNone))
+	if !namePattern.MatchString(c.Name) {
+		return corral.Errorf(corral.ErrInvalid, "use up to 32 letters, digits, '_', '.' or '-'", "%q cannot name a sandbox", c.Name)
+	}
+	switch c.Driver {
+	case DriverAuto, DriverFDs, DriverFrames, DriverExec:
+	default:
+		return corral.Errorf(corral.ErrInvalid, "use auto, fds, frames or exec", "unknown sandbox driver %q", c.Driver)
+	}
+	if err := c.completeWorkspace(); err != nil {
+		return err
+	}
+	if c.User == "" {
+		c.User = c.owner()
+	}
+	if err := checkUser(c.User); err != nil {
+		return err
+	}
+	limit := func(v *int64, def int64) {
+		switch {
+		case *v == 0:
+			*v = def
+		case *v < 0:
+			*v = 0
+		}
+	}
+	limit(&c.Memory, 2<<30)
+	limit(&c.Pids, 512)
+	limit(&c.Tmp, 512<<20)
+	switch {
+	case c.CPUs == 0:
+		c.CPUs = 2
+	case c.CPUs < 0:
+		c.CPUs = 0
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func (c *Config) completeWorkspace() error {
+	switch c.WorkspaceAccess {
+	case AccessNone:
+		c.Workspace = ""
+		return nil
+	case AccessReadOnly, AccessReadWrite:
+	default:
+		return corral.Errorf(corral.ErrInvalid, "use none, ro or rw", "unknown workspace access %q", c.WorkspaceAccess)
+	}
+	if c.Workspace == "" {
+		return corral.Errorf(corral.ErrInvalid, "name the directory, or use access none", "no workspace is given to be accessed as %s", c.WorkspaceAccess)
+	}
+	// What is checked is what is mounted: symbolic links are followed now.
+	abs, err := filepath.Abs(c.Workspace)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrDir, "create it first", "cannot use the workspace %s: %w", c.Workspace, err)
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return corral.Errorf(corral.ErrDir, "name a directory", "cannot use the workspace %s: it is not a directory", abs)
+	}
+	if err := checkSource(abs); err != nil {
+		return err
+	}
+	c.Workspace = abs
+	return nil
+}
+
+// nobody is who runs commands when nobody else is named.
+const nobody = "65534:65534"
+
+func checkUser(user string) error {
+	uid, gid, ok := strings.Cut(user, ":")
+	for _, s := range []string{uid, gid} {
+		n, err := strconv.ParseUint(s, 10, 31)
+		if !ok || err != nil || strconv.FormatUint(n, 10) != s {
+			return corral.Errorf(corral.ErrInvalid, "use numbers, such as 1000:1000", "%q is not a user and group for the sandbox", user)
+		}
+	}
+	if uid == "0" {
+		return corral.Errorf(corral.ErrInvalid, "name an unprivileged user, such as "+nobody, "commands in a sandbox do not run as root")
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+// Package docker is the Docker engine as a sandbox.Engine, over its API (from
+// engine 20.10, API 1.41, negotiated).
+//
+// Every container it makes is hardened the same way: all capabilities dropped,
+// no new privileges, the engine's seccomp and AppArmor profiles, a read-only
+// root, no network, private namespaces, no core dumps, and no log of its
+// output. What a caller can choose is in sandbox.Spec.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+	units "github.com/docker/go-units"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// Options of an Engine.
+type Options struct {
+	// Host is where the engine listens, such as unix:///var/run/docker.sock.
+	// Empty: DOCKER_HOST (with DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), else
+	// the default socket.
+	Host string
+}
+
+// An Engine is a connection to a Docker engine.
+type Engine struct {
+	c *client.Client
+}
+
+// New returns an Engine. It does not connect yet.
+func New(o Options) (*Engine, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if o.Host != "" {
+		opts = append(opts, client.WithHost(o.Host))
+	}
+	c, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "DOCKER_HOST is like unix:///var/run/docker.sock or tcp://HOST:2376", "cannot use the Docker engine: %w", err)
+	}
+	return &Engine{c: c}, nil
+}
+
+// Images is the engine as package images needs it.
+func (e *Engine) Images() images.Engine { return e.c }
+
+// Close lets go of idle connections.
+func (e *Engine) Close() error { return e.c.Close() }
+
+// Deadlines of single calls. An engine that hangs must not hang its users.
+const (
+	shortCall = 15 * time.Second // asking
+	longCall  = 2 * time.Minute  // making and removing
+)
+
+// fail turns an error of the client into one of the contract.
+func (e *Engine) fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	host := e.c.DaemonHost()
+	socket := strings.TrimPrefix(host, "unix://")
+	switch {
+	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied while trying to connect"):
+		return corral.Errorf(corral.ErrUnavailable, "let this user use it: usermod -aG docker USER, then log in again (that makes the user as powerful as root), or use a rootless engine",
+			"cannot %s: no permission for the Docker engine at %s", what, socket)
+	case client.IsErrConnectionFailed(err):
+		return corral.Errorf(corral.ErrUnavailable, "install Docker and start it (Debian: apt-get install docker.io), or set DOCKER_HOST to where it listens",
+			"cannot %s: no Docker engine answers at %s", what, socket)
+	case errors.Is(err, context.DeadlineExceeded):
+		return corral.Errorf(corral.ErrUnavailable, "see whether `docker info` answers; restart the engine if it does not", "cannot %s: the Docker engine at %s did not answer in time", what, socket)
+	}
+	return corral.Errorf(corral.ErrUnavailable, "", "cannot %s: %w", what, err)
+}
+
+// Info implements sandbox.Engine.
+func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	info, err := e.c.Info(ctx)
+	if err != nil {
+		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
+	}
+	out := sandbox.EngineInfo{
+		Name: "docker", Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		Default: info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
+		// Docker Desktop listens on a local socket, but runs in a machine
+		// of its own, into which no socket reaches.
+		Local: strings.HasPrefix(e.c.DaemonHost(), "unix://") && !strings.Contains(info.OperatingSystem, "Docker Desktop"),
+	}
+	for name := range info.Runtimes {
+		out.Runtimes = append(out.Runtimes, name)
+	}
+	for _, s := range info.SecurityOptions {
+		if strings.Contains(s, "rootless") {
+			out.Rootless = true
+		}
+	}
+	return out, nil
+}
+
+// goarch names an architecture, which the engine has from uname, as Go does.
+func goarch(uname string) string {
+	switch uname {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return uname
+}
+
+// Create implements sandbox.Engine.
+func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, longCall)
+	defer cancel()
+	cfg, host := configs(s)
+	made, err := e.c.ContainerCreate(ctx, cfg, host, nil, nil, s.Name)
+	switch {
+	case err == nil:
+		return made.ID, nil
+	case errdefs.IsNotFound(err):
+		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, s.Image)
+	case errdefs.IsConflict(err):
+		return "", fmt.Errorf("%w: %s", sandbox.ErrNameTaken, s.Name)
+	case errdefs.IsInvalidArgument(err) && s.Runtime != "":
+		return "", corral.Errorf(corral.ErrInvalid, "see `corral doctor` for the runtimes the engine has", "cannot make the container %s with the runtime %s: %w", s.Name, s.Runtime, err)
+	}
+	return "", e.fail("make the container "+s.Name, err)
+}
+
+// configs is a container in the API's terms.
+func configs(s sandbox.Spec) (*container.Config, *container.HostConfig) {
+	cfg := &container.Config{
+		Image: s.Image, Entrypoint: s.Args, User: s.User, WorkingDir: s.Dir, Labels: s.Labels,
+		OpenStdin: s.Stdio, AttachStdin: s.Stdio, AttachStdout: s.Stdio,
+		NetworkDisabled: true,
+		// PID 1 is deaf to signals from inside, and has nothing to save.
+		StopSignal:  "SIGKILL",
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	host := &container.HostConfig{
+		NetworkMode:    "none",
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		IpcMode:        "private",
+		LogConfig:      container.LogConfig{Type: "none"},
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		Runtime:        s.Runtime,
+		Tmpfs:          map[string]string{},
+		Resources: container.Resources{
+			Memory: s.Memory, MemorySwap: s.Memory, NanoCPUs: int64(s.CPUs * 1e9),
+			Ulimits: []*units.Ulimit{{Name: "core"}},
+		},
+	}
+	if s.Pids > 0 {
+		host.PidsLimit = &s.Pids
+	}
+	if s.NoFiles > 0 {
+		host.Ulimits = append(host.Ulimits, &units.Ulimit{Name: "nofile", Soft: s.NoFiles, Hard: s.NoFiles})
+	}
+	for _, t := range s.Tmpfs {
+		exec := "noexec"
+		if t.Exec {
+			exec = "exec"
+		}
+		host.Tmpfs[t.Target] = fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
+	}
+	for _, m := range s.Mounts {
+		typ := mount.TypeBind
+		if m.Volume {
+			typ = mount.TypeVolume
+		}
+		mnt := mount.Mount{Type: typ, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly}
+		if !m.Volume {
+			mnt.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+		}
+		host.Mounts = append(host.Mounts, mnt)
+	}
+	return cfg, host
+}
+
+// Start implements sandbox.Engine.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, longCall)
+	defer cancel()
+	err := e.c.ContainerStart(ctx, id, container.StartOptions{})
+	if errdefs.IsNotFound(err) && !strings.Contains(err.Error(), "executable file") {
+		return fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+	}
+	return e.fail("start the container "+id, err)
+}
+
+// Inspect implements sandbox.Engine.
+func (e *Engine) Inspect(ctx context.Context, id string) (sandbox.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	c, err := e.c.ContainerInspect(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return sandbox.Container{}, fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+	}
+	if err != nil {
+		return sandbox.Container{}, e.fail("look at the container "+id, err)
+	}
+	out := sandbox.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
+	if c.State != nil {
+		out.Running, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
+		out.Error = c.State.Error
+	}
+	return out, nil
+}
+
+// List implements sandbox.Engine.
+func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	f := filters.NewArgs()
+	for k, v := range labels {
+		f.Add("label", k+"="+v)
+	}
+	list, err := e.c.ContainerList(ctx, container.ListOptions{All: true, Filters: f})
+	if err != nil {
+		return nil, e.fail("list containers", err)
+	}
+	var out []sandbox.Container
+	for _, c := range list {
+		name := ""
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		out = append(out, sandbox.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning})
+	}
+	return out, nil
+}
+
+// Remove implements sandbox.Engine.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, longCall)
+	defer cancel()
+	for {
+		err := e.c.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil, errdefs.IsNotFound(err):
+			return nil
+		case errdefs.IsConflict(err): // somebody else removes it: until it is gone
+			select {
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		return e.fail("remove the container "+id, err)
+	}
+}
+
+// Attach implements sandbox.Engine.
+func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, error) {
+	dial, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	h, err := e.c.ContainerAttach(dial, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true})
+	if err != nil {
+		return nil, e.fail("attach to the container "+id, err)
+	}
+	r, w := io.Pipe()
+	a := &attached{PipeReader: r, conn: h}
+	go func() {
+		_, err := stdcopy.StdCopy(w, io.Discard, h.Reader)
+		w.CloseWithError(err) // io.EOF for nil
+	}()
+	return a, nil
+}

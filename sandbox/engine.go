@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// An Engine makes containers. Its methods may be called from any goroutine and
+// end with their context. Errors are corral.ErrUnavailable when the engine
+// cannot be reached or refuses permission, with a hint how to get there.
+type Engine interface {
+	// Info says which engine it is. It is also how to ask whether it is there.
+	Info(ctx context.Context) (EngineInfo, error)
+
+	// Create makes a container and does not start it. ErrNoImage if the
+	// image is not there, ErrNameTaken if the name is.
+	Create(ctx context.Context, spec Spec) (id string, err error)
+	Start(ctx context.Context, id string) error
+	// Inspect takes an ID or a name. ErrNoContainer if there is none.
+	Inspect(ctx context.Context, id string) (Container, error)
+	// Attach connects to the standard streams of a container that was made
+	// with Spec.Stdio. Reading yields its standard output.
+	Attach(ctx context.Context, id string) (io.ReadWriteCloser, error)
+	// Remove kills and removes a container with its anonymous volumes. A
+	// container that does not exist is no error.
+	Remove(ctx context.Context, id string) error
+	// List returns the containers that have all of the labels.
+	List(ctx context.Context, labels map[string]string) ([]Container, error)
+
+	Close() error
+}
+
+// Errors of an Engine.
+var (
+	ErrNoContainer = errors.New("no such container")
+	ErrNoImage     = errors.New("no such image")
+	ErrNameTaken   = errors.New("a container with that name exists")
+)
+
+// EngineInfo describes an engine.
+type EngineInfo struct {
+	Name     string `json:"name"`    // "docker", "podman"
+	Version  string `json:"version"` // of the engine
+	Address  string `json:"address"` // where it was reached
+	Arch     string `json:"arch"`    // as GOARCH
+	Runtimes []string
+	Default  string `json:"defaultRuntime"`
+
+	// Local says that the engine sees this machine's file system, so that
+	// directories and sockets can be mounted.
+	Local    bool     `json:"local"`
+	Rootless bool     `json:"rootless"`
+	Security []string `json:"security"` // as the engine names them: "name=seccomp,profile=default", …
+	Runc     string   `json:"runc"`     // version of the default OCI runtime, may be empty
+	Cgroup   string   `json:"cgroup"`   // "1" or "2"
+}
+
+// Container is a container as the engine sees it.
+type Container struct {
+	ID      string            `json:"id"`
+	Name    string            `json:"name"`
+	Image   string            `json:"image"`
+	Labels  map[string]string `json:"labels"`
+	Running bool              `json:"running"`
+	PID     int               `json:"pid"` // of its init, on the engine's machine; 0 if it does not run
+	Exit    int               `json:"exit"`
+	OOM     bool              `json:"oomKilled"`
+	Error   string            `json:"error,omitempty"` // why it could not be started
+}
+
+// Spec is a container to make.
+type Spec struct {
+	Name    string
+	Image   string
+	Runtime string // empty: the engine's default
+	Labels  map[string]string
+	Args    []string // of PID 1
+	User    string   // uid:gid
+	Dir     string   // working directory
+	Mounts  []Mount
+	Tmpfs   []Tmpfs
+	Stdio   bool // standard streams can be attached to
+
+	Memory  int64   // bytes, swap included; 0: unlimited
+	CPUs    float64 // 0: unlimited
+	Pids    int64   // 0: unlimited
+	NoFiles int64   // open files a process; 0: the engine's
+}
+
+// Mount is a directory of the engine's machine, or a named volume, in a
+// container.
+type Mount struct {
+	Source   string // absolute path, or a volume's name
+	Target   string
+	ReadOnly bool
+	Volume   bool
+}
+
+// Tmpfs is a file system in memory.
+type Tmpfs struct {
+	Target string
+	Size   int64 // bytes
+	Mode   uint32
+	Exec   bool // programs on it can be executed
+}
+
+// Spec has no field for privileges, capabilities, networks, host namespaces or
+// security profiles: every Engine makes every container without the former and
+// with the engine's default of the latter, on a read-only root, with no new
+// privileges, no network, and no log of its output.
+
+// A Filler is an engine that can put a file into a volume, for machines whose
+// file system it does not see.
+type Filler interface {
+	// Fill makes a volume with one executable file, unless it exists.
+	Fill(ctx context.Context, volume, image, name string, content []byte) error
+}
+
+// An ExecEngine can run a command in a running container by itself.
+type ExecEngine interface {
+	Exec(ctx context.Context, id string, cmd ExecSpec) (Exec, error)
+}
+
+// ExecSpec is a command for an ExecEngine.
+type ExecSpec struct {
+	Args []string
+	Env  []string
+	Dir  string
+	User string
+	TTY  bool
+	Rows uint16
+	Cols uint16
+	// Stdin connects standard input.
+	Stdin bool
+}
+
+// Exec is a command that an ExecEngine runs.
+type Exec interface {
+	// Read yields what came next, and of which stream (1 or 2); io.EOF after
+	// the last.
+	Read(p []byte) (n int, stream int, err error)
+	io.Writer
+	CloseWrite() error
+	Resize(ctx context.Context, rows, cols uint16) error
+	// Result waits for the end, and returns the exit code.
+	Result(ctx context.Context) (code int, err error)
+	Close() error
+}

@@ -1,0 +1,134 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+
+	"github.com/corral-exec/corral"
+)
+
+// execInput is a command's standard input. What is accepted waits in a small
+// queue for its one goroutine, so that a Write can be given up while the engine
+// takes nothing, with nothing half written.
+type execInput struct {
+	id   string
+	x    Exec
+	open bool // the command was started with input
+	tty  bool
+
+	order chan struct{} // holds a token while nobody writes
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	queue   []byte
+	shut    bool // CloseStdin was called
+	deaf    bool // nobody reads it any more
+}
+
+const (
+	execInputQueue = 64 << 10
+	execInputChunk = 32 << 10
+	// execEndOfFile is the character that a terminal turns into end-of-file.
+	execEndOfFile = 0x04
+)
+
+func newExecInput(id string, x Exec, cmd corral.Command) *execInput {
+	in := &execInput{id: id, x: x, tty: cmd.TTY != nil, open: cmd.Stdin || cmd.TTY != nil, order: make(chan struct{}, 1)}
+	in.changed = sync.NewCond(&in.mu)
+	in.order <- struct{}{}
+	return in
+}
+
+// run passes the queue on until stop, and half-closes after what was written
+// before close.
+func (in *execInput) run() {
+	for {
+		chunk, more := in.next()
+		if !more {
+			return
+		}
+		var err error
+		if chunk == nil {
+			err = in.x.CloseWrite()
+		} else {
+			_, err = in.x.Write(chunk)
+		}
+		in.mu.Lock()
+		in.queue = in.queue[len(chunk):]
+		in.deaf = in.deaf || err != nil || chunk == nil
+		in.changed.Broadcast()
+		in.mu.Unlock()
+	}
+}
+
+// next waits for something to do: a chunk, nil for the end of the input.
+func (in *execInput) next() (chunk []byte, more bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.queue) == 0 && !in.shut && !in.deaf {
+		in.changed.Wait()
+	}
+	switch {
+	case in.deaf:
+		return nil, false
+	case len(in.queue) == 0:
+		return nil, true
+	}
+	return in.queue[:min(len(in.queue), execInputChunk)], true
+}
+
+func (in *execInput) write(ctx context.Context, b []byte) (n int, err error) {
+	select {
+	case <-in.order:
+		defer func() { in.order <- struct{}{} }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	stop := context.AfterFunc(ctx, func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.changed.Broadcast()
+	})
+	defer stop()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for {
+		for len(in.queue) >= execInputQueue && !in.shut && !in.deaf && ctx.Err() == nil {
+			in.changed.Wait()
+		}
+		switch {
+		case !in.open, in.shut:
+			return n, corral.Errorf(corral.ErrStdinClosed, "start the command with stdin to write to it", "the standard input of %s is closed", in.id)
+		case in.deaf:
+			return n, corral.Errorf(corral.ErrEnded, "", "nobody reads the standard input of %s any more", in.id)
+		case ctx.Err() != nil:
+			return n, ctx.Err()
+		case n == len(b):
+			return n, nil
+		}
+		part := b[n:min(len(b), n+execInputQueue-len(in.queue))]
+		in.queue = append(in.queue, part...)
+		n += len(part)
+		in.changed.Broadcast()
+	}
+}
+
+func (in *execInput) close(ctx context.Context) error {
+	if in.tty {
+		_, err := in.write(ctx, []byte{execEndOfFile})
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.shut = in.shut || in.open
+	in.changed.Broadcast()
+	return nil
+}
+
+// stop makes run return once a Write that is under way does.
+func (in *execInput) stop() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.deaf = true
+	in.changed.Broadcast()
+}

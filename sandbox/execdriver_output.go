@@ -1,0 +1,163 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
+)
+
+// execOutput moves a command's output into its log.
+type execOutput struct {
+	log     *outlog.Log
+	warn    func(error)
+	ended   chan struct{} // closed at the end of the stream
+	err     error         // why it is not complete; set before ended is closed
+	retryIn time.Duration // how long a log that cannot be written is left alone
+
+	mu      sync.Mutex
+	size    int64
+	waiting bool // for output, with all that came before in the log
+	stuck   bool // the log cannot be written, which was said
+	sealed  bool // the log has ended: what comes is dropped
+	held    bool // it was sealed before the end of the stream
+}
+
+func newExecOutput(log *outlog.Log, warn func(error)) *execOutput {
+	return &execOutput{log: log, warn: warn, ended: make(chan struct{}), retryIn: 200 * time.Millisecond}
+}
+
+// copy reads to the end of the stream, also after seal: whoever still writes
+// must not be held up.
+func (o *execOutput) copy(ctx context.Context, x Exec) {
+	defer close(o.ended)
+	buf := make([]byte, 32<<10)
+	for {
+		o.wait(true)
+		n, stream, err := x.Read(buf)
+		o.wait(false)
+		if n > 0 {
+			o.add(ctx, corral.Stream(stream), buf[:n])
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			o.err = err
+			return
+		}
+	}
+}
+
+func (o *execOutput) wait(begins bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting = begins
+}
+
+func (o *execOutput) progress() (size int64, waiting bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size, o.waiting
+}
+
+// add waits while the log cannot be written; then the command does, too.
+func (o *execOutput) add(ctx context.Context, stream corral.Stream, b []byte) {
+	if stream != corral.Stderr {
+		stream = corral.Stdout
+	}
+	for !o.tryAdd(stream, b) {
+		select {
+		case <-time.After(o.retryIn):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (o *execOutput) tryAdd(stream corral.Stream, b []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sealed {
+		return true
+	}
+	if err := o.log.Append(stream, o.size, b); err != nil {
+		if !o.stuck {
+			o.warn(err)
+		}
+		o.stuck = true
+		return false
+	}
+	o.size += int64(len(b))
+	o.stuck = false
+	return true
+}
+
+// What a command wrote last may still be on its way through the engine when its
+// exit is known, and nothing marks its end while a descendant holds the output.
+// So reading goes on until nothing has come for drainQuiet, or, if a descendant
+// goes on writing, until that took drainTrickle of waiting or more came than
+// can have been on its way. Losing output would be worse than being late.
+//
+// Time is counted in ticks: on a machine that is busy, whoever counts them is
+// held up no less than whoever reads.
+const (
+	drainTick    = 10 * time.Millisecond
+	drainQuiet   = 2 * corral.DrainLimit / drainTick
+	drainTrickle = 10 * corral.DrainLimit / drainTick
+	drainBytes   = 4 << 20
+)
+
+// drain waits, after the command's end, for the end of its output.
+func (o *execOutput) drain(ctx context.Context) {
+	first, _ := o.progress()
+	before := first
+	quiet, waited := 0, 0
+	for quiet < int(drainQuiet) && waited < int(drainTrickle) && before-first < drainBytes {
+		select {
+		case <-o.ended:
+			return
+		case <-time.After(drainTick):
+		case <-ctx.Done():
+			return
+		}
+		size, waiting := o.progress()
+		if waiting {
+			quiet, waited = quiet+1, waited+1
+		}
+		if !waiting || size != before {
+			quiet = 0
+		}
+		before = size
+	}
+}
+
+// seal ends the log.
+func (o *execOutput) seal() {
+	held := !o.over()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sealed, o.held = true, held
+	o.log.End()
+}
+
+// outlived tells whether a descendant held the output at the end.
+func (o *execOutput) outlived() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held
+}
+
+// over tells whether the stream has ended: nobody holds it any more.
+func (o *execOutput) over() bool {
+	select {
+	case <-o.ended:
+		return true
+	default:
+		return false
+	}
+}

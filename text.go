@@ -1,0 +1,175 @@
+package corral
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A TextDecoder makes text of output that arrives in chunks. It holds back a
+// character that a chunk cuts in two until the rest of it comes, for each
+// stream by itself, and puts U+FFFD in the place of every byte that is not
+// UTF-8. The zero TextDecoder is ready. It is not for concurrent use.
+type TextDecoder struct {
+	held map[Stream]string // at most three bytes each
+}
+
+// Decode returns the text of p and of what was held back of s before.
+func (d *TextDecoder) Decode(s Stream, p []byte) string {
+	text := append([]byte(d.held[s]), p...)
+	whole := wholeRunes(text)
+	if whole == len(text) {
+		delete(d.held, s)
+	} else {
+		if d.held == nil {
+			d.held = make(map[Stream]string)
+		}
+		d.held[s] = string(text[whole:])
+	}
+	return validText(string(text[:whole]))
+}
+
+// Flush returns what is held back of s, which is no whole character. Call it
+// at the end of the stream and where the log has a gap.
+func (d *TextDecoder) Flush(s Stream) string {
+	text := d.held[s]
+	delete(d.held, s)
+	return validText(text)
+}
+
+// validText replaces byte by byte. strings.ToValidUTF8 makes one replacement
+// of a run of bytes, which would depend on how the run was cut into chunks.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
+
+// An ANSIStripper takes terminal control out of text that arrives in pieces:
+// whole escape sequences (CSI, OSC, DCS and the other kinds of ECMA-48, with 7
+// or 8 bits) and every control character but tab, line feed and carriage
+// return. What it returns is safe to show on a terminal. It remembers where in
+// a sequence it is and nothing else, so that a sequence may be cut anywhere,
+// and a hostile one that never ends costs no memory; after maxSequence
+// characters it is taken for text. The zero ANSIStripper is ready. It is not
+// for concurrent use, and takes text as a TextDecoder returns it.
+type ANSIStripper struct {
+	state  ansiState
+	length int // characters of the sequence so far
+}
+
+// maxSequence is generous for what programs really send (pictures and
+// clipboards in an OSC or DCS), and small enough that an unfinished sequence
+// does not hide the rest of a log.
+const maxSequence = 64 << 10
+
+type ansiState uint8
+
+const (
+	ansiText   ansiState = iota
+	ansiEscape           // after ESC, and its intermediate characters
+	ansiCSI              // after CSI: parameters, until a final character
+	ansiOSC              // after OSC: until ST or BEL
+	ansiString           // after DCS, SOS, PM or APC: until ST
+)
+
+// Characters of ECMA-48 that begin, end or abort a sequence.
+const (
+	charBEL = 0x07
+	charCAN = 0x18
+	charSUB = 0x1a
+	charESC = 0x1b
+	charDEL = 0x7f
+	charDCS = 0x90
+	charSOS = 0x98
+	charCSI = 0x9b
+	charST  = 0x9c
+	charOSC = 0x9d
+	charPM  = 0x9e
+	charAPC = 0x9f
+)
+
+// StripANSI takes terminal control out of a whole text; see ANSIStripper.
+func StripANSI(text string) string {
+	var a ANSIStripper
+	return a.Strip(text)
+}
+
+// Strip returns the next piece of text without terminal control.
+func (a *ANSIStripper) Strip(text string) string {
+	text = validText(text)
+	if a.state == ansiText && !strings.ContainsFunc(text, isControl) {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, r := range text {
+		if a.shows(r) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// shows takes the next character in, and reports whether it is text.
+func (a *ANSIStripper) shows(r rune) bool {
+	if a.state != ansiText {
+		if a.length++; a.length > maxSequence {
+			a.state = ansiText
+		}
+	}
+	switch r { // these mean the same in every state
+	case charESC:
+		return a.enter(ansiEscape)
+	case charCSI:
+		return a.enter(ansiCSI)
+	case charOSC:
+		return a.enter(ansiOSC)
+	case charDCS, charSOS, charPM, charAPC:
+		return a.enter(ansiString)
+	case charCAN, charSUB, charST:
+		return a.enter(ansiText)
+	}
+	switch a.state {
+	case ansiOSC, ansiString:
+		if r == charBEL && a.state == ansiOSC {
+			a.state = ansiText
+		}
+		return false
+	case ansiText:
+		return !isControl(r)
+	}
+	// In the middle of a short sequence a terminal obeys control characters
+	// as if they came before it.
+	if r < ' ' {
+		return !isControl(r)
+	}
+	if a.state == ansiEscape {
+		switch r {
+		case '[':
+			return a.enter(ansiCSI)
+		case ']':
+			return a.enter(ansiOSC)
+		case 'P', 'X', '^', '_':
+			return a.enter(ansiString)
+		}
+	}
+	switch {
+	case r < '0', r < '@' && a.state == ansiCSI, r == charDEL: // intermediate, parameter, ignored
+		return false
+	case r < utf8.RuneSelf: // final
+		a.state = ansiText
+		return false
+	}
+	a.state = ansiText // no sequence holds such a character
+	return !isControl(r)
+}
+
+func (a *ANSIStripper) enter(s ansiState) bool {
+	a.state, a.length = s, 0
+	return false
+}
+
+func isControl(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || charDEL <= r && r < 0xa0
+}
