@@ -38,7 +38,7 @@ func cancelStartAfter(t *T) {
 	}
 	t.Cleanup(func() { t.dispose(p) })
 	cancel()
-	time.Sleep(t.soon(300 * time.Millisecond)) // for whoever takes it for an order to kill
+	time.Sleep(t.pause(300 * time.Millisecond)) // for whoever takes it for an order to kill
 	t.write(p, "alive\n")
 	t.closeStdin(p)
 	r := t.finish(p)

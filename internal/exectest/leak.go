@@ -115,7 +115,7 @@ func leakProcesses(t *T) {
 	for range 3 {
 		someOfEach(t, false)
 		cmd := t.sh("setsid %[1]s & setsid %[1]s & sleep 20", marked(mark))
-		cmd.Timeout, cmd.Grace = t.soon(300*time.Millisecond), -1
+		cmd.Timeout, cmd.Grace = t.pause(300*time.Millisecond), -1
 		equal(t, "the reason", t.run(cmd).exit.Reason, corral.ReasonTimeout)
 		// Orphans that end by themselves have to be reaped by somebody.
 		t.ok(t.sh("(setsid sh -c 'sleep 0.05' & setsid true &) & exit 0"))

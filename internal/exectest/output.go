@@ -146,7 +146,7 @@ func outputClosed(t *T) {
 	p := t.start(t.sh("echo open; exec >&- 2>&-; touch %[1]s/closed; while ! test -e %[1]s/go; do sleep 0.05; done; exit 5", dir))
 	t.await(p, 0, "open\n")
 	t.eventually("its output is closed", func() bool { return t.exists(dir + "/closed") })
-	time.Sleep(t.soon(200 * time.Millisecond)) // for whoever takes that for the end
+	time.Sleep(t.pause(200 * time.Millisecond)) // for whoever takes that for the end
 	if t.stat(p).Ended {
 		t.Error("the log has ended before the command")
 	}

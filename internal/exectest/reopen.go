@@ -107,7 +107,7 @@ func reopenSignal(t *T) {
 func reopenTimeout(t *T) {
 	t.X = t.fresh()
 	cmd := t.prog("sleep")
-	cmd.Timeout = t.soon(time.Second)
+	cmd.Timeout = t.pause(time.Second)
 	exit := t.wait(t.nextLife(t.start(cmd)))
 	if exit.Reason != corral.ReasonTimeout {
 		t.Fatalf("%v, reason %q, after %v of %v", exit, exit.Reason, exit.EndedAt.Sub(exit.StartedAt), cmd.Timeout)

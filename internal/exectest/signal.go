@@ -57,7 +57,7 @@ func signalStop(t *T) {
 	size := int64(-1)
 	t.eventually("the output stands still", func() bool {
 		before := t.stat(p).Size
-		time.Sleep(t.soon(100 * time.Millisecond))
+		time.Sleep(t.pause(100 * time.Millisecond))
 		size = t.stat(p).Size
 		return size == before
 	})

@@ -69,6 +69,10 @@ func (t *T) on(x corral.Executor) *T {
 // soon is a time limit for what takes no time by itself.
 func (t *T) soon(d time.Duration) time.Duration { return d * t.Target.slack() }
 
+// pause is a time that a case sits through: long enough for a slow target to
+// get something done, but, unlike a limit, paid by every run.
+func (t *T) pause(d time.Duration) time.Duration { return d * min(t.Target.slack(), 4) }
+
 // scaled is n, less on a slow target and under the race detector.
 func (t *T) scaled(n int) int {
 	if raceEnabled {

@@ -45,7 +45,7 @@ func (t *T) daemon(mark, dir, env, output, then string) corral.Command {
 func (t *T) expires(cmd corral.Command) result {
 	t.Helper()
 	if cmd.Timeout == 0 {
-		cmd.Timeout = t.soon(400 * time.Millisecond)
+		cmd.Timeout = t.pause(400 * time.Millisecond)
 	}
 	if cmd.Grace == 0 {
 		cmd.Grace = 200 * time.Millisecond
@@ -113,7 +113,7 @@ func timeoutGrace(t *T) {
 
 func timeoutIgnoresTerm(t *T) {
 	cmd := t.sh("trap 'echo asked' TERM; while :; do sleep 0.02; done")
-	cmd.Timeout, cmd.Grace = t.soon(300*time.Millisecond), 400*time.Millisecond
+	cmd.Timeout, cmd.Grace = t.pause(300*time.Millisecond), 400*time.Millisecond
 	r := t.expires(cmd)
 	exit := r.exit
 	equal(t, "the signal", exit.Signal, corral.SIGKILL)
@@ -144,7 +144,7 @@ func timeoutTTY(t *T) {
 // mark, are up; all of them must be gone when its time is up.
 func (t *T) family(members int, ready string, cmd corral.Command, mark string) {
 	t.Helper()
-	cmd.Timeout, cmd.Grace = t.soon(time.Second), 200*time.Millisecond
+	cmd.Timeout, cmd.Grace = t.pause(time.Second), 200*time.Millisecond
 	p := t.start(cmd)
 	t.await(p, 0, ready)
 	if n := t.living(mark); n < members {
@@ -172,7 +172,7 @@ func timeoutForking(t *T) {
 	mark := "m-" + corral.NewID()
 	loop := fmt.Sprintf("while :; do $PROG pattern 1 1 1 20ms %s >/dev/null; done", mark)
 	cmd := t.sh("for i in 1 2 3; do setsid sh -c '%s' & done; sleep 20", loop)
-	cmd.Timeout, cmd.Grace = t.soon(500*time.Millisecond), 100*time.Millisecond
+	cmd.Timeout, cmd.Grace = t.pause(500*time.Millisecond), 100*time.Millisecond
 	p := t.start(cmd)
 	t.eventually("they are at it", func() bool { return t.living(mark) > 0 })
 	equal(t, "the reason", t.wait(p).Reason, corral.ReasonTimeout)

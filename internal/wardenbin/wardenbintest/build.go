@@ -47,7 +47,8 @@ func build(out string) ([]byte, error) {
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
 	cmd.Dir = start
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=")
+	// GOTMPDIR: what go leaves when this process is killed goes with the directory.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=", "GOTMPDIR="+filepath.Dir(out))
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cannot build %s: %w\n%s", pkg, err, text)
 	}
