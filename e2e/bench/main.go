@@ -18,6 +18,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,6 +32,7 @@ import (
 type options struct {
 	quick  bool
 	only   []string
+	places *regexp.Regexp
 	rounds int
 	json   string // file
 	image  string
@@ -41,6 +44,8 @@ func main() {
 	var o options
 	flag.BoolVar(&o.quick, "quick", false, "measure next to nothing, to see that it works")
 	only := flag.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
+	places := flag.String("places", "", "measure only in places whose names match this `regexp`")
+	profile := flag.String("cpuprofile", "", "write a profile of this program to this `file`")
 	flag.IntVar(&o.rounds, "rounds", 0, "`number` of rounds of every measurement (default: a number that suits it)")
 	flag.StringVar(&o.json, "json", "", "write the results to this `file` too, as JSON")
 	// The smallest: its profile does nothing, so that what is measured is the
@@ -53,7 +58,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o, os.Stdout); err != nil {
+	var err error
+	if o.places, err = regexp.Compile(*places); err == nil {
+		err = profiled(*profile, func() error { return run(ctx, o, os.Stdout) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		if hint := corral.Hint(err); hint != "" {
 			fmt.Fprintln(os.Stderr, "hint:", hint)
@@ -61,6 +70,23 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// profiled is f, with a profile if a file is named.
+func profiled(file string, f func() error) (err error) {
+	if file == "" {
+		return f()
+	}
+	w, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return f()
 }
 
 func run(ctx context.Context, o options, out io.Writer) (err error) {
@@ -83,6 +109,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		if !wanted(x.name) {
 			continue
 		}
+		x.places = slices.DeleteFunc(x.places, func(p place) bool { return !o.places.MatchString(p.name) })
 		fmt.Fprintf(os.Stderr, "bench: %s\n", x.title)
 		values, err := x.run(ctx)
 		if err != nil {

@@ -26,6 +26,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	out     *os.File // nil until the first byte, and after End
+	made    bool     // there are files
 	idx     *os.File
 	pos     *position
 	size    int64 // bytes that are in the log
@@ -73,7 +74,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	l.out = out
+	l.out, l.made = out, true
 	info, err := out.Stat()
 	if err != nil {
 		return err
@@ -103,7 +104,18 @@ func (l *Log) open() error {
 	return l.runs.load(idx)
 }
 
-// Remove deletes the log's files. Removing twice is no error.
+// Remove deletes the log's files, after End. A log without output has none.
+func (l *Log) Remove() error {
+	l.mu.Lock()
+	root, made := l.root, l.made
+	l.mu.Unlock()
+	if !made {
+		return nil
+	}
+	return Remove(root, l.id)
+}
+
+// Remove deletes the files of a log. Removing twice is no error.
 func Remove(dir *os.Root, id string) error {
 	var errs []error
 	for _, suffix := range []string{suffixOut, suffixIdx, suffixPos} {
@@ -182,7 +194,7 @@ func (l *Log) beginRun(stream corral.Stream) error {
 			return fmt.Errorf("cannot make the log of %s: %w", l.id, err)
 		}
 		l.mu.Lock()
-		l.out = out
+		l.out, l.made = out, true
 		l.mu.Unlock()
 	}
 	l.mu.Lock()

@@ -107,10 +107,6 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 	if closing {
 		return refuse(wire.CodeUnavailable, "the warden is closing")
 	}
-	if f := checkDir(m.Dir); f != nil {
-		closeFDs(fds)
-		return nil, f
-	}
 	stdio, f := s.newStdio(c, m, fds)
 	if f != nil {
 		return nil, f
@@ -120,13 +116,12 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 	}
-	path, env := environment(m)
-	file, err := lookup.Program(m.Args[0], path, m.Dir)
-	if err == nil {
-		err = s.fork(p, file, m, env, stdio)
-	}
-	if err != nil {
-		if f := s.notExecuted(p, m.Args[0], err, stdio); f != nil {
+	if err := s.execute(p, m, stdio); err != nil {
+		f := checkDir(m.Dir)
+		if f == nil {
+			f = s.notExecuted(p, m.Args[0], err, stdio)
+		}
+		if f != nil {
 			stdio.closeChild(s.devnull)
 			p.release(false)
 			s.removeCgroup(p)
@@ -138,6 +133,29 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		p.streams.run()
 	}
 	return p, nil
+}
+
+// execute makes the process. What is wrong with the program is only looked for
+// when it could not be executed; what is wrong with the directory is up to the
+// caller.
+func (s *Supervisor) execute(p *proc, m *wire.Message, stdio *stdio) error {
+	name := m.Args[0]
+	path, env := environment(m)
+	if strings.HasPrefix(name, "/") {
+		err := s.fork(p, name, m, env, stdio)
+		if err == nil {
+			return nil
+		}
+		if _, lerr := lookup.Program(name, path, m.Dir); lerr != nil {
+			return lerr
+		}
+		return err
+	}
+	file, err := lookup.Program(name, path, m.Dir)
+	if err != nil {
+		return err
+	}
+	return s.fork(p, file, m, env, stdio)
 }
 
 func checkDir(dir string) *fail {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -123,7 +124,11 @@ func (p *process) Remove(ctx context.Context) error {
 	if errors.Is(p.err, errClosed) {
 		return p.err
 	}
-	if err := p.e.records.remove(p.id); err != nil {
+	removeLog := p.log.Remove
+	if p.err != nil { // its log may be one that could not be opened
+		removeLog = func() error { return outlog.Remove(p.e.records.root, p.id) }
+	}
+	if err := p.e.records.remove(p.id, removeLog); err != nil {
 		return err
 	}
 	p.removed = true

@@ -209,6 +209,9 @@ func (r *records) notStarted(id string) error { return r.add(isGone, id, nil) }
 
 // end notes how a process ended.
 func (r *records) end(id string, rec record) error {
+	if r.ephemeral {
+		return nil
+	}
 	rec.At = time.Now().UTC()
 	b, err := json.Marshal(rec)
 	if err != nil {
@@ -249,8 +252,8 @@ func (r *records) record(id string, e entry) (*record, error) {
 }
 
 // remove forgets an ended process, with its log.
-func (r *records) remove(id string) error {
-	if err := errors.Join(outlog.Remove(r.root, id), r.add(isGone, id, nil)); err != nil {
+func (r *records) remove(id string, removeLog func() error) error {
+	if err := errors.Join(removeLog(), r.add(isGone, id, nil)); err != nil {
 		return fmt.Errorf("cannot remove the records of %s: %w", id, err)
 	}
 	return nil
@@ -267,7 +270,7 @@ func (r *records) prune(before time.Time) error {
 			return err
 		}
 		if rec.At.Before(before) {
-			if err := r.remove(id); err != nil {
+			if err := r.remove(id, func() error { return outlog.Remove(r.root, id) }); err != nil {
 				return err
 			}
 			delete(r.index, id)
