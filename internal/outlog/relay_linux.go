@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func (r *relay) close() {
 
 // A Source is where a stream of output comes from.
 type Source struct {
-	File   *os.File // a pipe or a terminal, non-blocking
+	Conn   syscall.RawConn // of a pipe or a terminal; only Control is called
 	Stream corral.Stream
 	TTY    bool
 
@@ -42,30 +43,25 @@ type Source struct {
 	Relay func() (r, w *os.File, err error)
 }
 
-// Pump moves everything from src into the log, and returns nil at its end, an
-// error that wraps os.ErrClosed or os.ErrDeadlineExceeded if the file was
-// closed or its read deadline passed, and any other error with nothing lost:
-// calling Pump again goes on, for example when there is room on the disk.
-func (l *Log) Pump(src Source) error {
-	rc, err := src.File.SyscallConn()
-	if err != nil {
+// ErrNothing: there is nothing to take at the moment.
+var ErrNothing = errors.New("nothing to read")
+
+// Take moves some of what src has into the log. It never waits for more: then
+// it returns ErrNothing. At the end of src that is io.EOF, an error that wraps
+// os.ErrClosed if the file was closed, and any other error with nothing lost:
+// calling Take again goes on, for example when there is room on the disk.
+func (l *Log) Take(src Source) error {
+	var merr error
+	if err := src.Conn.Control(func(fd uintptr) { merr = l.move(int(fd), src) }); err != nil {
 		return err
 	}
-	for {
-		var merr error
-		err := rc.Read(func(fd uintptr) bool {
-			merr = l.move(int(fd), src)
-			return merr != unix.EAGAIN
-		})
-		switch {
-		case err != nil:
-			return err
-		case errors.Is(merr, io.EOF):
-			return nil
-		case merr != nil:
-			return fmt.Errorf("cannot move output into the log of %s: %w", l.id, merr)
-		}
+	switch merr {
+	case nil, io.EOF:
+		return merr
+	case unix.EAGAIN:
+		return ErrNothing
 	}
+	return fmt.Errorf("cannot move output into the log of %s: %w", l.id, merr)
 }
 
 const (
@@ -267,12 +263,8 @@ func (l *Log) AdoptRelay(r, w *os.File) error {
 // Sweep moves what is there now and does not wait for more: the last bytes of
 // a process of which a descendant goes on writing.
 func (l *Log) Sweep(src Source) error {
-	rc, err := src.File.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var merr error
-	err = rc.Control(func(fd uintptr) {
+	err := src.Conn.Control(func(fd uintptr) {
 		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		if err != nil {
 			merr = err

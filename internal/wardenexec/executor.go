@@ -58,7 +58,8 @@ type Executor struct {
 
 	connecting sync.Mutex // one connection at a time is made
 
-	acks acks
+	acks    acks
+	watcher *watcher
 
 	mu     sync.Mutex
 	client *client // the connection; nil before the first and between two
@@ -75,7 +76,12 @@ func New(opts Options) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Executor{opts: opts, log: opts.Log, records: rec, procs: map[string]*process{}}
+	w, err := newWatcher()
+	if err != nil {
+		rec.close()
+		return nil, err
+	}
+	e := &Executor{opts: opts, log: opts.Log, records: rec, watcher: w, procs: map[string]*process{}}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -134,6 +140,7 @@ func (e *Executor) Close() error {
 		c.close()
 	}
 	e.wg.Wait()
+	e.watcher.close()
 	e.records.close()
 	return nil
 }

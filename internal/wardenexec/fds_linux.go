@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,16 +46,46 @@ type pipes struct {
 	open    int         // the outputs, the process itself, and run until it has begun
 	drain   *time.Timer // bounds reading after the exit
 	input   *os.File    // nil: none, or closed
-	outputs []source
+	outputs []*source
 	kept    []int // descriptors of input and outputs, until they have been sent
 	relay   [2]*os.File
 
 	writing sync.Mutex
 }
 
+// source is a stream of output. It has a goroutine, its pump, from its first
+// byte on.
 type source struct {
+	pi     *pipes
 	f      *os.File
+	conn   syscall.RawConn // of f
 	stream corral.Stream
+	token  uint64 // of the watcher
+
+	wake chan struct{} // tells the pump that there may be more to do; capacity 1
+
+	// Guarded by pi.mu.
+	pumping  bool
+	ended    bool
+	draining bool // what is there now is the rest
+}
+
+func (pi *pipes) newSource(f *os.File, stream corral.Stream) (*source, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &source{pi: pi, f: f, conn: conn, stream: stream, wake: make(chan struct{}, 1)}, nil
+}
+
+func (pi *pipes) addOutput(f *os.File, stream corral.Stream) error {
+	s, err := pi.newSource(f, stream)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	pi.outputs = append(pi.outputs, s)
+	return nil
 }
 
 // newCarrier makes what the process is started with.
@@ -101,9 +133,13 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 			return nil, err
 		}
 		process, kept = append(process, fds[1-ourEnd]), append(kept, fds[ourEnd])
-		if err := unix.SetNonblock(fds[ourEnd], true); err != nil {
-			unix.Close(fds[ourEnd])
-			return nil, err
+		// What is read is not: reading is done by splice, which says itself
+		// that it must not wait, and the runtime's poller is not needed.
+		if ourEnd == 1 {
+			if err := unix.SetNonblock(fds[ourEnd], true); err != nil {
+				unix.Close(fds[ourEnd])
+				return nil, err
+			}
 		}
 		return os.NewFile(uintptr(fds[ourEnd]), "pipe"), nil
 	}
@@ -118,10 +154,12 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 	}
 	for _, s := range streams {
 		f, err := pipe(0)
+		if err == nil {
+			err = pi.addOutput(f, s)
+		}
 		if err != nil {
 			return fail(err)
 		}
-		pi.outputs = append(pi.outputs, source{f, s})
 	}
 	pi.kept = kept
 	return process, nil
@@ -187,8 +225,7 @@ func (p *process) carrierStarted(c *client, a answer) error {
 			return err
 		}
 	}
-	pi.run()
-	return nil
+	return pi.run()
 }
 
 func (pi *pipes) setTerminal(fd int) error {
@@ -208,8 +245,7 @@ func (pi *pipes) setTerminal(fd int) error {
 		return os.ErrClosed
 	}
 	pi.input = f
-	pi.outputs = []source{{f, corral.Stdout}}
-	return nil
+	return pi.addOutput(f, corral.Stdout)
 }
 
 // checkTerminal makes sure that a descriptor from a warden is the master of a
@@ -261,7 +297,10 @@ func (p *process) carrierAdopted(c *client, a answer) error {
 		return err
 	}
 	p.setCarrier(pi)
-	pi.run()
+	if err := pi.run(); err != nil {
+		pi.stop()
+		return err
+	}
 	p.replayExit(a)
 	return nil
 }
@@ -307,10 +346,12 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		}
 		for _, s := range streams {
 			f, err := pipe(0)
+			if err == nil {
+				err = pi.addOutput(f, s)
+			}
 			if err != nil {
 				return err
 			}
-			pi.outputs = append(pi.outputs, source{f, s})
 		}
 	}
 	if flags&wire.FlagRelay == 0 {
@@ -328,7 +369,7 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 
 // run begins to read. Whoever comes last ends the process: the end of an
 // output, or the process's own.
-func (pi *pipes) run() {
+func (pi *pipes) run() error {
 	pi.mu.Lock()
 	outputs := pi.outputs
 	if pi.stopped {
@@ -337,14 +378,12 @@ func (pi *pipes) run() {
 	pi.open += len(outputs)
 	pi.mu.Unlock()
 	for _, s := range outputs {
-		pi.wg.Add(1)
-		go func() {
-			defer pi.wg.Done()
-			pi.pump(s)
-			pi.part()
-		}()
+		if err := pi.p.e.watcher.add(s); err != nil && !pi.isStopped() {
+			return err
+		}
 	}
 	pi.part() // of run itself
+	return nil
 }
 
 // part notes that one of those that a process's end waits for is through.
@@ -365,9 +404,12 @@ func (pi *pipes) exited() {
 		pi.drain = time.AfterFunc(corral.DrainLimit, func() {
 			pi.mu.Lock()
 			outputs := pi.outputs
+			for _, s := range outputs {
+				s.draining = true
+			}
 			pi.mu.Unlock()
 			for _, s := range outputs {
-				_ = s.f.SetReadDeadline(time.Now()) // closed: it has ended
+				pi.ready(s, true)
 			}
 		})
 	}
@@ -375,28 +417,77 @@ func (pi *pipes) exited() {
 	pi.part()
 }
 
-func (pi *pipes) pump(s source) {
-	src := outlog.Source{File: s.f, Stream: s.stream, TTY: pi.tty, Relay: pi.makeRelay}
-	err := pi.p.log.Pump(src)
-	for warned := false; err != nil; {
-		switch {
-		case errors.Is(err, os.ErrClosed):
-			return
-		case errors.Is(err, os.ErrDeadlineExceeded):
+// ready is told when something has happened to an output: there is something to
+// read, or nobody can write any more.
+func (pi *pipes) ready(s *source, readable bool) {
+	pi.mu.Lock()
+	switch {
+	case s.ended || pi.stopped:
+	case s.pumping:
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	case readable:
+		s.pumping = true
+		pi.wg.Go(func() { pi.pump(s) })
+	default:
+		s.ended = true
+		pi.mu.Unlock()
+		pi.part()
+		return
+	}
+	pi.mu.Unlock()
+}
+
+func (pi *pipes) isStopped() bool {
+	pi.mu.Lock()
+	defer pi.mu.Unlock()
+	return pi.stopped
+}
+
+// pump moves a stream into the log until it ends.
+func (pi *pipes) pump(s *source) {
+	src := outlog.Source{Conn: s.conn, Stream: s.stream, TTY: pi.tty, Relay: pi.makeRelay}
+	for warned := false; ; {
+		pi.mu.Lock()
+		draining := s.draining
+		pi.mu.Unlock()
+		err := error(nil)
+		if draining {
 			if err = pi.p.log.Sweep(src); err == nil {
+				err = io.EOF
+			}
+		} else {
+			err = pi.p.log.Take(src)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			pi.mu.Lock()
+			s.ended = true
+			pi.mu.Unlock()
+			pi.part()
+			return
+		case errors.Is(err, outlog.ErrNothing):
+			select {
+			case <-s.wake:
+			case <-pi.gone:
+				return
+			}
+		case pi.isStopped(): // and the file closed
+			return
+		default:
+			if !warned {
+				warned = true
+				pi.p.e.log.Error("output waits: its log cannot be written", "id", pi.p.id, "error", err)
+			}
+			select {
+			case <-time.After(retryDelay):
+			case <-pi.gone:
 				return
 			}
 		}
-		if !warned {
-			warned = true
-			pi.p.e.log.Error("output waits: its log cannot be written", "id", pi.p.id, "error", err)
-		}
-		select {
-		case <-time.After(retryDelay):
-		case <-pi.gone:
-			return
-		}
-		err = pi.p.log.Pump(src)
 	}
 }
 
@@ -517,6 +608,7 @@ func (pi *pipes) close() bool {
 		}
 	}
 	for _, s := range pi.outputs {
+		pi.p.e.watcher.remove(s)
 		s.f.Close() // twice for a terminal
 	}
 	return true

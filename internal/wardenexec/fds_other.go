@@ -2,6 +2,13 @@
 
 package wardenexec
 
+// watcher has nothing to watch.
+type watcher struct{}
+
+func newWatcher() (*watcher, error) { return nil, nil }
+
+func (*watcher) close() {}
+
 // passed is nothing where descriptors cannot be passed.
 type passed struct{}
 
