@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,7 +113,7 @@ func (p *Packets) sendPacket(b, oob []byte) error {
 	var err error
 	werr := p.rc.Write(func(fd uintptr) bool {
 		for {
-			_, err = unix.SendmsgN(int(fd), b, oob, nil, unix.MSG_NOSIGNAL)
+			_, _, _, err = transfer(unix.SYS_SENDMSG, fd, b, oob, unix.MSG_NOSIGNAL)
 			if err != unix.EINTR {
 				return err != unix.EAGAIN
 			}
@@ -168,7 +169,7 @@ func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	var n, oobn, flags int
 	rerr := p.rc.Read(func(fd uintptr) bool {
 		for {
-			n, oobn, flags, _, err = unix.Recvmsg(int(fd), p.in, p.oob, unix.MSG_CMSG_CLOEXEC)
+			n, oobn, flags, err = transfer(unix.SYS_RECVMSG, fd, p.in, p.oob, unix.MSG_CMSG_CLOEXEC)
 			if err != unix.EINTR {
 				return err != unix.EAGAIN
 			}
@@ -197,6 +198,26 @@ func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 		return 0, nil, nil, err
 	}
 	return p.in[0], p.in[1:n], fds, nil
+}
+
+// transfer is sendmsg or recvmsg of one packet. It never waits, and so the
+// runtime is not told of the system call: it would otherwise give this
+// goroutine's turn to another thread whenever the peer, woken by a packet, runs
+// first, which costs more than everything else here.
+func transfer(trap, fd uintptr, b, oob []byte, flags int) (n, oobn, outFlags int, err error) {
+	iov := unix.Iovec{Base: unsafe.SliceData(b)}
+	iov.SetLen(len(b))
+	msg := unix.Msghdr{Iov: &iov}
+	msg.SetIovlen(1)
+	if len(oob) > 0 {
+		msg.Control = unsafe.SliceData(oob)
+		msg.SetControllen(len(oob))
+	}
+	r, _, errno := unix.RawSyscall(trap, fd, uintptr(unsafe.Pointer(&msg)), uintptr(flags|unix.MSG_DONTWAIT))
+	if errno != 0 {
+		return 0, 0, 0, errno
+	}
+	return int(r), int(msg.Controllen), int(msg.Flags), nil
 }
 
 func parseRights(oob []byte) ([]int, error) {
