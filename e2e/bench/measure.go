@@ -5,13 +5,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // An experiment takes one kind of measurement in several places, in rounds:
-// every place has its turn in every round, and none is always the first.
+// every place has its turn in every round, in an order that chance decides.
 type experiment struct {
 	name   string
 	title  string
@@ -41,9 +43,10 @@ func (x experiment) run(ctx context.Context) (map[string][][]float64, error) {
 			return nil, fmt.Errorf("%s: %s: %w", x.name, p.name, err)
 		}
 	}
-	for round := range x.rounds {
-		for turn := range x.places {
-			p := x.places[(round+turn)%len(x.places)]
+	for range x.rounds {
+		for _, turn := range rand.Perm(len(x.places)) {
+			p := x.places[turn]
+			settle()
 			got := make([]float64, 0, x.reps)
 			reps := x.reps
 			if p.slowStart {
@@ -61,6 +64,16 @@ func (x experiment) run(ctx context.Context) (map[string][][]float64, error) {
 	}
 	return values, nil
 }
+
+// settle waits until what the last measurement left is done: the kernel frees
+// what belonged to thousands of processes, this program its garbage, all of
+// which would be put down to the next place.
+func settle() {
+	runtime.GC()
+	time.Sleep(pauseTime)
+}
+
+const pauseTime = 50 * time.Millisecond
 
 // latency is how long a job takes, in milliseconds.
 func latency(j job) func(context.Context, place) (float64, error) {
