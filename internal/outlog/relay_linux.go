@@ -135,6 +135,16 @@ func ready(fd int) (events int16, err error) {
 	return poll.Revents, nil
 }
 
+// AtEnd tells whether everything was taken and nobody can write any more.
+func (s Source) AtEnd() bool {
+	end := false
+	_ = s.Conn.Control(func(fd uintptr) { // closed: then it is not for us to tell
+		got, err := ready(int(fd))
+		end = err == nil && got&unix.POLLIN == 0 && got&(unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return end
+}
+
 // direct moves bytes into the part of the file that has never been written:
 // the kernel lengthens the file as it moves them.
 func (l *Log) direct(fd int, room int64) error {

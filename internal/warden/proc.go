@@ -36,6 +36,9 @@ type proc struct {
 	outputs []int  // read ends: one or two
 	relay   [2]int // read end, write end
 	streams *streams
+	// What the process writes into is kept open until it has ended, so that
+	// whoever reads hears of both ends, which come together, at once.
+	writers []int
 }
 
 func (p *proc) item() *wire.Message {
@@ -75,6 +78,7 @@ func (p *proc) release(drain bool) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	p.closeWriters()
 	if p.streams != nil {
 		p.streams.release(drain)
 		return
@@ -93,6 +97,11 @@ func (p *proc) release(drain bool) {
 		unix.Close(fd)
 	}
 	p.outputs = nil
+}
+
+func (p *proc) closeWriters() {
+	closeFDs(p.writers)
+	p.writers = nil
 }
 
 // writersLeft tells whether anybody can still write into the pipe.

@@ -115,6 +115,7 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
+		writers: stdio.writers(),
 	}
 	if err := s.execute(p, m, stdio); err != nil {
 		f := checkDir(m.Dir)
@@ -276,6 +277,7 @@ func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	if p.streams != nil {
 		p.streams.exited()
 	}
+	p.closeWriters()
 	s.ended = append(s.ended, p)
 	s.noteIdle()
 	if len(s.ended) > maxEnded {

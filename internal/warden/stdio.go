@@ -20,15 +20,22 @@ type stdio struct {
 	streams *streams
 }
 
-// closeChild closes the process's ends, which it has by now.
+// closeChild closes the process's ends, which it has by now, but for writers.
 func (io *stdio) closeChild(devnull int) {
-	closed := map[int]bool{devnull: true, -1: true}
-	for _, fd := range io.child {
-		if !closed[fd] {
-			closed[fd] = true
-			unix.Close(fd)
-		}
+	if io.child[0] != devnull {
+		unix.Close(io.child[0])
 	}
+}
+
+// writers are the ends of the pipes that the process writes into.
+func (io *stdio) writers() []int {
+	switch {
+	case io.child[0] == io.child[1]: // a terminal
+		return nil
+	case io.child[1] == io.child[2]:
+		return io.child[1:2]
+	}
+	return io.child[1:]
 }
 
 // newStdio sorts the descriptors that came with wire.Start, which are: for a

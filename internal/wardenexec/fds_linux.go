@@ -43,6 +43,7 @@ type pipes struct {
 
 	mu      sync.Mutex
 	stopped bool
+	begun   bool        // run was called: open counts the outputs
 	open    int         // the outputs, the process itself, and run until it has begun
 	drain   *time.Timer // bounds reading after the exit
 	input   *os.File    // nil: none, or closed
@@ -376,6 +377,7 @@ func (pi *pipes) run() error {
 		outputs = nil
 	}
 	pi.open += len(outputs)
+	pi.begun = true
 	pi.mu.Unlock()
 	for _, s := range outputs {
 		if err := pi.p.e.watcher.add(s); err != nil && !pi.isStopped() {
@@ -400,6 +402,13 @@ func (pi *pipes) part() {
 // exited is called once, by whoever reads the connection.
 func (pi *pipes) exited() {
 	pi.mu.Lock()
+	for _, s := range pi.outputs {
+		// The watcher is about to say so.
+		if pi.begun && !pi.stopped && !s.pumping && !s.ended && (outlog.Source{Conn: s.conn}).AtEnd() {
+			s.ended = true
+			pi.open--
+		}
+	}
 	if pi.open > 1 && !pi.stopped {
 		pi.drain = time.AfterFunc(corral.DrainLimit, func() {
 			pi.mu.Lock()
