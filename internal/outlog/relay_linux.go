@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +30,14 @@ func (r *relay) close() {
 	*r = relay{}
 }
 
+// A Descriptor is not closed while Control calls f.
+type Descriptor interface {
+	Control(f func(fd uintptr)) error
+}
+
 // A Source is where a stream of output comes from.
 type Source struct {
-	Conn   syscall.RawConn // of a pipe or a terminal; only Control is called
+	End    Descriptor // of a pipe or a terminal
 	Stream corral.Stream
 	TTY    bool
 
@@ -52,7 +56,7 @@ var ErrNothing = errors.New("nothing to read")
 // calling Take again goes on, for example when there is room on the disk.
 func (l *Log) Take(src Source) error {
 	var merr error
-	if err := src.Conn.Control(func(fd uintptr) { merr = l.move(int(fd), src) }); err != nil {
+	if err := src.End.Control(func(fd uintptr) { merr = l.move(int(fd), src) }); err != nil {
 		return err
 	}
 	switch merr {
@@ -138,7 +142,7 @@ func ready(fd int) (events int16, err error) {
 // AtEnd tells whether everything was taken and nobody can write any more.
 func (s Source) AtEnd() bool {
 	end := false
-	_ = s.Conn.Control(func(fd uintptr) { // closed: then it is not for us to tell
+	_ = s.End.Control(func(fd uintptr) { // closed: then it is not for us to tell
 		got, err := ready(int(fd))
 		end = err == nil && got&unix.POLLIN == 0 && got&(unix.POLLHUP|unix.POLLERR) != 0
 	})
@@ -274,7 +278,7 @@ func (l *Log) AdoptRelay(r, w *os.File) error {
 // a process of which a descendant goes on writing.
 func (l *Log) Sweep(src Source) error {
 	var merr error
-	err := src.Conn.Control(func(fd uintptr) {
+	err := src.End.Control(func(fd uintptr) {
 		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		if err != nil {
 			merr = err

@@ -85,7 +85,7 @@ func (p *proc) release(drain bool) {
 	}
 	for _, fd := range []int{p.master, p.stdin, p.relay[0], p.relay[1]} {
 		if fd >= 0 {
-			unix.Close(fd)
+			closeFDs([]int{fd})
 		}
 	}
 	p.master, p.stdin, p.relay = -1, -1, [2]int{-1, -1}
@@ -94,7 +94,7 @@ func (p *proc) release(drain bool) {
 			go discard(fd)
 			continue
 		}
-		unix.Close(fd)
+		closeFDs([]int{fd})
 	}
 	p.outputs = nil
 }

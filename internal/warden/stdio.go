@@ -23,7 +23,7 @@ type stdio struct {
 // closeChild closes the process's ends, which it has by now, but for writers.
 func (io *stdio) closeChild(devnull int) {
 	if io.child[0] != devnull {
-		unix.Close(io.child[0])
+		closeFDs(io.child[:1])
 	}
 }
 

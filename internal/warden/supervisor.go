@@ -460,6 +460,6 @@ func now() uint64 { return uint64(time.Now().UnixNano()) }
 
 func closeFDs(fds []int) {
 	for _, fd := range fds {
-		unix.Close(fd)
+		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
 	}
 }

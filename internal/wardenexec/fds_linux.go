@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +29,7 @@ func (s passed) close() { closeFDs(s.theirs) }
 
 func closeFDs(fds []int) {
 	for _, fd := range fds {
-		unix.Close(fd)
+		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
 	}
 }
 
@@ -58,8 +57,7 @@ type pipes struct {
 // byte on.
 type source struct {
 	pi     *pipes
-	f      *os.File
-	conn   syscall.RawConn // of f
+	end    outputEnd
 	stream corral.Stream
 	token  uint64 // of the watcher
 
@@ -71,22 +69,14 @@ type source struct {
 	draining bool // what is there now is the rest
 }
 
-func (pi *pipes) newSource(f *os.File, stream corral.Stream) (*source, error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	return &source{pi: pi, f: f, conn: conn, stream: stream, wake: make(chan struct{}, 1)}, nil
+func (pi *pipes) addOutput(end outputEnd, stream corral.Stream) {
+	pi.outputs = append(pi.outputs, &source{pi: pi, end: end, stream: stream, wake: make(chan struct{}, 1)})
 }
 
-func (pi *pipes) addOutput(f *os.File, stream corral.Stream) error {
-	s, err := pi.newSource(f, stream)
-	if err != nil {
-		f.Close()
-		return err
-	}
-	pi.outputs = append(pi.outputs, s)
-	return nil
+// outputEnd is our end of a stream of output.
+type outputEnd interface {
+	Control(func(fd uintptr)) error
+	Close() error
 }
 
 // newCarrier makes what the process is started with.
@@ -128,24 +118,22 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 		closeFDs(process) // what is kept belongs to files of pi, which stop closes
 		return nil, err
 	}
-	pipe := func(ourEnd int) (*os.File, error) {
+	pipe := func(ourEnd int) (int, error) {
 		var fds [2]int
 		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-			return nil, err
+			return -1, err
 		}
 		process, kept = append(process, fds[1-ourEnd]), append(kept, fds[ourEnd])
-		// What is read is not: reading is done by splice, which says itself
-		// that it must not wait, and the runtime's poller is not needed.
-		if ourEnd == 1 {
-			if err := unix.SetNonblock(fds[ourEnd], true); err != nil {
-				unix.Close(fds[ourEnd])
-				return nil, err
-			}
-		}
-		return os.NewFile(uintptr(fds[ourEnd]), "pipe"), nil
+		return fds[ourEnd], nil
 	}
 	if flags&wire.FlagStdin != 0 {
-		if pi.input, err = pipe(1); err != nil {
+		fd, err := pipe(1)
+		if err != nil {
+			return fail(err)
+		}
+		err = unix.SetNonblock(fd, true)
+		pi.input = os.NewFile(uintptr(fd), "pipe")
+		if err != nil {
 			return fail(err)
 		}
 	}
@@ -154,22 +142,18 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 		streams = streams[:1]
 	}
 	for _, s := range streams {
-		f, err := pipe(0)
-		if err == nil {
-			err = pi.addOutput(f, s)
-		}
+		fd, err := pipe(0)
 		if err != nil {
 			return fail(err)
 		}
+		pi.addOutput(&descriptor{fd: fd}, s)
 	}
 	pi.kept = kept
 	return process, nil
 }
 
 // ownInput opens our end of the input once more where the warden is not
-// trusted: those who hold the same description could make it block. Reading
-// needs no such care, since it is done by splice, which says itself that it
-// must not block.
+// trusted: those who hold the same description could make it block.
 func (pi *pipes) ownInput() error {
 	pi.mu.Lock()
 	defer pi.mu.Unlock()
@@ -180,28 +164,25 @@ func (pi *pipes) ownInput() error {
 	if err != nil {
 		return err
 	}
-	var own *os.File
+	own := -1
 	cerr := rc.Control(func(fd uintptr) { own, err = ownEnd(int(fd), 1) })
 	if err = errors.Join(err, cerr); err != nil {
 		return err
 	}
 	pi.input.Close()
-	pi.input = own
+	pi.input = os.NewFile(uintptr(own), "pipe")
 	return nil
 }
 
 // ownEnd opens an end of a pipe once more, so that it is non-blocking for us
-// whatever those who share the other description do to it.
-func ownEnd(fd, end int) (*os.File, error) {
+// whatever those who share the other description do to it. Reading needs no such
+// care, since it is done by splice, which says itself that it must not wait.
+func ownEnd(fd, end int) (int, error) {
 	mode := unix.O_RDONLY
 	if end == 1 {
 		mode = unix.O_WRONLY
 	}
-	own, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(own), "pipe"), nil
+	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
 // carrierStarted takes the answer to Start and begins to read.
@@ -246,7 +227,8 @@ func (pi *pipes) setTerminal(fd int) error {
 		return os.ErrClosed
 	}
 	pi.input = f
-	return pi.addOutput(f, corral.Stdout)
+	pi.addOutput(terminalEnd{f}, corral.Stdout)
+	return nil
 }
 
 // checkTerminal makes sure that a descriptor from a warden is the master of a
@@ -316,14 +298,14 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		return fd
 	}
 	defer func() { closeFDs(fds) }()
-	pipe := func(end int) (*os.File, error) {
+	pipe := func(end int) (int, error) {
 		fd := next()
 		if fd < 0 {
-			return nil, errors.New("the warden kept too few descriptors")
+			return -1, errors.New("the warden kept too few descriptors")
 		}
 		defer unix.Close(fd)
 		if err := checkPipe(fd); err != nil {
-			return nil, err
+			return -1, err
 		}
 		return ownEnd(fd, end)
 	}
@@ -337,31 +319,33 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		}
 	} else {
 		if flags&wire.FlagStdin != 0 {
-			if pi.input, err = pipe(1); err != nil {
+			fd, err := pipe(1)
+			if err != nil {
 				return err
 			}
+			pi.input = os.NewFile(uintptr(fd), "pipe")
 		}
 		streams := []corral.Stream{corral.Stdout, corral.Stderr}
 		if flags&wire.FlagMerge != 0 {
 			streams = streams[:1]
 		}
 		for _, s := range streams {
-			f, err := pipe(0)
-			if err == nil {
-				err = pi.addOutput(f, s)
-			}
+			fd, err := pipe(0)
 			if err != nil {
 				return err
 			}
+			pi.addOutput(&descriptor{fd: fd}, s)
 		}
 	}
 	if flags&wire.FlagRelay == 0 {
 		return nil
 	}
 	for i := range pi.relay {
-		if pi.relay[i], err = pipe(i); err != nil {
+		fd, err := pipe(i)
+		if err != nil {
 			return err
 		}
+		pi.relay[i] = os.NewFile(uintptr(fd), "relay")
 	}
 	r, w := pi.relay[0], pi.relay[1]
 	pi.relay = [2]*os.File{}
@@ -404,7 +388,7 @@ func (pi *pipes) exited() {
 	pi.mu.Lock()
 	for _, s := range pi.outputs {
 		// The watcher is about to say so.
-		if pi.begun && !pi.stopped && !s.pumping && !s.ended && (outlog.Source{Conn: s.conn}).AtEnd() {
+		if pi.begun && !pi.stopped && !s.pumping && !s.ended && (outlog.Source{End: s.end}).AtEnd() {
 			s.ended = true
 			pi.open--
 		}
@@ -457,7 +441,7 @@ func (pi *pipes) isStopped() bool {
 
 // pump moves a stream into the log until it ends.
 func (pi *pipes) pump(s *source) {
-	src := outlog.Source{Conn: s.conn, Stream: s.stream, TTY: pi.tty, Relay: pi.makeRelay}
+	src := outlog.Source{End: s.end, Stream: s.stream, TTY: pi.tty, Relay: pi.makeRelay}
 	for warned := false; ; {
 		pi.mu.Lock()
 		draining := s.draining
@@ -618,7 +602,7 @@ func (pi *pipes) close() bool {
 	}
 	for _, s := range pi.outputs {
 		pi.p.e.watcher.remove(s)
-		s.f.Close() // twice for a terminal
+		s.end.Close() // twice for a terminal
 	}
 	return true
 }

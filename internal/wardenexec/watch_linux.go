@@ -78,7 +78,7 @@ func (w *watcher) remove(s *source) {
 func (w *watcher) control(op int, s *source, event *unix.EpollEvent) error {
 	var err error
 	cerr := w.rc.Control(func(epoll uintptr) {
-		scerr := s.conn.Control(func(fd uintptr) {
+		scerr := s.end.Control(func(fd uintptr) {
 			// It never blocks: the runtime need not know.
 			if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, epoll, uintptr(op), fd, uintptr(unsafe.Pointer(event)), 0, 0); errno != 0 {
 				err = errno
