@@ -32,7 +32,7 @@ import (
 type options struct {
 	quick  bool
 	only   []string
-	places *regexp.Regexp
+	places *regexp.Regexp // nil: all
 	rounds int
 	json   string // file
 	image  string
@@ -109,7 +109,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		if !wanted(x.name) {
 			continue
 		}
-		x.places = slices.DeleteFunc(x.places, func(p place) bool { return !o.places.MatchString(p.name) })
+		x.places = slices.DeleteFunc(x.places, func(p place) bool { return o.places != nil && !o.places.MatchString(p.name) })
 		fmt.Fprintf(os.Stderr, "bench: %s\n", x.title)
 		values, err := x.run(ctx)
 		if err != nil {

@@ -50,7 +50,9 @@ type pipes struct {
 	kept    []int // descriptors of input and outputs, until they have been sent
 	relay   [2]*os.File
 
-	writing sync.Mutex
+	writing  sync.Mutex
+	fed      int64 // bytes of input so far
+	enlarged bool
 }
 
 // source is a stream of output. It has a goroutine, its pump, from its first
@@ -535,11 +537,12 @@ func (pi *pipes) write(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if len(b) >= bulk && !pi.tty {
+	if pi.fed += int64(len(b)); pi.fed >= bulk && !pi.tty && !pi.enlarged {
+		pi.enlarged = true
 		rc, err := f.SyscallConn()
 		if err == nil {
 			_ = rc.Control(func(fd uintptr) {
-				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bulk) // best effort
+				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bulkPipe) // best effort
 			})
 		}
 	}
@@ -559,8 +562,12 @@ func (pi *pipes) write(ctx context.Context, b []byte) (int, error) {
 	return n, fmt.Errorf("cannot write to the standard input of %s: %w", pi.p.id, err)
 }
 
-// bulk is from how many bytes a write is worth a larger pipe, and its size.
-const bulk = 256 << 10
+const (
+	// bulk is from how many bytes of input on a larger pipe is worth it.
+	bulk = 256 << 10
+	// bulkPipe is its size: larger ones are no faster.
+	bulkPipe = 512 << 10
+)
 
 func (pi *pipes) closeStdin(ctx context.Context) error {
 	if pi.tty {

@@ -151,6 +151,12 @@ func decodeFrame(frame []byte) (*Message, error) {
 // the input ends.
 func appendStuffed(b, p []byte) []byte {
 	for {
+		// Files and memory are full of zeros.
+		for len(p) > 0 && p[0] == 0 {
+			n := countOf(p, 0)
+			b = append(b, ones[:n]...)
+			p = p[n:]
+		}
 		n := bytes.IndexByte(p[:min(len(p), 254)], 0)
 		switch {
 		case n >= 0: // n bytes, then a zero
@@ -168,10 +174,36 @@ func appendStuffed(b, p []byte) []byte {
 	}
 }
 
+var zeros, ones [1 << 10]byte
+
+func init() {
+	for i := range ones {
+		ones[i] = 1
+	}
+}
+
+// countOf is how many bytes at the beginning of p are c, up to the length of
+// zeros and ones.
+func countOf(p []byte, c byte) int {
+	n := 0
+	for n < min(len(p), len(zeros)) && p[n] == c {
+		n++
+	}
+	return n
+}
+
 // unstuff undoes appendStuffed, in place.
 func unstuff(p []byte) ([]byte, error) {
 	out := p[:0]
 	for len(p) > 0 {
+		if p[0] == 1 {
+			n := countOf(p, 1)
+			if p = p[n:]; len(p) == 0 {
+				n--
+			}
+			out = append(out, zeros[:n]...)
+			continue
+		}
 		n := int(p[0])
 		if n == 0 || n > len(p) {
 			return nil, fmt.Errorf("%w: stuffing", ErrMalformed)

@@ -107,7 +107,8 @@ func TestProtoFileAgrees(t *testing.T) {
 func TestStuffing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SliceOf(rapid.SampledFrom([]byte{0, 0, 1, 2, 255})).Draw(t, "p")
-		p = append(p, bytes.Repeat([]byte{7}, rapid.IntRange(0, 600).Draw(t, "run"))...)
+		run := []byte{rapid.SampledFrom([]byte{0, 1, 7}).Draw(t, "of")}
+		p = append(p, bytes.Repeat(run, rapid.SampledFrom([]int{0, 1, 253, 254, 255, 600, len(zeros) - 1, len(zeros), 3000}).Draw(t, "run"))...)
 		p = append(p, rapid.SliceOf(rapid.Byte()).Draw(t, "q")...)
 		s := appendStuffed(nil, p)
 		if bytes.IndexByte(s, 0) >= 0 {
