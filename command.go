@@ -2,6 +2,8 @@ package corral
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sort"
 	"strings"
@@ -88,6 +90,19 @@ func ValidateID(id string) error {
 		}
 	}
 	return nil
+}
+
+// Digest identifies what c does: two commands of which it is the same do the
+// same, wherever they run. The ID, and what the Router reads, are not in it.
+func (c Command) Digest() string {
+	h := sha256.New()
+	// %q tells apart whatever bytes strings have, and prints maps sorted.
+	fmt.Fprintf(h, "%q %q %q %q %q %t %t %d %d %d %d", c.Shell, c.Args, c.Dir, c.Env, c.PathPrepend,
+		c.Stdin, c.MergeStderr, c.Timeout, c.Grace, c.Log.Head, c.Log.Tail)
+	if c.TTY != nil {
+		fmt.Fprintf(h, " %d %d", c.TTY.Rows, c.TTY.Cols)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Validate reports what is wrong with c, as an ErrInvalid that names the

@@ -2,6 +2,8 @@ package corral_test
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +104,62 @@ func TestParseHost(t *testing.T) {
 		if got, err := corral.ParseHost(s); got != "" || !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%q: %q, %v", s, got, err)
 		}
+	}
+}
+
+// Whatever a command does differently is in its digest.
+func TestCommandDigest(t *testing.T) {
+	plain := corral.Command{Shell: "true"}
+	ignored := map[string]bool{"ID": true, "Host": true, "Node": true, "Elevated": true}
+	seen := map[string]string{plain.Digest(): "nothing"}
+	add := func(name string, c corral.Command) {
+		t.Helper()
+		d := c.Digest()
+		if other, ok := seen[d]; ok {
+			t.Errorf("%s and %s have the same digest", name, other)
+		}
+		seen[d] = name
+	}
+	typ := reflect.TypeFor[corral.Command]()
+	for i := range typ.NumField() {
+		c := plain
+		f := reflect.ValueOf(&c).Elem().Field(i)
+		name := typ.Field(i).Name
+		switch v := f.Addr().Interface().(type) {
+		case *string:
+			*v = "x"
+		case *corral.Host:
+			*v = corral.HostNode
+		case *[]string:
+			*v = []string{"x"}
+		case *map[string]string:
+			*v = map[string]string{"x": ""}
+		case *bool:
+			*v = true
+		case *time.Duration:
+			*v = 1
+		case **corral.Size:
+			*v = &corral.Size{}
+		case *corral.LogLimit:
+			v.Head = 1
+		default:
+			t.Fatalf("set %s of type %v to something here", name, f.Type())
+		}
+		if ignored[name] {
+			if c.Digest() != plain.Digest() {
+				t.Errorf("%s is in the digest", name)
+			}
+			continue
+		}
+		add(name, c)
+	}
+	add("a tail", corral.Command{Shell: "true", Log: corral.LogLimit{Tail: 1}})
+	add("rows", corral.Command{Shell: "true", TTY: &corral.Size{Rows: 1}})
+	add("columns", corral.Command{Shell: "true", TTY: &corral.Size{Cols: 1}})
+	for _, args := range [][]string{{"a b"}, {"a", "b"}, {`a" "b`}, {"\xff"}, {"\xfe"}, {"\ufffd"}} {
+		add(fmt.Sprintf("%q", args), corral.Command{Args: args})
+	}
+	for _, env := range []map[string]string{{"A": "1", "B": "2"}, {"A": "1 B:2"}, {"A": "2", "B": "1"}} {
+		add(fmt.Sprintf("%q", env), corral.Command{Shell: "true", Env: env})
 	}
 }

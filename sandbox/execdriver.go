@@ -2,9 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -101,7 +98,7 @@ func (d *execDriver) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if cmd.ID == "" {
 		cmd.ID = corral.NewID()
 	} else {
-		digest = execDigest(cmd)
+		digest = cmd.Digest()
 	}
 	for {
 		p, mine, err := d.reserve(cmd.ID, digest)
@@ -243,14 +240,3 @@ const (
 	killTime  = time.Minute
 	killAgain = time.Second
 )
-
-// execDigest identifies what a command does.
-func execDigest(cmd corral.Command) string {
-	cmd.ID, cmd.Host, cmd.Node, cmd.Elevated = "", "", "", false
-	b, err := json.Marshal(cmd)
-	if err != nil { // strings, numbers and a map of strings
-		panic(fmt.Sprintf("cannot encode a command: %v", err))
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}

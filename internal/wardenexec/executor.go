@@ -2,11 +2,7 @@ package wardenexec
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -324,7 +320,7 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	digest := ""
 	given := cmd.ID != ""
 	if given {
-		digest = digestOf(cmd)
+		digest = cmd.Digest()
 	} else {
 		cmd.ID = corral.NewID()
 	}
@@ -482,15 +478,4 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		return nil, err
 	}
 	return p, nil
-}
-
-// digestOf identifies what a command does.
-func digestOf(cmd corral.Command) string {
-	cmd.ID, cmd.Host, cmd.Node, cmd.Elevated = "", "", "", false
-	b, err := json.Marshal(cmd)
-	if err != nil { // strings, numbers and a map of strings
-		panic(fmt.Sprintf("cannot encode a command: %v", err))
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
 }
