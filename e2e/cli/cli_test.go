@@ -6,22 +6,15 @@
 package cli_test
 
 import (
-	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/cli"
+	"github.com/corral-exec/corral/internal/clitest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/sandbox/docker"
@@ -64,87 +57,6 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "json": jsonField, "signal": signalled,
-		},
+		Cmds: clitest.Commands(),
 	})
-}
-
-// exits CODE PROGRAM [ARG]... runs a program and checks its exit code.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("%v", err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
-}
-
-// json FIELD VALUE checks a field of the JSON object that was printed last.
-func jsonField(ts *testscript.TestScript, _ bool, args []string) {
-	var object map[string]json.RawMessage
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &object))
-	if got := strings.Trim(string(object[args[0]]), `"`); got != args[1] {
-		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
-	}
-}
-
-// signal CODE SIGNALS CORRAL-ARG... runs corral, sends it so many SIGINTs, a
-// fifth of a second apart, once the command has said "ready", and checks the
-// exit code.
-func signalled(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	signals, err := strconv.Atoi(args[1])
-	ts.Check(err)
-	program, err := exec.LookPath("corral")
-	ts.Check(err)
-	cmd := exec.Command(program, args[2:]...)
-	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "TMPDIR", "HOME", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "CORRAL_IMAGE", "CORRAL_WARDEN"} {
-		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
-	}
-	out := &output{}
-	cmd.Stdout, cmd.Stderr = out, out
-	ts.Check(cmd.Start())
-	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it is gone otherwise
-	defer timer.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(out.String(), "ready"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			ts.Fatalf("it is not ready; output: %s", out)
-		}
-	}
-	for range signals {
-		ts.Check(cmd.Process.Signal(syscall.SIGINT))
-		time.Sleep(200 * time.Millisecond)
-	}
-	_ = cmd.Wait() // the exit code says it
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		ts.Fatalf("exit code %d, want %d; output: %s", got, want, out)
-	}
-}
-
-// output is what a process has written so far.
-type output struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
