@@ -3,7 +3,6 @@
 package sandbox_test
 
 import (
-	"context"
 	"io"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
@@ -74,15 +74,7 @@ func (pl *place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 }
 
 func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
-	engine, err := docker.New(docker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	store := images.Store{Engine: engine.Images()}
-	if _, err := store.Ensure(context.Background(), images.Busybox, nil); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.New(t)
 	pl.states = map[corral.Executor]string{}
 	work := testdir.New(t)
 	if err := os.Chown(work, 1000, 1000); err != nil {

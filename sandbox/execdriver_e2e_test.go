@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenexec"
@@ -48,19 +49,7 @@ type execBox struct {
 }
 
 func newExecPlace(t *testing.T) *execPlace {
-	engine, err := docker.New(docker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	store := images.Store{Engine: engine.Images()}
-	if _, err := store.Ensure(context.Background(), images.Busybox, nil); err != nil {
-		t.Fatal(err)
-	}
+	engine := enginetest.New(t)
 	work := testdir.New(t)
 	if err := os.Chown(work, 1000, 1000); err != nil {
 		t.Fatal(err)

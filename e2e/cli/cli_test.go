@@ -15,9 +15,9 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/cli"
 	"github.com/corral-exec/corral/internal/clitest"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
-	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 func TestMain(m *testing.M) {
@@ -27,18 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	engine, err := docker.New(docker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := (images.Store{Engine: engine.Images()}).Ensure(t.Context(), images.Busybox, nil); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.New(t)
 	warden := wardenbintest.Build(t)
 	// It takes every container with it, also that of a test that failed.
 	root := testdir.New(t)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
@@ -25,7 +26,7 @@ type blow func(t *testing.T, pl place)
 // from inside play no part in it.
 func killContainer(t *testing.T, pl place) {
 	t.Helper()
-	engine := newEngine(t)
+	engine := enginetest.New(t)
 	for _, c := range containersOf(t, engine, pl.State) {
 		if err := unix.Kill(c.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -44,7 +45,7 @@ func killContainer(t *testing.T, pl place) {
 
 func removeContainer(t *testing.T, pl place) {
 	t.Helper()
-	engine := newEngine(t)
+	engine := enginetest.New(t)
 	for _, c := range containersOf(t, engine, pl.State) {
 		if err := engine.Remove(context.Background(), c.ID); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@
 package crash_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,9 +20,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 // roleVar makes this test binary something else than a test.
@@ -68,23 +64,4 @@ func seeded(t *testing.T) *rand.Rand {
 
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
-}
-
-// newEngine returns the engine, with the image there.
-func newEngine(t *testing.T) *docker.Engine {
-	t.Helper()
-	engine, err := docker.New(docker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	store := images.Store{Engine: engine.Images()}
-	if _, err := store.Ensure(context.Background(), images.Busybox, nil); err != nil {
-		t.Fatal(err)
-	}
-	return engine
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
@@ -51,7 +52,7 @@ func newPlace(t *testing.T, kind string) place {
 	}
 	exectest.BuildTestProg(t, pl.Work)
 	if kind != "host" {
-		newEngine(t)
+		enginetest.New(t)
 	}
 	return pl
 }

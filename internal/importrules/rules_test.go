@@ -21,7 +21,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/exectest", "internal/exectest/pattern", "internal/fakeexec", "internal/testdir", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/fakeexec", "internal/testdir", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -54,6 +54,7 @@ var rules = map[string]rule{
 	"internal/exectest/pattern":        {},
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
 	"internal/clitest":                 {},
+	"internal/enginetest":              {imports: hosts},
 	"internal/fakeexec":                {imports: contract},
 	"internal/testdir":                 {tests: hosts},
 	"internal/wardenbin/wardenbintest": {imports: []string{"internal/testdir", "internal/wardenbin"}},
