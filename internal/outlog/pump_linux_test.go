@@ -129,6 +129,8 @@ func TestPumpTerminal(t *testing.T) {
 	}
 }
 
+func init() { toBeKilled = pumpUntilKilled }
+
 // pumpUntilKilled is what the killed process of TestKilledPump runs: it pumps
 // descriptor 3 with the relay 4 and 5 into the log in the directory.
 func pumpUntilKilled(dir string) {

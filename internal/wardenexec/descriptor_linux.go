@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// descriptor is one of the kernel's, with just what reading output takes of an
+// descriptor is an end of a pipe, with just what reading output takes of an
 // os.File: it is not closed while it is used. It has no place in the runtime's
 // poller, and the runtime is not told of its end, which never waits; both cost
 // more than the rest of a command's output.
@@ -47,7 +47,7 @@ func (d *descriptor) Close() error {
 
 func (d *descriptor) end() {
 	if d.closed && d.users == 0 {
-		closeFDs([]int{d.fd})
+		closePipes(d.fd)
 	}
 }
 

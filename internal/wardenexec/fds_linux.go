@@ -25,11 +25,20 @@ type passed struct {
 
 func (s passed) all() []int { return append(s.theirs[:len(s.theirs):len(s.theirs)], s.ours...) }
 
-func (s passed) close() { closeFDs(s.theirs) }
+func (s passed) close() { closePipes(s.theirs...) }
 
-func closeFDs(fds []int) {
+// closePipes closes ends of pipes, which never waits: the runtime need not know.
+func closePipes(fds ...int) {
 	for _, fd := range fds {
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+	}
+}
+
+// closeFDs closes whatever a warden sent. That may wait, as for a socket that
+// lingers.
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
 	}
 }
 
@@ -117,7 +126,7 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 	}
 	var process, kept []int
 	fail := func(err error) ([]int, error) {
-		closeFDs(process) // what is kept belongs to files of pi, which stop closes
+		closePipes(process...) // what is kept belongs to files of pi, which stop closes
 		return nil, err
 	}
 	pipe := func(ourEnd int) (int, error) {
