@@ -458,6 +458,8 @@ func closeInherited() error {
 
 func now() uint64 { return uint64(time.Now().UnixNano()) }
 
+// closeFDs closes pipes and terminals, which never waits: the runtime need not
+// know.
 func closeFDs(fds []int) {
 	for _, fd := range fds {
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
