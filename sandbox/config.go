@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -73,9 +74,9 @@ type Config struct {
 	// Empty: it is looked for.
 	WardenPath string
 
-	// EnsureImage gets an image that is not there. Nil: a missing image is
-	// an error.
-	EnsureImage func(image string) error
+	// EnsureImage gets an image that is not there, which may take as long as
+	// the context of the first Start allows. Nil: a missing image is an error.
+	EnsureImage func(ctx context.Context, image string) error
 
 	Log *slog.Logger
 }

@@ -131,7 +131,7 @@ func (e *Executor) create(ctx context.Context, driver Driver) (Container, error)
 	}
 	id, err := e.cfg.Engine.Create(ctx, spec)
 	if errors.Is(err, ErrNoImage) && e.cfg.EnsureImage != nil {
-		if err = e.cfg.EnsureImage(spec.Image); err != nil {
+		if err = e.cfg.EnsureImage(ctx, spec.Image); err != nil {
 			return Container{}, err
 		}
 		id, err = e.cfg.Engine.Create(ctx, spec)

@@ -39,7 +39,6 @@ type gatewayOptions struct {
 type sandboxOptions struct {
 	settings
 	stateDir string
-	ctx      context.Context // for getting the image
 	progress *progress
 }
 
@@ -84,7 +83,7 @@ func (a *app) openRouter(ctx context.Context, host corral.Host, cmd corral.Comma
 	case corral.HostSandbox:
 		var dir string
 		if dir, err = a.stateDir(); err == nil {
-			ex, err = a.backends.sandbox(sandboxOptions{settings: a.settings, stateDir: dir, ctx: ctx, progress: a.progress()})
+			ex, err = a.backends.sandbox(sandboxOptions{settings: a.settings, stateDir: dir, progress: a.progress()})
 		}
 	}
 	if err != nil {

@@ -43,8 +43,8 @@ func openSandbox(o sandboxOptions) (_ executor, err error) {
 		Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access),
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral,
-		EnsureImage: func(image string) error {
-			_, err := store.Ensure(o.ctx, image, o.progress.show)
+		EnsureImage: func(ctx context.Context, image string) error {
+			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()
 			return err
 		},
