@@ -167,7 +167,11 @@ func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) erro
 	case waitErr == nil:
 		return cause
 	case r.stopErr != nil:
-		return Errorf(ErrLost, "attach to it by its ID",
+		hint := "attach to it by its ID"
+		if errors.Is(r.stopErr, errors.ErrUnsupported) {
+			hint = "to end it, remove the sandbox it runs in"
+		}
+		return Errorf(ErrLost, hint,
 			"the command %s may still run: %w", r.p.Info().ID, fmt.Errorf("%w; cannot stop it: %w", cause, r.stopErr))
 	}
 	return fmt.Errorf("%w; then: %w", cause, waitErr)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -115,6 +116,9 @@ func (c *Config) complete() error {
 	default:
 		return corral.Errorf(corral.ErrInvalid, "use auto, fds, frames or exec", "unknown sandbox driver %q", c.Driver)
 	}
+	if c.Driver == DriverFDs && c.isolatedKernel() {
+		return corral.Errorf(corral.ErrInvalid, "use the driver frames, or auto", "the driver fds cannot reach into the kernel that the runtime %s has of its own", c.Runtime)
+	}
 	if err := c.completeWorkspace(); err != nil {
 		return err
 	}
@@ -131,6 +135,9 @@ func (c *Config) complete() error {
 		case *v < 0:
 			*v = 0
 		}
+	}
+	if c.Pids > 0 && c.Pids < minPids {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Pids)
 	}
 	limit(&c.Memory, 2<<30)
 	limit(&c.Pids, 512)
@@ -176,6 +183,10 @@ func (c *Config) completeWorkspace() error {
 	c.Workspace = abs
 	return nil
 }
+
+// minPids is how many processes and threads a sandbox needs at least: the warden
+// has up to ten.
+const minPids = 16
 
 // nobody is who runs commands when nobody else is named.
 const nobody = "65534:65534"

@@ -59,7 +59,7 @@ func (e *Executor) drivers() []Driver {
 	if e.driver != "" {
 		return []Driver{e.driver}
 	}
-	if e.isolatedKernel() {
+	if e.cfg.isolatedKernel() {
 		return []Driver{DriverFrames}
 	}
 	return []Driver{DriverFDs, DriverFrames}

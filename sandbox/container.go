@@ -21,6 +21,7 @@ const (
 	labelState     = "corral.state"     // the state directory
 	labelName      = "corral.name"      // Config.Name
 	labelConfig    = "corral.config"    // hash of the configuration
+	labelPlace     = "corral.place"     // hash of what commands find there
 	labelDriver    = "corral.driver"    // how it is spoken to
 	labelEphemeral = "corral.ephemeral" // "1": goes with its owner
 )
@@ -38,8 +39,8 @@ func containerName(stateDir, name string) string {
 
 // isolatedKernel reports whether the runtime has a kernel of its own, into
 // which no socket of this machine reaches.
-func (e *Executor) isolatedKernel() bool {
-	r := filepath.Base(e.cfg.Runtime)
+func (c *Config) isolatedKernel() bool {
+	r := filepath.Base(c.Runtime)
 	return strings.HasPrefix(r, "runsc") || strings.HasPrefix(r, "kata")
 }
 
@@ -97,12 +98,19 @@ func (e *Executor) ensure(ctx context.Context, driver Driver, start bool) (Conta
 		if err != nil {
 			return Container{}, err
 		}
-		if busy {
-			if c.Labels[labelDriver] != string(driver) {
-				return Container{}, corral.Errorf(corral.ErrUnavailable, "wait for its commands, or remove the sandbox", "the configuration of the sandbox %s changed while commands run in it", e.cfg.Name)
-			}
-			e.cfg.Log.Warn("the sandbox's configuration changed while commands run in it; it is used as it was made", "name", e.cfg.Name)
+		switch same := c.Labels[labelPlace] == spec.Labels[labelPlace] && c.Labels[labelDriver] == string(driver); {
+		case busy && same: // only the warden is another
+			e.cfg.Log.Info("the sandbox is used with the warden it was made with, since commands run in it", "name", e.cfg.Name)
 			return c, nil
+		case busy:
+			return Container{}, corral.Errorf(corral.ErrUnavailable, "wait for its commands, remove the sandbox, or use one of another name",
+				"the sandbox %s is configured otherwise than it was made, and commands run in it", e.cfg.Name)
+		}
+		// The old one stays until the engine has no more to say against the
+		// new one than that its name is taken.
+		made, err := e.create(ctx, driver)
+		if !errors.Is(err, ErrNameTaken) {
+			return made, err
 		}
 		if err := e.cfg.Engine.Remove(ctx, c.ID); err != nil {
 			return Container{}, err
@@ -204,10 +212,20 @@ func (e *Executor) label(s Spec, driver Driver) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	sum := sha256.Sum256(b)
+	// The warden, and how it is spoken to, is nothing that commands find.
+	place := s
+	place.Mounts, place.Args, place.Stdio = s.Mounts[:1], nil, false
+	p, err := json.Marshal(place)
+	if err != nil {
+		return Spec{}, err
+	}
+	hash := func(b []byte) string {
+		sum := sha256.Sum256(b)
+		return hex.EncodeToString(sum[:])
+	}
 	s.Labels = map[string]string{
 		Label: "sandbox", labelState: e.cfg.StateDir, labelName: e.cfg.Name,
-		labelDriver: string(driver), labelConfig: hex.EncodeToString(sum[:]),
+		labelDriver: string(driver), labelConfig: hash(b), labelPlace: hash(p),
 	}
 	if e.cfg.Ephemeral {
 		s.Labels[labelEphemeral] = "1"

@@ -84,6 +84,9 @@ func (e *Engine) fail(what string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return corral.Errorf(corral.ErrUnavailable, "see whether `docker info` answers; restart the engine if it does not", "cannot %s: the Docker engine at %s did not answer in time", what, socket)
 	}
+	if errdefs.IsInvalidArgument(err) {
+		return corral.Errorf(corral.ErrInvalid, "give what the engine asks for", "cannot %s: %w", what, err)
+	}
 	return corral.Errorf(corral.ErrUnavailable, "", "cannot %s: %w", what, err)
 }
 
