@@ -136,7 +136,7 @@ func List(ctx context.Context, engine Engine, stateDir string) ([]Container, err
 func (e *Executor) ownerWarning() []string {
 	uid, ok := ownerOf(e.cfg.Workspace)
 	if user, _ := splitUser(e.cfg.User); ok && uid != user && e.cfg.WorkspaceAccess == AccessReadWrite {
-		return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it.", e.cfg.Workspace, uid, user)}
+		return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", e.cfg.Workspace, uid, user, e.cfg.User, e.cfg.Workspace)}
 	}
 	return nil
 }
