@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 var (
@@ -69,10 +70,11 @@ func suggest(token string) string {
 	return ""
 }
 
+// known tells whether a name is that of a key, and can be shown.
 func known(name string) bool {
-	_, one := character(name)
+	r, one := character(name)
 	_, ok := named[strings.ToLower(name)]
-	return one || ok
+	return one && unicode.IsPrint(r) || ok
 }
 
 // canonical spells a known name as the documentation does.
