@@ -56,7 +56,7 @@ var ErrNothing = errors.New("nothing to read")
 // calling Take again goes on, for example when there is room on the disk.
 func (l *Log) Take(src Source) error {
 	var merr error
-	if err := src.End.Control(func(fd uintptr) { merr = l.move(int(fd), src) }); err != nil {
+	if err := src.End.Control(func(fd uintptr) { _, merr = l.move(int(fd), src) }); err != nil {
 		return err
 	}
 	switch merr {
@@ -79,25 +79,26 @@ const (
 	enlargeFrom = 512 << 10
 )
 
-// move takes what is there, EAGAIN if nothing is.
-func (l *Log) move(fd int, src Source) error {
+// move takes what is there, EAGAIN if nothing is, and returns how much left fd,
+// also with an error.
+func (l *Log) move(fd int, src Source) (int64, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.flush(); err != nil {
+		return 0, err
+	}
 	got, err := ready(fd)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case got&unix.POLLIN != 0:
 	case got&(unix.POLLHUP|unix.POLLERR) != 0:
-		return io.EOF
+		return 0, io.EOF
 	default:
-		return unix.EAGAIN
-	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if err := l.drain(); err != nil { // left by an earlier error
-		return err
+		return 0, unix.EAGAIN
 	}
 	if err := l.beginRun(src.Stream); err != nil {
-		return err
+		return 0, err
 	}
 	if !src.TTY && l.size >= enlargeFrom && l.relay.enlarged&(1<<src.Stream) == 0 {
 		l.relay.enlarged |= 1 << src.Stream
@@ -110,7 +111,7 @@ func (l *Log) move(fd int, src Source) error {
 	}
 	if l.relay.r == nil {
 		if err := l.makeRelay(src); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	n, err := splice(fd, nil, int(l.relay.w.Fd()), nil, maxPending)
@@ -118,12 +119,20 @@ func (l *Log) move(fd int, src Source) error {
 		if src.TTY && err == unix.EIO { // no process has the terminal open
 			err = io.EOF
 		}
-		return err
+		return 0, err
 	}
 	if n == 0 {
-		return io.EOF
+		return 0, io.EOF
 	}
 	l.relay.held = n
+	return n, l.settle()
+}
+
+// flush writes what an earlier error left in the relay.
+func (l *Log) flush() error {
+	if l.relay.held == 0 {
+		return nil
+	}
 	return l.settle()
 }
 
@@ -151,16 +160,16 @@ func (s Source) AtEnd() bool {
 
 // direct moves bytes into the part of the file that has never been written:
 // the kernel lengthens the file as it moves them.
-func (l *Log) direct(fd int, room int64) error {
+func (l *Log) direct(fd int, room int64) (int64, error) {
 	at := l.size
 	n, err := splice(fd, nil, int(l.out.Fd()), &at, int(min(room, maxPending)))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if n == 0 {
-		return io.EOF
+		return 0, io.EOF
 	}
-	return l.advance(n)
+	return n, l.advance(n)
 }
 
 func splice(from int, fromOff *int64, to int, toOff *int64, n int) (int64, error) {
@@ -279,13 +288,18 @@ func (l *Log) AdoptRelay(r, w *os.File) error {
 func (l *Log) Sweep(src Source) error {
 	var merr error
 	err := src.End.Control(func(fd uintptr) {
-		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-		if err != nil {
-			merr = err
-			return
+		l.writing.Lock()
+		merr = l.flush()
+		l.writing.Unlock()
+		left := 0
+		if merr == nil {
+			left, merr = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		}
-		for end := l.length() + int64(left); merr == nil && l.length() < end; {
-			merr = l.move(int(fd), src)
+		// The log may grow by another stream meanwhile.
+		for n := int64(0); merr == nil && n < int64(left); {
+			var k int64
+			k, merr = l.move(int(fd), src)
+			n += k
 		}
 	})
 	if err == nil && merr != unix.EAGAIN && !errors.Is(merr, io.EOF) {
