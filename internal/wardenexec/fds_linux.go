@@ -52,6 +52,7 @@ type pipes struct {
 	mu      sync.Mutex
 	stopped bool
 	begun   bool        // run was called: open counts the outputs
+	over    bool        // exited was called
 	open    int         // the outputs, the process itself, and run until it has begun
 	drain   *time.Timer // bounds reading after the exit
 	input   *os.File    // nil: none, or closed
@@ -241,6 +242,9 @@ func (pi *pipes) run() error {
 	}
 	pi.open += len(outputs)
 	pi.begun = true
+	if pi.over {
+		pi.boundDrain()
+	}
 	pi.mu.Unlock()
 	for _, s := range outputs {
 		if err := pi.p.e.watcher.add(s); err != nil && !pi.isStopped() {
@@ -262,31 +266,41 @@ func (pi *pipes) part() {
 	}
 }
 
-// exited is called once, by whoever reads the connection.
+// exited is called once, perhaps before run.
 func (pi *pipes) exited() {
 	pi.mu.Lock()
-	for _, s := range pi.outputs {
-		// The watcher is about to say so.
-		if pi.begun && !pi.stopped && !s.pumping && !s.ended && (outlog.Source{End: s.end}).AtEnd() {
-			s.ended = true
-			pi.open--
+	pi.over = true
+	if pi.begun {
+		for _, s := range pi.outputs {
+			// The watcher is about to say so.
+			if !pi.stopped && !s.pumping && !s.ended && (outlog.Source{End: s.end}).AtEnd() {
+				s.ended = true
+				pi.open--
+			}
 		}
-	}
-	if pi.open > 1 && !pi.stopped {
-		pi.drain = time.AfterFunc(corral.DrainLimit, func() {
-			pi.mu.Lock()
-			outputs := pi.outputs
-			for _, s := range outputs {
-				s.draining = true
-			}
-			pi.mu.Unlock()
-			for _, s := range outputs {
-				pi.ready(s, true)
-			}
-		})
+		pi.boundDrain()
 	}
 	pi.mu.Unlock()
 	pi.part()
+}
+
+// boundDrain bounds how long output is still read, when the process has ended
+// and reading has begun. mu is held.
+func (pi *pipes) boundDrain() {
+	if pi.open <= 1 || pi.stopped {
+		return
+	}
+	outputs := pi.outputs
+	pi.drain = time.AfterFunc(corral.DrainLimit, func() {
+		pi.mu.Lock()
+		for _, s := range outputs {
+			s.draining = true
+		}
+		pi.mu.Unlock()
+		for _, s := range outputs {
+			pi.ready(s, true)
+		}
+	})
 }
 
 // ready is told when something has happened to an output: there is something to

@@ -33,6 +33,7 @@ type process struct {
 	mu       sync.Mutex
 	carrier  carrier       // nil for a process that had ended when it was found
 	exitSeen *wire.Message // the warden has said how it ended
+	told     carrier       // that was told so
 	exit     corral.Exit
 	err      error // why it is not known how it ended
 	removed  bool
@@ -310,6 +311,7 @@ func (p *process) event(m *wire.Message) {
 	first := m.Type == wire.Exited && p.exitSeen == nil
 	if first {
 		p.exitSeen = m
+		p.told = carrier
 	}
 	p.mu.Unlock()
 	switch {
@@ -321,14 +323,20 @@ func (p *process) event(m *wire.Message) {
 	}
 }
 
-// replayExit delivers an Exited that came before there was a carrier.
+// replayExit delivers an Exited that came before there was a carrier, or to
+// another.
 func (p *process) replayExit(a answer) {
 	p.mu.Lock()
-	seen := p.exitSeen
+	seen, carrier := p.exitSeen, p.carrier
+	again := seen != nil && p.told != carrier
+	if again {
+		p.told = carrier
+	}
 	p.mu.Unlock()
 	switch {
+	case again:
+		carrier.exited()
 	case seen != nil:
-		p.carry().exited()
 	case a.m.Flags&wire.FlagEnded != 0:
 		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason,
 			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt})
