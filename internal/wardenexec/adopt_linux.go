@@ -26,6 +26,10 @@ func (p *process) carrierAdopted(c *client, a answer) error {
 		return err
 	}
 	p.setCarrier(pi)
+	if !p.running() { // the executor was closed, and did not know of it
+		pi.stop()
+		return errClosed
+	}
 	if err := pi.run(); err != nil {
 		pi.stop()
 		return err

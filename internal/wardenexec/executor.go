@@ -129,11 +129,12 @@ func (e *Executor) Close() error {
 	e.mu.Unlock()
 	e.settle(context.Background())
 	e.end()
-	for _, p := range e.all() {
-		p.abandon()
-	}
+	// Before descriptors are closed that a start may be about to send.
 	if c != nil {
 		c.close()
+	}
+	for _, p := range e.all() {
+		p.abandon()
 	}
 	e.wg.Wait()
 	e.watcher.close()
@@ -253,7 +254,9 @@ func (e *Executor) reconnect() {
 			return
 		case errors.Is(err, ErrGone):
 			for _, p := range e.all() {
-				p.lost()
+				if p.settledYet() { // else it may be the first of the next warden
+					p.lost()
+				}
 			}
 			return
 		}
@@ -264,6 +267,29 @@ func (e *Executor) reconnect() {
 			return
 		}
 	}
+}
+
+// catchUp connects a process again of which the connection ended before it was
+// settled: then nobody else does.
+func (e *Executor) catchUp(p *process) {
+	c := p.client
+	if c == nil || !p.running() {
+		return
+	}
+	e.mu.Lock()
+	if e.closed || e.client == c {
+		e.mu.Unlock()
+		return
+	}
+	e.wg.Add(2) // of which reconnect is through with one
+	e.mu.Unlock()
+	go func() {
+		defer e.wg.Done()
+		e.reconnect()
+		if again := e.current(); again != nil {
+			p.reconnect(again)
+		}
+	}()
 }
 
 // againTimeout bounds how long a start whose connection broke tries to find out
@@ -346,6 +372,7 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	if err != nil {
 		return nil, err
 	}
+	e.catchUp(p)
 	if p.tag.Digest != digest {
 		return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 	}
@@ -464,9 +491,9 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
 		p.tag.Info = e.opts.Info
 		p.tag.Info.ID = id
-		p.log = outlog.New(e.records.root, id, corral.LogLimit{})
+		p.setLog(outlog.New(e.records.root, id, corral.LogLimit{}))
 		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {
-			p.log = old
+			p.setLog(old)
 		}
 		p.lost()
 		err = nil
@@ -477,5 +504,6 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 	if err != nil {
 		return nil, err
 	}
+	e.catchUp(p)
 	return p, nil
 }

@@ -23,9 +23,10 @@ type process struct {
 	ready    chan struct{} // closed when it is known whether it was started
 	startErr error
 
-	// Set before ready is closed.
-	tag tag
-	log *outlog.Log
+	// Set before ready is closed; log under mu.
+	tag    tag
+	log    *outlog.Log
+	client *client // of the answer to Start or Attach
 
 	done     chan struct{} // closed when exit or err is set
 	recorded chan struct{} // closed when that has been written down, or could not be
@@ -79,6 +80,22 @@ func (p *process) setCarrier(c carrier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.carrier = c
+}
+
+func (p *process) setLog(l *outlog.Log) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = l
+}
+
+// settledYet tells whether it is known whether it was started.
+func (p *process) settledYet() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *process) settled(err error) {
@@ -151,7 +168,7 @@ const maxAttempts = 10
 // with an answer, nothing runs under its ID; after any other error something may,
 // if it was sent before.
 func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, prep Prepared) (a answer, tag []byte, err error) {
-	p.log = outlog.New(p.e.records.root, p.id, cmd.Log)
+	p.setLog(outlog.New(p.e.records.root, p.id, cmd.Log))
 	if err := p.e.records.start(p.id); err != nil {
 		return answer{}, nil, err
 	}
@@ -232,6 +249,7 @@ func (p *process) started(ctx context.Context, c *client, a answer, sent []byte)
 		p.setCarrier(nil)
 		return p.adopt(ctx, c)
 	}
+	p.client = c
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
 	if err := p.carrierStarted(c, a); err != nil {
@@ -257,7 +275,7 @@ func (p *process) adopt(ctx context.Context, c *client) error {
 	if err != nil {
 		return err
 	}
-	p.log = log
+	p.setLog(log)
 	stat, err := log.Stat(ctx)
 	if err != nil {
 		return err
@@ -280,6 +298,7 @@ func (p *process) adopt(ctx context.Context, c *client) error {
 		log.Abandon()
 		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
 	}
+	p.client = c
 	p.tag = t
 	p.tag.Info.ID = p.id
 	p.tag.Info.PID = int(a.m.PID)
@@ -289,9 +308,7 @@ func (p *process) adopt(ctx context.Context, c *client) error {
 
 // reconnect goes on over a new connection.
 func (p *process) reconnect(c *client) {
-	select {
-	case <-p.ready:
-	default:
+	if !p.settledYet() {
 		return // it is being started, over whichever connection
 	}
 	if p.startErr != nil || !p.running() {
@@ -431,9 +448,13 @@ func (p *process) abandon() {
 
 // stopWith ends this end of a process; false if it had ended.
 func (p *process) stopWith(err error) bool {
-	if c := p.carry(); c != nil {
-		c.stop()
+	stop := func() {
+		if c := p.carry(); c != nil {
+			c.stop()
+		}
 	}
+	defer stop() // one that came meanwhile
+	stop()
 	return p.conclude(corral.Exit{}, err)
 }
 
