@@ -233,6 +233,10 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	return nil
 }
 
+// maxReason bounds, in bytes, why a program could not be executed: the smallest
+// pipe holds it. A program's name can be longer.
+const maxReason = 4000
+
 // notExecuted gives a process that could not be executed the exit code that a
 // shell would give it, and the reason on standard error. What is no fault of
 // the program's is a failure instead.
@@ -253,12 +257,13 @@ func (s *Supervisor) notExecuted(p *proc, name string, err error, stdio *stdio) 
 	if p.started == 0 {
 		p.started = now()
 	}
-	text := "corral: " + err.Error() + "\n"
+	text := "corral: " + err.Error()
+	text = text[:min(len(text), maxReason)]
 	if p.flags&wire.FlagTTY != 0 {
-		text = strings.TrimSuffix(text, "\n") + "\r\n"
+		text += "\r"
 	}
-	// A pipe that was just made, and a terminal, hold a line.
-	_, _ = unix.Write(stdio.child[2], []byte(text))
+	// A pipe that was just made, and a terminal, hold a line that is not long.
+	_, _ = unix.Write(stdio.child[2], []byte(text+"\n"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.procs[p.id] = p
