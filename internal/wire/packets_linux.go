@@ -35,6 +35,10 @@ const (
 	maxPacket = 64 << 10
 	// MaxFiles is the most descriptors a message can carry.
 	MaxFiles = 8
+	// sendable is the most that the kernel lets anybody send at once
+	// (SCM_MAX_FD). There is room for all: what has none is closed within
+	// recvmsg, and to close what a hostile peer sent can take long.
+	sendable = 253
 )
 
 // NewPackets takes over a connected SOCK_SEQPACKET socket.
@@ -49,7 +53,7 @@ func NewPackets(fd int) (*Packets, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot set up the socket: %w", err)
 	}
-	return &Packets{f: f, rc: rc, in: make([]byte, maxPacket), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
+	return &Packets{f: f, rc: rc, in: make([]byte, maxPacket), oob: make([]byte, unix.CmsgSpace(4*sendable))}, nil
 }
 
 // PacketPair returns two connected ends.
@@ -190,7 +194,7 @@ func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	case err != nil:
 	case n == 0:
 		err = io.EOF
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || p.in[0] > 1:
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > MaxFiles || p.in[0] > 1:
 		err = fmt.Errorf("%w: packet", ErrMalformed)
 	}
 	if err != nil {

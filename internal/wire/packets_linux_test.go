@@ -90,3 +90,49 @@ func FuzzPackets(f *testing.F) {
 		t.Fatal("three messages from two packets")
 	})
 }
+
+// Surplus descriptors come to us to be closed. Those for which there is no room
+// the kernel closes within recvmsg, which must not take long.
+func TestSurplusFiles(t *testing.T) {
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	defer b.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	const most = 253 // SCM_MAX_FD
+	fds := make([]int, most)
+	for i := range fds {
+		fds[i] = int(w.Fd())
+	}
+	err = a.rc.Write(func(fd uintptr) bool {
+		if err := unix.Sendmsg(int(fd), []byte{0}, unix.UnixRights(fds...), nil, 0); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.rc.Read(func(fd uintptr) bool {
+		_, oobn, flags, err := transfer(unix.SYS_RECVMSG, fd, b.in, b.oob, unix.MSG_CMSG_CLOEXEC)
+		if err != nil {
+			t.Error(err)
+		}
+		got, err := parseRights(b.oob[:oobn])
+		closeAll(got)
+		if err != nil || len(got) != most || flags&unix.MSG_CTRUNC != 0 {
+			t.Errorf("%d descriptors, flags %#x, %v", len(got), flags, err)
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
