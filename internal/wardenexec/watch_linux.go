@@ -60,7 +60,16 @@ func (w *watcher) add(s *source) error {
 	w.mu.Unlock()
 	// Told once of each change, as long as the descriptor lives.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(uint32(token)), Pad: int32(token >> 32)}
-	return w.control(unix.EPOLL_CTL_ADD, s, &event)
+	return w.control(func(epoll, fd uintptr) error {
+		// The runtime polls this epoll instance: to find loops of such, the
+		// kernel adds to one at a time on the whole machine, and one may take
+		// long. So the runtime has to know, unlike with unix.EpollCtl.
+		_, _, errno := unix.Syscall6(unix.SYS_EPOLL_CTL, epoll, unix.EPOLL_CTL_ADD, fd, uintptr(unsafe.Pointer(&event)), 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}, s)
 }
 
 // remove ends watching s, which is about to be closed: the warden keeps the same
@@ -71,19 +80,18 @@ func (w *watcher) remove(s *source) {
 	delete(w.watched, s.token)
 	w.mu.Unlock()
 	if there {
-		_ = w.control(unix.EPOLL_CTL_DEL, s, nil) // the watcher is closed: so much the better
+		_ = w.control(func(epoll, fd uintptr) error {
+			// It never blocks: the runtime need not know.
+			_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, epoll, unix.EPOLL_CTL_DEL, fd, 0, 0, 0)
+			return nil
+		}, s) // the watcher is closed: so much the better
 	}
 }
 
-func (w *watcher) control(op int, s *source, event *unix.EpollEvent) error {
+func (w *watcher) control(do func(epoll, fd uintptr) error, s *source) error {
 	var err error
 	cerr := w.rc.Control(func(epoll uintptr) {
-		scerr := s.end.Control(func(fd uintptr) {
-			// It never blocks: the runtime need not know.
-			if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, epoll, uintptr(op), fd, uintptr(unsafe.Pointer(event)), 0, 0); errno != 0 {
-				err = errno
-			}
-		})
+		scerr := s.end.Control(func(fd uintptr) { err = do(epoll, fd) })
 		err = errors.Join(err, scerr)
 	})
 	if err = errors.Join(err, cerr); err != nil {

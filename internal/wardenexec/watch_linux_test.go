@@ -1,0 +1,119 @@
+package wardenexec
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral"
+)
+
+const hogEnv = "WARDENEXEC_TEST_HOG"
+
+// TestHogEpoll is the process that TestWatchWhileEpollIsBusy starts. It adds
+// epoll instances with many descriptors to another, again and again, which the
+// kernel does for one process of the machine at a time.
+func TestHogEpoll(t *testing.T) {
+	if os.Getenv(hogEnv) == "" {
+		t.Skip("only for another test")
+	}
+	ctl := func(ep, op, fd int) {
+		_ = unix.EpollCtl(ep, op, fd, &unix.EpollEvent{Events: unix.EPOLLIN}) // as far as it goes
+	}
+	var eps [22]int
+	for i := range eps {
+		eps[i], _ = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	}
+	outer, middle, inner := eps[0], eps[1], eps[2:]
+	for range 18_000 {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			break
+		}
+		for _, ep := range inner {
+			ctl(ep, unix.EPOLL_CTL_ADD, fd)
+		}
+	}
+	for _, ep := range inner {
+		ctl(middle, unix.EPOLL_CTL_ADD, ep)
+	}
+	os.Stdout.WriteString("ready\n")
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		ctl(outer, unix.EPOLL_CTL_ADD, middle)
+		ctl(outer, unix.EPOLL_CTL_DEL, middle)
+	}
+}
+
+// Watching an output may have to wait for another process, even one of a
+// container. Everything else here goes on meanwhile.
+func TestWatchWhileEpollIsBusy(t *testing.T) {
+	hog := exec.Command(os.Args[0], "-test.run=^TestHogEpoll$")
+	hog.Env = append(os.Environ(), hogEnv+"=1")
+	out, err := hog.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = hog.Process.Kill()
+		_ = hog.Wait() // killed
+	}()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var ticks atomic.Int64
+	begun, stop, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		close(begun)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				ticks.Add(1)
+			}
+		}
+	}()
+	<-begun
+	took, during := time.Duration(0), int64(0)
+	for range 10 {
+		time.Sleep(2 * time.Millisecond)
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		pi := &pipes{}
+		pi.addOutput(&descriptor{fd: p[0]}, corral.Stdout)
+		s := pi.outputs[0]
+		from, before := time.Now(), ticks.Load()
+		if err := w.add(s); err != nil {
+			t.Fatal(err)
+		}
+		took += time.Since(from)
+		during += ticks.Load() - before
+		w.remove(s)
+		s.end.Close()
+		closePipes(p[1])
+	}
+	close(stop)
+	<-stopped
+	t.Logf("adding took %v, in which another goroutine ran %d times", took, during)
+	if took > 300*time.Millisecond && during < 10 {
+		t.Error("others waited with it")
+	}
+}
