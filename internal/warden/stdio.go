@@ -22,16 +22,17 @@ type stdio struct {
 
 // closeChild closes the process's ends, which it has by now, but for writers.
 func (io *stdio) closeChild(devnull int) {
-	if io.child[0] != devnull {
+	if io.child[0] != devnull && io.child[0] != io.child[1] {
 		closeFDs(io.child[:1])
 	}
 }
 
-// writers are the ends of the pipes that the process writes into.
+// writers are the ends of the pipes that the process writes into, or of its
+// terminal: one that nobody has open seems to have ended.
 func (io *stdio) writers() []int {
 	switch {
 	case io.child[0] == io.child[1]: // a terminal
-		return nil
+		return io.child[:1]
 	case io.child[1] == io.child[2]:
 		return io.child[1:2]
 	}
