@@ -146,7 +146,7 @@ func TestRouterRefusesBeforeItStarts(t *testing.T) {
 		{"node named for another host", nil, corral.Command{Shell: "true", Node: "builder-1"}, corral.ErrInvalid, `node "builder-1" is named, but the command goes to host sandbox`, "host=node"},
 		{"unknown node", nil, corral.Command{Shell: "true", Host: corral.HostNode, Node: "x"}, corral.ErrUnavailable, `no node "x"`, ""},
 		{"the call's node goes first", func(o *corral.RouterOptions) { o.Node = "builder-1" }, corral.Command{Shell: "true", Host: corral.HostNode, Node: "x"}, corral.ErrUnavailable, `no node "x"`, ""},
-		{"no node paired", func(o *corral.RouterOptions) { o.Nodes = nodeexec.None{} }, corral.Command{Shell: "true", Host: corral.HostNode}, corral.ErrUnavailable, "no node is paired", "corral nodes approve"},
+		{"no node paired", func(o *corral.RouterOptions) { o.Nodes = nodeexec.None{} }, corral.Command{Shell: "true", Host: corral.HostNode}, corral.ErrUnavailable, "no node is paired", "use host sandbox or gateway"},
 		{"no nodes at all", func(o *corral.RouterOptions) { o.Nodes = nil }, corral.Command{Shell: "true", Host: corral.HostNode}, corral.ErrUnavailable, "host node is not set up", "set this one up"},
 		{"sandbox on without one", func(o *corral.RouterOptions) { o.Sandbox = nil }, corral.Command{Shell: "true"}, corral.ErrUnavailable, "host sandbox is not set up", ""},
 		{"no gateway", func(o *corral.RouterOptions) { o.Gateway, o.SandboxOn = nil, false }, corral.Command{Shell: "true"}, corral.ErrUnavailable, "host gateway is not set up", ""},

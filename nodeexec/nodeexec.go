@@ -1,16 +1,16 @@
 // Package nodeexec is host node: commands on paired remote machines.
 //
-// A node is a machine that dialled in (corral node) and was approved by an
-// operator (corral nodes approve). It runs commands under its own policy, with
-// the same supervisor as the other hosts, so a process on a node is a
-// corral.Process like any other.
+// A node is a machine that dialled in and was approved by an operator. It runs
+// commands under its own policy, with the same supervisor as the other hosts,
+// so a process on a node is a corral.Process like any other.
 //
 // The package gives the Router its [corral.Nodes]: Select finds the executor
 // of one node, by id, name, address or an unambiguous prefix of its id, and
 // Attach finds a process on whichever node has it. It does not decide whether
 // a command may go to a node (corral.Resolve does), nor what the node allows.
 //
-// So far it holds [None], for a gateway to which nothing is paired.
+// No node can be paired with this version yet: so far the package holds [None],
+// for a gateway to which nothing is paired.
 package nodeexec
 
 import (
@@ -24,9 +24,9 @@ type None struct{}
 
 var _ corral.Nodes = None{}
 
-// Select returns ErrUnavailable: a node may be paired later.
+// Select returns ErrUnavailable: nothing ran.
 func (None) Select(_ context.Context, name string) (corral.Executor, string, error) {
-	const hint = "run corral node --gateway ADDRESS on the machine to pair, then corral nodes approve here"
+	const hint = "no node can be paired with this version of Corral yet; use host sandbox or gateway"
 	if name != "" {
 		return nil, "", corral.Errorf(corral.ErrUnavailable, hint, "cannot use node %q: no node is paired", name)
 	}

@@ -14,8 +14,8 @@ func TestNone(t *testing.T) {
 		if ex != nil || full != "" || !errors.Is(err, corral.ErrUnavailable) || err.Error() != text {
 			t.Errorf("Select(%q): %v, %q, %v", name, ex, full, err)
 		}
-		if hint := corral.Hint(err); !strings.Contains(hint, "corral node --gateway") || !strings.Contains(hint, "corral nodes approve") {
-			t.Errorf("the hint %q does not say how to pair a node", hint)
+		if hint := corral.Hint(err); !strings.Contains(hint, "no node can be paired") || !strings.Contains(hint, "use host sandbox or gateway") {
+			t.Errorf("the hint %q does not say what to do instead", hint)
 		}
 	}
 	if _, err := (None{}).Attach(t.Context(), "job"); !errors.Is(err, corral.ErrNotFound) {

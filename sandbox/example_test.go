@@ -28,7 +28,7 @@ func Example() {
 	defer box.Close()
 
 	ctx := context.Background()
-	result, err := corral.Run(ctx, box, corral.Command{Shell: "make test", Timeout: time.Minute}, corral.RunOptions{})
+	result, err := corral.Run(ctx, box, corral.Command{Shell: "python3 -m unittest", Timeout: time.Minute}, corral.RunOptions{})
 	if err != nil {
 		log.Fatal(err, "; ", corral.Hint(err))
 	}

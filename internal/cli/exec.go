@@ -34,12 +34,12 @@ Exit code: the command's; 128+n if signal n ended it; 124 if its time was up;
 125 if corral failed; 2 if the request makes no sense; 127 and 126 if there is
 no such program or it cannot be executed.`
 
-const execExample = `  corral exec --host sandbox 'pip list | wc -l'
-  corral exec --host sandbox --workspace . -- make test
-  corral exec --timeout 1.5 -- ./flaky --fast
+const execExample = `  corral exec --host sandbox 'python3 --version; git --version'
+  corral exec --host sandbox --workspace . -- python3 -m unittest
+  corral exec --timeout 1.5 'sleep 60'
   corral exec --json 'exit 3'
   corral exec --host sandbox --pty bash
-  tar c src | corral exec --host sandbox 'tar x && ls src'`
+  tar c . | corral exec --host sandbox 'tar t | wc -l'`
 
 // Groups of flags in the help.
 const (
@@ -92,7 +92,7 @@ func (a *app) execCommand() *cobra.Command {
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
-	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node")
+	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node (no node can be paired yet)")
 	f.BoolVar(&o.elevated, "elevated", false, "leave the sandbox for the gateway")
 	group(f, groupWhere, "host", "node", "elevated")
 

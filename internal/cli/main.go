@@ -94,9 +94,9 @@ func (a *app) root() *cobra.Command {
 		Short: "Run commands in a sandbox, on this machine or on another",
 		Long: `Corral runs the shell commands of AI agents, and yours: in a hardened container
 (host sandbox), on this machine (host gateway) or on a paired remote machine
-(host node).`,
+(host node). No node can be paired with this version yet.`,
 		Example: `  corral exec --host sandbox 'python3 -c "print(6*7)"'
-  corral exec --timeout 10 -- make test
+  corral exec --timeout 10 'git log --oneline | head -3'
   corral doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
