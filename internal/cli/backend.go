@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
@@ -119,27 +118,28 @@ func (s settled) Start(ctx context.Context, cmd corral.Command) (corral.Process,
 	return nil, err
 }
 
-// A gateway is for one command: it lives in this process, keeps what it has to
-// keep in a directory of its own, and leaves nothing behind.
+// A gateway is for one command: it lives in this process, and what it has to
+// keep it keeps in a directory of its own, which goes with it.
 type gateway struct {
 	*hostexec.Executor
-	dir   string
+	dir   *tempDir
 	probe *pathenv.LoginProbe
 }
 
 func openGateway(o gatewayOptions) (_ executor, err error) {
 	g := &gateway{}
-	if g.dir, err = os.MkdirTemp("", "corral-"); err != nil {
-		return nil, corral.Errorf(corral.ErrUnavailable, "set TMPDIR to a directory that can be written", "cannot make a temporary directory: %w", err)
+	sweepTempDirs()
+	if g.dir, err = newTempDir(); err != nil {
+		return nil, err
 	}
 	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})
 	g.Executor, err = hostexec.New(hostexec.Config{
-		StateDir: g.dir, Workspace: o.workspace, InProcess: true,
+		StateDir: g.dir.path, Workspace: o.workspace, InProcess: true,
 		Environ: o.environ, LoginPath: g.probe.PATH,
 	})
 	if err != nil {
 		g.probe.Close()
-		return nil, errors.Join(err, os.RemoveAll(g.dir))
+		return nil, errors.Join(err, g.dir.Close())
 	}
 	return g, nil
 }
@@ -157,5 +157,5 @@ func accountHome() string {
 func (g *gateway) Close() error {
 	err := g.Executor.Close()
 	g.probe.Close()
-	return errors.Join(err, os.RemoveAll(g.dir))
+	return errors.Join(err, g.dir.Close())
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
@@ -31,9 +30,8 @@ func openSandbox(o sandboxOptions) (_ executor, err error) {
 	s := &sandboxed{engine: eng}
 	state := o.stateDir
 	if o.Ephemeral {
-		if s.dir, err = os.MkdirTemp("", "corral-"); err != nil {
-			err = corral.Errorf(corral.ErrUnavailable, "set TMPDIR to a directory that can be written", "cannot make a temporary directory: %w", err)
-			return nil, errors.Join(err, eng.Close())
+		if s.dir, err = os.MkdirTemp("", "corral-once-"); err != nil {
+			return nil, errors.Join(noTempDir(err), eng.Close())
 		}
 		state = s.dir
 	}
