@@ -114,6 +114,21 @@ func TestExecRoutes(t *testing.T) {
 		{"CORRAL_SANDBOX=required", "--host sandbox", "sandbox", 0},
 		{"CORRAL_SANDBOX=required", "--host gateway", "", 125},
 		{"CORRAL_SANDBOX=", "", "gateway", 0},
+		// What says how a sandbox is to be needs one.
+		{"", "--ephemeral", "", 2},
+		{"", "--image i", "", 2},
+		{"", "--sandbox off --host sandbox --memory 1g", "", 2},
+		{"", "--host gateway --cpus 1 --user 1:1", "", 2},
+		{"", "--host sandbox --elevated --pids 20", "", 2},
+		{"", "--host node --runtime r", "", 2},
+		{"", "--workspace-access ro", "", 2},
+		{"", "--workspace .", "gateway", 0},
+		{"CORRAL_MEMORY=1g", "", "gateway", 0},
+		{"CORRAL_SANDBOX=all", "--memory 1g", "sandbox", 0},
+		{"CORRAL_SANDBOX=required", "--memory 1g --elevated", "", 125},
+		{"", "--host sandbox --ephemeral --name n", "", 2},
+		{"CORRAL_NAME=n", "--host sandbox --ephemeral", "sandbox", 0},
+		{"", "--max-output 10", "", 2},
 	} {
 		m := &fakeMachine{}
 		for _, ex := range []*fakeexec.Executor{&m.gateway, &m.sandbox} {
@@ -133,11 +148,11 @@ func TestExecSandboxSettings(t *testing.T) {
 	m.sandbox.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
 	environ := []string{"CORRAL_IMAGE=from-env", "CORRAL_MEMORY=1g", "CORRAL_NAME=from-env", "CORRAL_STATE_DIR=/s"}
 	if code, _, stderr := m.run(t, environ, "exec", "--host", "sandbox", "--image", "i:1", "--runtime", "runsc", "--driver", "frames",
-		"--workspace", "/w", "--cpus", "unlimited", "--pids", "7", "go"); code != 0 {
+		"--workspace", "/w", "--cpus", "unlimited", "--pids", "7", "--user", "7:8", "go"); code != 0 {
 		t.Fatal(stderr)
 	}
 	want := settings{StateDir: "/s", Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
-		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7}
+		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7, User: "7:8"}
 	if m.sandboxGot.settings != want || m.sandboxGot.stateDir != "/s" {
 		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.settings, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
@@ -57,20 +58,23 @@ type engine interface {
 // openRouter returns the Router for one command, with only that host opened to
 // which the command goes. A host on the command line is the configured one:
 // whoever types it is the operator.
-func (a *app) openRouter(ctx context.Context, host corral.Host, cmd corral.Command) (*corral.Router, error) {
+func (a *app) openRouter(ctx context.Context, o *execFlags, cmd corral.Command) (*corral.Router, corral.Host, error) {
 	opt := corral.RouterOptions{
-		Host:            host,
+		Host:            corral.Host(o.host),
 		SandboxOn:       a.settings.Mode != modeOff,
 		SandboxRequired: a.settings.Mode == modeRequired,
 		Nodes:           nodeexec.None{},
 	}
 	route, err := corral.NewRouter(opt).Route(cmd)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if opt.SandboxRequired && !route.Sandboxed {
-		return nil, corral.Errorf(corral.ErrDenied, "leave out --host and --elevated, or set --sandbox all",
+		return nil, "", corral.Errorf(corral.ErrDenied, "leave out --host and --elevated, or set --sandbox all",
 			"a sandbox is required, and the command would run on host %s", route.Host)
+	}
+	if !route.Sandboxed && len(o.sandboxOnly) > 0 {
+		return nil, "", o.withoutSandbox(route)
 	}
 	var ex executor
 	switch route.Host {
@@ -86,7 +90,7 @@ func (a *app) openRouter(ctx context.Context, host corral.Host, cmd corral.Comma
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	switch route.Host {
 	case corral.HostGateway:
@@ -94,7 +98,21 @@ func (a *app) openRouter(ctx context.Context, host corral.Host, cmd corral.Comma
 	case corral.HostSandbox:
 		opt.Sandbox = settled{ex}
 	}
-	return corral.NewRouter(opt), nil
+	return corral.NewRouter(opt), route.Host, nil
+}
+
+// withoutSandbox refuses flags that say what a sandbox is like.
+func (o *execFlags) withoutSandbox(route corral.Route) error {
+	flags := "--" + strings.Join(o.sandboxOnly, ", --")
+	if route.Reason == corral.RouteSandboxOff {
+		hint := "turn the sandbox on: --sandbox all, or CORRAL_SANDBOX=all"
+		if o.host == "" {
+			hint = "add --host sandbox, or " + hint
+		}
+		return corral.Errorf(corral.ErrInvalid, hint, "there is no sandbox for %s: it is off", flags)
+	}
+	return corral.Errorf(corral.ErrInvalid, "leave that out, or send the command to the sandbox with --host sandbox",
+		"there is no sandbox for %s: the command would run on host %s", flags, route.Host)
 }
 
 // settled is an executor of which a start that is cancelled in the middle has a

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -78,6 +80,14 @@ func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]str
 		}
 		return words, err
 	})
+}
+
+// completeUser completes --user with the account's own, if that is allowed.
+func (a *app) completeUser(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	if os.Geteuid() <= 0 {
+		return nil, noFiles
+	}
+	return []string{fmt.Sprintf("%d:%d", os.Geteuid(), os.Getegid())}, noFiles
 }
 
 // completeEnv completes the names of variables that can be passed on.

@@ -39,7 +39,7 @@ func ok(name, format string, args ...any) finding {
 
 // failed is a check of which the error says everything.
 func failed(name string, err error, meaning string) finding {
-	return finding{Name: name, Status: levelFail, Summary: oneLine(err.Error()), Meaning: meaning, Fix: oneLine(corral.Hint(err))}
+	return finding{Name: name, Status: levelFail, Summary: inFlags(err.Error()), Meaning: meaning, Fix: inFlags(corral.Hint(err))}
 }
 
 // A diagnosis is all that corral doctor says.
@@ -90,7 +90,7 @@ there is no sandbox then.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	a.addSandboxFlags(cmd)
-	for _, name := range []string{"driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name", "ephemeral"} {
+	for _, name := range []string{"driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"} {
 		must(cmd.Flags().MarkHidden(name))
 	}
 	return cmd

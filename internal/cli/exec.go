@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,8 @@ type execFlags struct {
 	timeout     seconds
 	pty         bool
 	stdin       bool
-	stdinGiven  bool // stdin was said one way or the other
+	stdinGiven  bool     // stdin was said one way or the other
+	sandboxOnly []string // those given of the flags of that name
 	json        bool
 	maxOutput   int64
 }
@@ -75,6 +77,7 @@ func (a *app) execCommand() *cobra.Command {
 		Example: execExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stdinGiven = cmd.Flags().Changed("stdin")
+			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
@@ -114,7 +117,7 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
-	for _, name := range []string{"timeout", "max-output", "memory", "cpus", "pids", "name"} {
+	for _, name := range []string{"timeout", "max-output", "memory", "cpus", "pids"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd
@@ -138,8 +141,15 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 	case len(args) == 1:
 		cmd.Shell = args[0]
 	}
+	if err := o.check(); err != nil {
+		return corral.Command{}, err
+	}
 	for _, e := range o.env {
 		name, value, set := strings.Cut(e, "=")
+		if !validName(name) {
+			return corral.Command{}, corral.Errorf(corral.ErrInvalid, "use letters, digits and underscores, not beginning with a digit, as in -e NAME=VALUE",
+				"--env %q: %q is not the name of an environment variable", e, name)
+		}
 		if !set {
 			if value, set = a.lookupEnv(name); !set {
 				a.warn(fmt.Sprintf("The variable %s is not set here, so it is not passed on.", name))
@@ -152,6 +162,32 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 		cmd.Env[name] = value
 	}
 	return cmd, cmd.Validate()
+}
+
+// check refuses flags that make no sense, by themselves or together.
+func (o *execFlags) check() error {
+	switch {
+	case slices.Contains(o.pathPrepend, ""):
+		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
+	case slices.Contains(o.sandboxOnly, "ephemeral") && slices.Contains(o.sandboxOnly, "name"):
+		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--ephemeral is for a sandbox that nobody uses again, and --name for one that is there for the next command")
+	case o.maxOutput != 0 && !o.json:
+		return corral.Errorf(corral.ErrInvalid, "add --json, or leave it out", "--max-output bounds the texts of --json, and there are none")
+	}
+	return nil
+}
+
+// validName is the rule of package pathenv for a variable's name.
+func validName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '_', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '(' || c == ')'):
+		default:
+			return false
+		}
+	}
+	return name != ""
 }
 
 // streamTail is how far behind the reader of our standard output may be before

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // exec runs the command that the command line asks for.
@@ -73,7 +77,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	stop := session.forwardSignals()
 	defer stop()
 
-	router, err := a.openRouter(ctx, corral.Host(o.host), cmd)
+	router, host, err := a.openRouter(ctx, o, cmd)
 	if err != nil {
 		return corral.Result{}, interrupted(ctx, err)
 	}
@@ -97,7 +101,22 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	}
 	defer session.remove()
 	res, err := corral.Run(ctx, started{router, session.start}, cmd, opt)
-	return res, interrupted(ctx, err)
+	return res, interrupted(ctx, a.aboutDir(err, o.workdir, host))
+}
+
+// aboutDir is err with a hint that fits where it concerns the working directory.
+func (a *app) aboutDir(err error, dir string, host corral.Host) error {
+	if dir == "" || !errors.Is(err, corral.ErrDir) {
+		return err
+	}
+	s := &a.settings
+	if rel, rerr := filepath.Rel(s.Workspace, dir); host == corral.HostSandbox && s.Access != "none" && s.Workspace != "" && filepath.IsAbs(dir) && rerr == nil && filepath.IsLocal(rel) {
+		return corral.Errorf(corral.ErrDir, "inside the sandbox the workspace is "+sandbox.Workdir+": --workdir "+path.Join(sandbox.Workdir, filepath.ToSlash(rel)), "%w", err)
+	}
+	if strings.HasSuffix(err.Error(), "not a directory") {
+		return corral.Errorf(corral.ErrDir, "give a directory as --workdir", "%w", err)
+	}
+	return err
 }
 
 // interrupted says so where a signal is the reason of err.

@@ -52,9 +52,9 @@ func (a *app) report(err error) {
 	if err == nil || err.Error() == "" || brokenPipe(err) {
 		return
 	}
-	fmt.Fprintln(a.stderr, "corral:", oneLine(err.Error()))
+	fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
 	if hint := corral.Hint(err); hint != "" {
-		fmt.Fprintln(a.stderr, "hint:", oneLine(hint))
+		fmt.Fprintln(a.stderr, "hint:", inFlags(hint))
 	}
 }
 
@@ -62,15 +62,10 @@ func (a *app) report(err error) {
 func (a *app) warn(text string) {
 	switch {
 	case a.kept != nil:
-		*a.kept = append(*a.kept, oneLine(text))
+		*a.kept = append(*a.kept, inFlags(text))
 	case !a.quiet:
-		fmt.Fprintln(a.stderr, "warning:", oneLine(text))
+		fmt.Fprintln(a.stderr, "warning:", inFlags(text))
 	}
-}
-
-// oneLine makes text that may come from anywhere fit for a line of a terminal.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // getenv is the last value of a variable in the environment of this run.

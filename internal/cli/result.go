@@ -93,7 +93,7 @@ func NewResult(run corral.Result, err error, took time.Duration) Result {
 	}
 	if err != nil {
 		r.Status, r.Reason = outcome(err)
-		r.Error, r.Hint = oneLine(err.Error()), oneLine(corral.Hint(err))
+		r.Error, r.Hint = inFlags(err.Error()), inFlags(corral.Hint(err))
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,7 @@ type settings struct {
 	Driver    string
 	Workspace string
 	Access    string
+	User      string
 	Memory    int64
 	CPUs      float64
 	Pids      float64
@@ -50,17 +52,29 @@ func (a *app) addSandboxFlags(cmd *cobra.Command) {
 	addChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
 	f.StringVar(&s.Workspace, "workspace", "", "`DIR`: what to work on (default nothing in a sandbox, the current directory on the gateway)")
 	addChoice(cmd, &s.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
+	f.StringVar(&s.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/cli.md)")
 	f.Var(size{&s.Memory, true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
 	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
 	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
 	f.StringVar(&s.Name, "name", "", "`NAME`: which sandbox; each name is a container of its own (default default)")
 	f.BoolVar(&s.Ephemeral, "ephemeral", false, "use a container of its own, and remove it afterwards")
-	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name")
-	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "memory", "cpus", "pids", "name", "ephemeral")
+	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name")
+	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral")
 
 	must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
 	must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
+	must(cmd.RegisterFlagCompletionFunc("user", a.completeUser))
+	must(cmd.RegisterFlagCompletionFunc("name", a.completeSandboxes))
 	must(cmd.MarkFlagDirname("workspace"))
+}
+
+// sandboxOnly are the flags that mean nothing without a sandbox.
+var sandboxOnly = []string{"image", "runtime", "driver", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"}
+
+// onlyGiven are those of the flags that are on the command line. What a variable
+// sets is for whichever commands it fits.
+func onlyGiven(f *pflag.FlagSet, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !f.Changed(name) })
 }
 
 // complete checks what no flag can check by itself, and says what is implied.

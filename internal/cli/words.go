@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// flagWords is what the packages below say, in the words of a command line.
+var flagWords = strings.NewReplacer(
+	"set host=node, or leave node out", "add --host node, or leave out --node",
+	"pathPrepend", "--path-prepend",
+	"the call's env", "--env",
+	"the daemon's own environment", "the environment that corral is started with",
+	"the daemon's environment", "the environment that corral was started with",
+	"give another working directory", "give another --workdir",
+)
+
+// oneLine makes text that may come from anywhere fit for a line of a terminal.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// inFlags is oneLine of what a package below says.
+func inFlags(text string) string { return oneLine(flagWords.Replace(text)) }
