@@ -24,8 +24,9 @@ type Config struct {
 	// a command or two: Close kills what still runs, and nothing is found
 	// by a later life.
 	InProcess bool
-	// WardenPath is the corral-warden program. Empty: it is looked for (see
-	// the README).
+	// WardenPath is the corral-warden program. Empty: it is looked for in
+	// $CORRAL_WARDEN, beside this program's executable, inside it, and on
+	// PATH, in this order.
 	WardenPath string
 
 	// Environ is what commands inherit. Nil: this process's environment.
