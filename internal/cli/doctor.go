@@ -157,7 +157,7 @@ func (a *app) diagnose(ctx context.Context) []finding {
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	return append(checks, a.checkStateDir(), a.checkLoginPath(ctx), checkMode(a.settings.Mode))
+	return append(checks, a.checkStateDir(), a.checkLoginPath(ctx), a.checkEnvironment(), checkMode(a.settings.Mode))
 }
 
 // checkImage asks for the image that sandboxes would run on.
@@ -175,6 +175,18 @@ func (a *app) checkStateDir() finding {
 		return failed("state-dir", err, "No sandbox can be made.")
 	}
 	return checkStateDir(dir)
+}
+
+// checkEnvironment lists what commands on the gateway do not get of ours.
+func (a *app) checkEnvironment() finding {
+	const name = "environment"
+	env, err := a.gatewayEnvironment()
+	if err != nil {
+		return failed(name, err, "Commands cannot run on the gateway.")
+	}
+	f := ok(name, "commands on the gateway get this environment, without %d of its variables", len(env.Dropped))
+	f.Meaning = inFlags(strings.Join(env.Warnings(), " "))
+	return f
 }
 
 func (a *app) checkLoginPath(ctx context.Context) finding {

@@ -26,7 +26,11 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	began := time.Now()
 	res, err := a.runCommand(ctx, o, args, program)
 	res.Info.Warnings = warnings // among them those of the process
-	return a.printJSON(NewResult(res, err, time.Since(began)), a.ending(o, res, err))
+	result, end := NewResult(res, err, time.Since(began)), a.ending(o, res, err)
+	if result.Reason == ReasonTimeout {
+		result.Error, result.Hint = inFlags(end.Error()), inFlags(corral.Hint(end))
+	}
+	return a.printJSON(result, end)
 }
 
 // ending is the error that has the right exit code, and says what is not to be
@@ -40,7 +44,9 @@ func (a *app) ending(o *execFlags, res corral.Result, err error) error {
 		return corral.Errorf(corral.ErrUnavailable, "read it faster, or let the command write to a file",
 			"%d bytes of the output are missing: they were read too late", res.Gap)
 	case exit.Reason == corral.ReasonTimeout:
-		return &exitError{exitTimeout, fmt.Sprintf("the command ran out of time after %v and was killed: %v", &o.timeout, exit)}
+		exit.Reason = corral.ReasonExited // the rest of the sentence says the other
+		return corral.Errorf(&exitError{code: exitTimeout}, "give it more time with --timeout or CORRAL_TIMEOUT; 0 is no limit",
+			"the command ran out of time after %v and was ended: %v", &o.timeout, exit)
 	case exit.Signal != 0:
 		return &exitError{exitSignal + int(exit.Signal), ""}
 	case exit.Code != 0:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,12 @@ func group(f *pflag.FlagSet, heading string, names ...string) {
 // help prints what a command is for. All of it goes to standard output,
 // because it was asked for: mistakes get one line and a hint instead.
 func (a *app) help(cmd *cobra.Command, _ []string) {
-	w := cmd.OutOrStdout()
+	w := &bytes.Buffer{}
+	defer func() {
+		if _, err := cmd.OutOrStdout().Write(w.Bytes()); err != nil {
+			a.helpErr = err
+		}
+	}()
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short + "."

@@ -152,6 +152,9 @@ func (a *app) imagesRemove() *cobra.Command {
 				var errs []error
 				for _, ref := range args {
 					if err := store.Remove(ctx, ref); err != nil {
+						if errors.Is(err, images.ErrNoImage) {
+							err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
+						}
 						errs = append(errs, err)
 						continue
 					}

@@ -2,14 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // Main runs corral with this process's arguments and streams, and returns its
@@ -32,6 +36,7 @@ type app struct {
 	backends       backends
 
 	settings settings // after the command line and the environment were read
+	helpErr  error    // of writing help, which cobra has no way to return
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
 }
@@ -39,10 +44,10 @@ type app struct {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil && a.helpErr != nil {
+		err = fmt.Errorf("cannot write the help: %w", a.helpErr)
+	}
 	a.report(err)
 	return exitCode(err)
 }
@@ -68,6 +73,34 @@ func (a *app) warn(text string) {
 	}
 }
 
+// warnAll says what a process has to say of itself. That variables of our own
+// environment are kept from it is the same with every call: one line is enough
+// for people.
+func (a *app) warnAll(warnings []string) {
+	said := map[string]bool{}
+	if a.kept == nil {
+		env, err := a.gatewayEnvironment()
+		if err == nil {
+			for _, w := range env.Warnings() {
+				said[w] = true
+			}
+		}
+		if slices.ContainsFunc(warnings, func(w string) bool { return said[w] }) {
+			a.warn(fmt.Sprintf("Variables of this environment that were not passed on: %d (corral doctor lists them).", len(env.Dropped)))
+		}
+	}
+	for _, w := range warnings {
+		if !said[w] {
+			a.warn(w)
+		}
+	}
+}
+
+// gatewayEnvironment is that of a command on the gateway which asks for nothing.
+func (a *app) gatewayEnvironment() (pathenv.Environment, error) {
+	return pathenv.Gateway(pathenv.GatewayOptions{Inherited: a.environ})
+}
+
 // getenv is the last value of a variable in the environment of this run.
 func (a *app) getenv(name string) string {
 	value, _ := a.lookupEnv(name)
@@ -84,6 +117,7 @@ func (a *app) lookupEnv(name string) (value string, found bool) {
 }
 
 func (a *app) root() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "corral",
 		Short: "Run commands in a sandbox, on this machine or on another",
@@ -96,11 +130,20 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          onlyCommands,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if version && len(args) == 0 {
+				return a.printVersion(false)
+			}
+			return onlyCommands(cmd, args)
+		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return a.readEnvironment(cmd.Flags())
 		},
 	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.Flags().BoolVar(&version, "version", false, "the same as corral version")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(a.help)
@@ -118,14 +161,31 @@ func (a *app) root() *cobra.Command {
 		switch c.Name() {
 		case "completion":
 			c.Short = "Write a script by which a shell completes corral's commands"
+			c.Args, c.RunE = cobra.ArbitraryArgs, onlyCommands
 		case "help":
 			c.Short = "Say what a command is for"
+			c.Run, c.RunE = nil, helpOn
 		}
 	}
 	for _, c := range append(root.Commands(), root) {
 		c.SuggestionsMinimumDistance = 2
 	}
 	return root
+}
+
+// helpOn is corral help COMMAND.
+func helpOn(cmd *cobra.Command, args []string) error {
+	on, rest, err := cmd.Root().Find(args)
+	if err == nil && len(rest) == 0 {
+		return on.Help()
+	}
+	if on == nil {
+		on = cmd.Root()
+	}
+	if !on.HasSubCommands() {
+		return corral.Errorf(corral.ErrInvalid, "see "+on.CommandPath()+" --help", "%s has no commands, and there is %q", on.CommandPath(), rest[0])
+	}
+	return onlyCommands(on, rest)
 }
 
 // onlyCommands is what a command does that only has commands below it.
@@ -141,6 +201,10 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) && bad.GetFlag().Value.Type() == "bool" {
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
+	}
 	return corral.Errorf(corral.ErrInvalid, hintFor(err, "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
 

@@ -33,9 +33,7 @@ const callLimit = 5 * time.Second
 
 // start is told of the process. From here on signals are the command's.
 func (s *session) start(p corral.Process) {
-	for _, w := range p.Info().Warnings {
-		s.app.warn(w)
-	}
+	s.app.warnAll(p.Info().Warnings)
 	s.makeRaw()
 	s.mu.Lock()
 	s.process = p

@@ -48,15 +48,19 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			build, _ := debug.ReadBuildInfo()
-			v := newVersionInfo(a.version, build)
-			if asJSON {
-				return a.printJSON(v, nil)
-			}
-			_, err := fmt.Fprintf(a.stdout, "corral %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
-			return err
+			return a.printVersion(asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	build, _ := debug.ReadBuildInfo()
+	v := newVersionInfo(a.version, build)
+	if asJSON {
+		return a.printJSON(v, nil)
+	}
+	_, err := fmt.Fprintf(a.stdout, "corral %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+	return err
 }
