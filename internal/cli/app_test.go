@@ -368,3 +368,28 @@ func TestBrokenPipe(t *testing.T) {
 		t.Errorf("%d, %q", code, errs.String())
 	}
 }
+
+// The engine knows the words of some flags.
+func TestCompletionAsksTheEngine(t *testing.T) {
+	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "first"}, {Name: "second"}}, facts: engineFacts{Runtimes: []string{"runc"}}}}
+	for args, want := range map[string]string{"exec --name": "first\nsecond\n:4\n", "sandbox rm": "first\nsecond\n:4\n", "exec --runtime": "runc\n:4\n"} {
+		code, out, _ := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
+		if code != 0 || out != want {
+			t.Errorf("%s: %d, %q; want %q", args, code, out, want)
+		}
+	}
+}
+
+// Whatever is below says things in its own words; here they are flags.
+func TestInFlags(t *testing.T) {
+	for text, want := range map[string]string{
+		"directories belong in pathPrepend":                            "directories belong in --path-prepend",
+		"set host=node, or leave node out":                             "add --host node, or leave out --node",
+		"X from the daemon's environment (runs or loads code)":         "X from the environment that corral was started with (runs or loads code)",
+		"what every command needs in the daemon's own environment\nso": "what every command needs in the environment that corral is started with; so",
+	} {
+		if got := inFlags(text); got != want || inFlags(got) != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
