@@ -108,6 +108,9 @@ func (p *proc) closeWriters() {
 func writersLeft(fd int) bool {
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
+	for err == unix.EINTR {
+		n, err = unix.Poll(poll, 0)
+	}
 	return err == nil && (n == 0 || poll[0].Revents&unix.POLLHUP == 0)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -113,18 +114,33 @@ func (p *Packets) Send(m *Message, fds ...int) error {
 	}
 }
 
+// sendLimit bounds how long a peer may take nothing. What it has been sent of a
+// message by then is of no use: the connection is at its end.
+// A variable for tests.
+var sendLimit = 10 * time.Second
+
 func (p *Packets) sendPacket(b, oob []byte) error {
 	var err error
+	waited := false
 	werr := p.rc.Write(func(fd uintptr) bool {
 		for {
 			_, _, _, err = transfer(unix.SYS_SENDMSG, fd, b, oob, unix.MSG_NOSIGNAL)
-			if err != unix.EINTR {
-				return err != unix.EAGAIN
+			switch {
+			case err == unix.EINTR:
+				continue
+			case err == unix.EAGAIN && !waited:
+				waited = true
+				_ = p.f.SetWriteDeadline(time.Now().Add(sendLimit)) // closed: the wait ends
 			}
+			return err != unix.EAGAIN
 		}
 	})
 	if werr != nil {
-		return werr
+		p.f.Close()
+		return fmt.Errorf("cannot send to the warden connection: %w", werr)
+	}
+	if waited {
+		_ = p.f.SetWriteDeadline(time.Time{}) // closed: so be it
 	}
 	if err != nil {
 		return fmt.Errorf("cannot send to the warden connection: %w", err)

@@ -2,9 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -133,6 +135,58 @@ func TestSurplusFiles(t *testing.T) {
 		return true
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A peer that takes nothing does not hold up whoever sends for ever.
+func TestSendToStuckPeer(t *testing.T) {
+	defer func(d time.Duration) { sendLimit = d }(sendLimit)
+	sendLimit = 50 * time.Millisecond
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	defer b.Close()
+	m := &Message{Type: Output, ID: "a", Data: make([]byte, maxPacket/2)}
+	for range 1000 {
+		if err = a.Send(m); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("after a long while: %v", err)
+	}
+	if err := a.Send(m); err == nil {
+		t.Fatal("the connection goes on within a message")
+	}
+}
+
+// One that takes its time gets everything.
+func TestSendToSlowPeer(t *testing.T) {
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	defer b.Close()
+	const n = 40
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for range n {
+			err = errors.Join(err, a.Send(&Message{Type: Output, ID: "a", Data: make([]byte, maxPacket/2)}))
+		}
+		sent <- err
+	}()
+	for range n {
+		time.Sleep(time.Millisecond)
+		if _, _, err := b.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
 }
