@@ -13,6 +13,8 @@ var flagWords = strings.NewReplacer(
 	"the call's env", "--env",
 	"the daemon's own environment", "the environment that corral is started with",
 	"the daemon's environment", "the environment that corral was started with",
+	"remove the sandbox;", "remove the sandbox (corral sandbox rm NAME);",
+	"use access none,", "use --workspace-access none,",
 	"give another working directory", "give another --workdir",
 )
 
