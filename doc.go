@@ -9,7 +9,7 @@
 // offset, while it runs and after; [Process.Wait] tells how it ended as an
 // [Exit].
 //
-//	p, err := router.Start(ctx, corral.Command{Shell: "make test", Timeout: time.Minute})
+//	p, err := router.Start(ctx, corral.Command{Shell: "python3 -m unittest", Timeout: time.Minute})
 //	if err != nil {
 //		return err // it did not start: errors.Is(err, corral.ErrUnavailable), …
 //	}

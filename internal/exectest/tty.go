@@ -24,7 +24,6 @@ var ttyCases = []Case{
 	{Name: "tty/last-bytes", Doc: "What a command writes to the terminal right before it exits is not lost.", Func: ttyLastBytes},
 	{Name: "tty/large", Doc: "Megabytes through a terminal lose nothing.", Func: ttyLarge},
 	{Name: "tty/daemon", Doc: "A daemon that keeps the terminal open does not delay Wait.", Func: ttyDaemon},
-	{Name: "tty/reopened", Doc: "A command that closes its terminal and opens it again is still heard.", Func: ttyReopened},
 }
 
 // onTTY is cmd on a terminal of the default size.
@@ -168,11 +167,4 @@ func ttyDaemon(t *T) {
 	t.await(p, 0, "ready\r\n")
 	t.returnsSoon(p)
 	t.signalLeftovers(p)
-}
-
-func ttyReopened(t *T) {
-	cmd := t.sh("exec </dev/null >/dev/null 2>&1; sleep 0.3; exec >/dev/tty; echo again")
-	cmd.TTY = &corral.Size{}
-	p := t.start(cmd)
-	equal(t, "the output", t.finish(p).all, "again\r\n")
 }
