@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +27,8 @@ type Executor struct {
 	warden    *wardenexec.Executor // drivers fds and frames
 	exec      corral.Executor      // driver exec, nil until it is chosen
 	execClose func() error
+	// What commands that ask for nothing special are started with.
+	plainShell, plainArgs func() (pathenv.Launch, error)
 
 	mu     sync.Mutex
 	driver Driver // resolved; empty until the first connection
@@ -39,6 +42,8 @@ func New(cfg Config) (*Executor, error) {
 	}
 	e := &Executor{cfg: cfg, name: containerName(cfg.StateDir, cfg.Name), stateDir: filepath.Join(cfg.StateDir, "sandboxes", cfg.Name)}
 	e.runDir = filepath.Join(e.stateDir, "run")
+	e.plainShell = sync.OnceValues(func() (pathenv.Launch, error) { return e.newLaunch(corral.Command{Shell: plainText}) })
+	e.plainArgs = sync.OnceValues(func() (pathenv.Launch, error) { return e.newLaunch(corral.Command{Args: []string{plainText}}) })
 	if cfg.Driver != DriverAuto {
 		e.driver = cfg.Driver
 	}
@@ -162,15 +167,7 @@ func (e *Executor) Status(ctx context.Context) (Status, error) {
 
 // prepare turns a command into what the warden executes.
 func (e *Executor) prepare(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-	home := Workdir
-	if e.cfg.WorkspaceAccess == AccessReadOnly {
-		home = "/tmp"
-	}
-	launch, err := pathenv.Sandbox(pathenv.SandboxOptions{
-		Shell: cmd.Shell, Args: cmd.Args, Config: e.cfg.Env, Call: cmd.Env,
-		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), e.cfg.PathPrepend...),
-		Home:        home, Keep: e.cfg.Keep, Profile: e.cfg.Profile, TTY: cmd.TTY != nil,
-	})
+	launch, err := e.launch(cmd)
 	if err != nil {
 		return wardenexec.Prepared{}, err
 	}
@@ -180,6 +177,40 @@ func (e *Executor) prepare(_ context.Context, cmd corral.Command) (wardenexec.Pr
 	}
 	warnings := append(append([]string(nil), e.warnings...), launch.Env.Warnings()...)
 	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Warnings: warnings}, nil
+}
+
+// launch is what a command is started with.
+func (e *Executor) launch(cmd corral.Command) (pathenv.Launch, error) {
+	if len(cmd.Env) > 0 || len(cmd.PathPrepend) > 0 || cmd.TTY != nil {
+		return e.newLaunch(cmd)
+	}
+	// All others have the same environment, so it is made once.
+	if cmd.Shell == "" {
+		l, err := e.plainArgs()
+		l.Args = cmd.Args
+		return l, err
+	}
+	l, err := e.plainShell()
+	if err == nil {
+		last := len(l.Args) - 1
+		l.Args = append(slices.Clip(l.Args[:last]), strings.TrimSuffix(l.Args[last], plainText)+cmd.Shell)
+	}
+	return l, err
+}
+
+// plainText stands for the text of any command.
+const plainText = ":"
+
+func (e *Executor) newLaunch(cmd corral.Command) (pathenv.Launch, error) {
+	home := Workdir
+	if e.cfg.WorkspaceAccess == AccessReadOnly {
+		home = "/tmp"
+	}
+	return pathenv.Sandbox(pathenv.SandboxOptions{
+		Shell: cmd.Shell, Args: cmd.Args, Config: e.cfg.Env, Call: cmd.Env,
+		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), e.cfg.PathPrepend...),
+		Home:        home, Keep: e.cfg.Keep, Profile: e.cfg.Profile, TTY: cmd.TTY != nil,
+	})
 }
 
 func (e *Executor) execDriver() corral.Executor {

@@ -86,9 +86,9 @@ func (s *site) experiments(o options) []experiment {
 		},
 		{
 			name: "parallel", title: strconv.Itoa(workers) + " at a time, sh -lc true", unit: "commands/s",
-			rounds: o.roundsOr(25), reps: 1,
+			rounds: o.roundsOr(15), reps: 1,
 			places: s.pick(boxLocal, boxFDs, boxFrames, hostLocal, hostWarden, hostInProcess),
-			value:  throughput(noop, workers, o.pick(30, 1)*workers),
+			value:  throughput(noop, workers, o.pick(60, 1)*workers),
 			checks: []check{
 				{over: boxFDs, under: boxLocal, atLeast: 0.8},
 				{over: hostWarden, under: hostLocal},

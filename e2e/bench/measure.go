@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -101,10 +102,11 @@ func bandwidth(size int64, j func(size int64) job) func(context.Context, place) 
 func throughput(j job, workers, jobs int) func(context.Context, place) (float64, error) {
 	return func(ctx context.Context, p place) (float64, error) {
 		group, ctx := errgroup.WithContext(ctx)
+		var begun atomic.Int64 // whoever is free takes the next: nobody is left behind at the end
 		start := time.Now()
 		for range workers {
 			group.Go(func() error {
-				for range jobs / workers {
+				for begun.Add(1) <= int64(jobs) {
 					if _, err := p.run(ctx, j); err != nil {
 						return err
 					}
@@ -113,6 +115,6 @@ func throughput(j job, workers, jobs int) func(context.Context, place) (float64,
 			})
 		}
 		err := group.Wait()
-		return float64(jobs/workers*workers) / time.Since(start).Seconds(), err
+		return float64(jobs) / time.Since(start).Seconds(), err
 	}
 }
