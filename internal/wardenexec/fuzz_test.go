@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,16 @@ import (
 	"github.com/corral-exec/corral/internal/wire"
 )
 
+// roles are what this program does as a process that a test starts.
+var roles = map[string]func(){}
+
+const roleEnv = "WARDENEXEC_TEST_ROLE"
+
 func TestMain(m *testing.M) {
+	if role := roles[os.Getenv(roleEnv)]; role != nil {
+		role()
+		return
+	}
 	settleTimeout = 5 * time.Millisecond // hostile wardens do not answer
 	goleak.VerifyTestMain(m)
 }
