@@ -24,8 +24,8 @@ type memory struct {
 }
 
 const (
-	busyJobs   = 200         // before it is idle, so that its heap has grown
-	settleTime = time.Second // and its garbage has been collected
+	busyJobs   = 200             // before it is idle, so that its heap has grown
+	settleTime = 3 * time.Second // and it has given memory back, which it does after one to two
 )
 
 func (s *site) measureMemory(ctx context.Context, jobs int) ([]memory, error) {
