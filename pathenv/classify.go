@@ -57,9 +57,9 @@ func refusedFromCall(name string) bool {
 	return isHook(name) || redirects[name] || hasPrefix(name, redirectPrefixes)
 }
 
-// validName accepts letters, digits and underscores, not beginning with a
+// ValidName accepts letters, digits and underscores, not beginning with a
 // digit, and the parentheses of Windows' ProgramFiles(x86).
-func validName(name string) bool {
+func ValidName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		switch {
@@ -78,7 +78,7 @@ func checkCall(where, hint string, env map[string]string, refused func(name stri
 	var wrong, invalid, nul []string
 	for _, name := range sortedNames(env) {
 		switch {
-		case !validName(name):
+		case !ValidName(name):
 			invalid = append(invalid, fmt.Sprintf("%q", name))
 		case strings.EqualFold(name, prependVariable) || refused(name):
 			wrong = append(wrong, name)

@@ -93,7 +93,7 @@ func (b *builder) configure(env map[string]string, keep []string, strict bool) {
 	for _, name := range sortedNames(env) {
 		upper := strings.ToUpper(name)
 		switch {
-		case !validName(name) || strings.IndexByte(env[name], 0) >= 0:
+		case !ValidName(name) || strings.IndexByte(env[name], 0) >= 0:
 			b.drop(name, SourceConfig, ReasonMalformed)
 		case upper == prependVariable:
 			b.drop(name, SourceConfig, ReasonReserved)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 const execLong = `Run a command and pass on its output, its exit code and your signals.
@@ -146,7 +147,7 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 	}
 	for _, e := range o.env {
 		name, value, set := strings.Cut(e, "=")
-		if !validName(name) {
+		if !pathenv.ValidName(name) {
 			return corral.Command{}, corral.Errorf(corral.ErrInvalid, "use letters, digits and underscores, not beginning with a digit, as in -e NAME=VALUE",
 				"--env %q: %q is not the name of an environment variable", e, name)
 		}
@@ -175,19 +176,6 @@ func (o *execFlags) check() error {
 		return corral.Errorf(corral.ErrInvalid, "add --json, or leave it out", "--max-output bounds the texts of --json, and there are none")
 	}
 	return nil
-}
-
-// validName is the rule of package pathenv for a variable's name.
-func validName(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '_', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-		case i > 0 && ('0' <= c && c <= '9' || c == '(' || c == ')'):
-		default:
-			return false
-		}
-	}
-	return name != ""
 }
 
 // streamTail is how far behind the reader of our standard output may be before

@@ -1,8 +1,10 @@
 package wardenexec
 
 import (
+	"io"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // descriptor is an end of a pipe, with just what reading output takes of an
@@ -52,14 +54,7 @@ func (d *descriptor) end() {
 }
 
 // terminalEnd is the output of a terminal, of which the input is the same file.
-type terminalEnd struct{ f *os.File }
-
-func (t terminalEnd) Control(f func(fd uintptr)) error {
-	rc, err := t.f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return rc.Control(f)
+type terminalEnd struct {
+	syscall.RawConn
+	io.Closer
 }
-
-func (t terminalEnd) Close() error { return t.f.Close() }

@@ -228,7 +228,11 @@ func (pi *pipes) setTerminal(fd int) error {
 		return os.ErrClosed
 	}
 	pi.input = f
-	pi.addOutput(terminalEnd{f}, corral.Stdout)
+	rc, err := f.SyscallConn()
+	if err != nil {
+		return err // pi.input is closed by stop
+	}
+	pi.addOutput(terminalEnd{rc, f}, corral.Stdout)
 	return nil
 }
 
