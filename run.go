@@ -37,13 +37,7 @@ type Result struct {
 	Info Info
 	Exit Exit // the zero Exit if it is not known how the command ended
 
-	// Output is both streams in the order in which they arrived.
-	Output, Stdout, Stderr Excerpt
-
-	// Gap is how many bytes the log had dropped before Run could read them.
-	// They are part of Output.Omitted, and, since nobody can tell of which
-	// stream they were, of that of Stdout and of Stderr.
-	Gap int64
+	Excerpts
 }
 
 const (
@@ -74,9 +68,7 @@ type run struct {
 	grace time.Duration
 	opt   RunOptions
 
-	output, stdout, stderr excerptBuffer
-	gap                    int64
-	oneStream              bool // whatever the log dropped was standard output
+	got collector
 
 	fail  context.CancelCauseFunc // stops the command
 	ended chan struct{}           // closed when Wait has returned
@@ -101,9 +93,8 @@ func newRun(p Process, cmd Command, opt RunOptions) *run {
 	}
 	return &run{
 		p: p, grace: grace, opt: opt,
-		output: excerptBuffer{max: keep}, stdout: excerptBuffer{max: keep}, stderr: excerptBuffer{max: keep},
-		oneStream: cmd.MergeStderr || cmd.TTY != nil,
-		ended:     make(chan struct{}),
+		got:   newCollector(keep, cmd.MergeStderr || cmd.TTY != nil),
+		ended: make(chan struct{}),
 	}
 }
 
@@ -145,8 +136,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	owned.Wait()
 	input.end()
 
-	res := Result{Info: r.p.Info(), Exit: exit, Gap: r.gap,
-		Output: r.output.excerpt(), Stdout: r.stdout.excerpt(), Stderr: r.stderr.excerpt()}
+	res := Result{Info: r.p.Info(), Exit: exit, Excerpts: r.got.excerpts()}
 	return res, r.outcome(ctx, exit, waitErr, cause)
 }
 
@@ -181,8 +171,8 @@ func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) erro
 func (r *run) pump(ctx context.Context) error {
 	stdout, stderr := r.opt.Stdout, r.opt.Stderr
 	log, buf := r.p.Log(), make([]byte, 32<<10)
-	for off := int64(0); ; {
-		c, err := log.Read(ctx, off, buf)
+	for {
+		c, err := log.Read(ctx, r.got.next, buf)
 		r.reads.Add(1)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -190,21 +180,10 @@ func (r *run) pump(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if lost := c.Offset - off; lost > 0 {
-			r.gap += lost
-			r.output.skip(lost)
-			r.stdout.skip(lost)
-			if !r.oneStream {
-				r.stderr.skip(lost)
-			}
-		}
-		off = c.Next()
-		r.output.write(c.Data)
+		r.got.add(c)
 		if c.Stream == Stderr {
-			r.stderr.write(c.Data)
 			stderr = r.copyTo(stderr, c)
 		} else {
-			r.stdout.write(c.Data)
 			stdout = r.copyTo(stdout, c)
 		}
 	}

@@ -264,7 +264,7 @@ func TestExecCleanup(t *testing.T) {
 // Output that was lost on the way to the reader is a failure, not a success.
 func TestEndingWithGap(t *testing.T) {
 	a := &app{}
-	res := corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Gap: 7}
+	res := corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Excerpts: corral.Excerpts{Gap: 7}}
 	if err := a.ending(&execFlags{}, res, nil); exitCode(err) != exitFailure || !strings.Contains(err.Error(), "7 bytes") {
 		t.Errorf("%v", err)
 	}

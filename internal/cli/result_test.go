@@ -30,7 +30,7 @@ func TestNewResult(t *testing.T) {
 		{"completed", corral.Result{
 			Exit:   exit(3, 0, corral.ReasonExited),
 			Info:   corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
-			Stdout: corral.Excerpt{Head: "o"}, Stderr: corral.Excerpt{Head: "e"}, Output: corral.Excerpt{Head: "oe"},
+			Excerpts: corral.Excerpts{Stdout: corral.Excerpt{Head: "o"}, Stderr: corral.Excerpt{Head: "e"}, Output: corral.Excerpt{Head: "oe"}},
 		}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
 			Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2, Warnings: []string{"W."},
@@ -45,7 +45,7 @@ func TestNewResult(t *testing.T) {
 		{"timeout, and it exited by itself", corral.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
 			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
 		}},
-		{"cut", corral.Result{Exit: exit(0, 0, corral.ReasonExited), Output: corral.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}, nil, Result{
+		{"cut", corral.Result{Exit: exit(0, 0, corral.ReasonExited), Excerpts: corral.Excerpts{Output: corral.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
 			Output: "ab\n[… 96 bytes left out …]\nyz",
 		}},
@@ -53,7 +53,7 @@ func TestNewResult(t *testing.T) {
 			Status: StatusFailed, Reason: ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
 		}},
 		// What is not known is not made up, and what there is of it is kept.
-		{"lost", corral.Result{Info: corral.Info{Host: corral.HostGateway}, Output: corral.Excerpt{Head: "x"}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
+		{"lost", corral.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: corral.Excerpts{Output: corral.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
 			Status: StatusUnknown, Reason: ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
 		}},
 		{"cancelled", corral.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, interruption{corral.SIGINT}, Result{

@@ -41,6 +41,7 @@ var rules = map[string]rule{
 	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
 	"nodeexec":       {imports: warden, tests: []string{"hostexec"}},
 	"images":         {imports: contract},
+	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
 
 	"internal/cli":      {imports: hosts},

@@ -1,0 +1,161 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// An Agent is whose sessions they are. It is a corral.Executor, of which the
+// processes are sessions in the background that nobody is notified about.
+type Agent struct {
+	m    *Manager
+	name string
+}
+
+// Agent returns the agent of a name, of which ValidateAgent approves.
+func (m *Manager) Agent(name string) Agent { return Agent{m: m, name: name} }
+
+// Name is the agent's.
+func (a Agent) Name() string { return a.name }
+
+// Options of a session.
+type Options struct {
+	// Command is what to run. With an ID that the caller chose, beginning
+	// again returns the session that there is, and the session is kept
+	// (Keep); without, a readable ID is made.
+	Command corral.Command
+	// Background begins it in the background. Otherwise it is in the
+	// foreground of a call of Yield that is to follow.
+	Background bool
+	// NotifyOnExit makes an Event of its end in the background.
+	NotifyOnExit bool
+	// Keep keeps the session also if it ends in the foreground.
+	Keep bool
+}
+
+// Start begins a session in the background; see corral.Executor.
+func (a Agent) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	s, err := a.Begin(ctx, Options{Command: cmd, Background: true})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Attach returns a session; see corral.Executor.
+func (a Agent) Attach(ctx context.Context, id string) (corral.Process, error) {
+	s, err := a.Session(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.attached(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Session returns the agent's session with that ID, or ErrNotFound.
+func (a Agent) Session(id string) (*Session, error) {
+	a.m.mu.Lock()
+	s := a.m.sessions[id]
+	a.m.mu.Unlock()
+	if s == nil || s.start.Agent != a.name {
+		return nil, corral.Errorf(corral.ErrNotFound, "list the sessions there are", "no session found for %s", id)
+	}
+	return s, nil
+}
+
+// List describes the agent's sessions, the newest first.
+func (a Agent) List(ctx context.Context) []Status {
+	list := []Status{}
+	for _, s := range a.m.all() {
+		if s.start.Agent == a.name {
+			list = append(list, s.Status(ctx))
+		}
+	}
+	slices.SortFunc(list, func(x, y Status) int { return y.StartedAt.Compare(x.StartedAt) })
+	return list
+}
+
+// Begin starts a command. On error nothing was started, unless the error is
+// ErrLost: then the session is in the table, and it will be told what became of
+// it as soon as the executor can be reached.
+func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
+	if err := ValidateAgent(a.name); err != nil {
+		return nil, err
+	}
+	if err := o.Command.Validate(); err != nil {
+		return nil, err
+	}
+	if a.m.isDraining() {
+		return nil, errDraining
+	}
+	for {
+		s, again, err := a.begin(ctx, o)
+		if !again {
+			return s, err
+		}
+	}
+}
+
+// begin is one try of Begin: again says that what was in the way is gone.
+func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
+	cmd := o.Command
+	start := begun{
+		Agent: a.name, Text: text(cmd), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
+		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
+	}
+	if cmd.ID == "" {
+		cmd.ID = newID()
+	} else {
+		start.Digest, start.Keep = cmd.Digest(), true
+	}
+	s = newSession(a.m, cmd.ID, start)
+	old, err := a.m.add(s)
+	if err != nil {
+		return nil, false, err
+	}
+	if old != nil {
+		return a.beginAgain(ctx, old, s)
+	}
+	if err := s.begin(ctx, cmd); err != nil {
+		return nil, false, err
+	}
+	return s, false, nil
+}
+
+// beginAgain is for an ID that is in the table.
+func (a Agent) beginAgain(ctx context.Context, old, s *Session) (_ *Session, again bool, err error) {
+	if old.start.Digest == "" || s.start.Digest == "" { // made by us, and drawn again: it has 40 random bits
+		return nil, s.start.Digest == "", corral.Errorf(corral.ErrConflict, "use another id", "the id %s is in use", s.id)
+	}
+	if old.start.Agent != a.name || old.start.Digest != s.start.Digest {
+		return nil, false, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", s.id)
+	}
+	switch err := old.attached(ctx); {
+	case errors.Is(err, corral.ErrNotFound): // it never began
+		return nil, true, old.forget(ctx)
+	case err != nil:
+		return nil, false, err
+	}
+	return old, false, nil
+}
+
+// text is how a command is shown.
+func text(cmd corral.Command) string {
+	if cmd.Shell != "" {
+		return cmd.Shell
+	}
+	var b []byte
+	for i, arg := range cmd.Args {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, quote(arg)...)
+	}
+	return string(b)
+}

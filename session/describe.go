@@ -1,0 +1,55 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Status describes the session now. It never fails: what cannot be asked for
+// is as it was known last.
+func (s *Session) Status(ctx context.Context) Status {
+	stat, statErr := s.logStat(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{
+		ID: s.id, Agent: s.start.Agent, State: Running, Name: s.name, Command: s.start.Text,
+		TTY: s.start.TTY, Stdin: s.start.Stdin || s.start.TTY, StartedAt: s.start.At,
+		Background: s.background, Unreachable: s.away && s.end == nil,
+	}
+	if s.info != nil {
+		st.PID, st.Host, st.Node, st.Sandboxed = s.info.PID, s.info.Host, s.info.Node, s.info.Sandboxed
+		st.Dir, st.StartedAt, st.Warnings = s.info.Dir, s.info.StartedAt, s.info.Warnings
+	}
+	if e := s.end; e != nil {
+		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, e.Exit
+		at := e.At
+		st.EndedAt, st.OutputBytes, st.OmittedBytes = &at, e.Size, e.Gap
+		return st
+	}
+	if statErr == nil {
+		if stat.Size != s.size {
+			s.size, s.sizeAt = stat.Size, time.Now()
+		}
+		st.OutputBytes, st.OmittedBytes = stat.Size, stat.Gap()
+	}
+	if st.Stdin && s.proc != nil {
+		st.WaitingForInput = s.waitsForInput(ctx, s.proc.Log(), time.Since(s.sizeAt))
+	}
+	return st
+}
+
+// waitsForInput guesses whether a command that can read input waits for some.
+func (s *Session) waitsForInput(ctx context.Context, log corral.Log, idle time.Duration) bool {
+	if idle >= InputIdle {
+		return true
+	}
+	if idle < PromptIdle || s.size == 0 {
+		return false
+	}
+	// A prompt is output that does not end its line.
+	var last [1]byte
+	c, err := log.Read(ctx, s.size-1, last[:])
+	return err == nil && len(c.Data) == 1 && c.Data[0] != '\n'
+}

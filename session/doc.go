@@ -1,0 +1,35 @@
+// Package session keeps commands that outlive the call that began them.
+//
+// A [Manager] has a table of sessions on disk, beside what executors keep of
+// the processes themselves. A [Session] is a command that an agent started,
+// with one ID for both: it runs in the foreground of a call for a while
+// ([Session.Yield]) and then in the background, is read, written to, waited
+// for and killed, and is kept after its end until somebody removes it or the
+// table is full ([Retention]). Sessions belong to an [Agent]; to another agent
+// they do not exist.
+//
+// An Agent is a [corral.Executor] and a Session a [corral.Process], so that
+// whatever works on those works on sessions.
+//
+// # Nothing is lost
+//
+// Before a command is started its ID is in the table. A Manager that is opened
+// again after the program died attaches to every session without an end:
+//
+//   - It runs: it goes on, in the background if it was in the foreground of a
+//     call that died with the program.
+//   - It has ended: its exit status is there, and its output.
+//   - The executor never heard of it: it had not been started
+//     ([ReasonNotStarted]), and starting it again is safe.
+//   - It cannot be known: [Unknown]. No exit status is made up.
+//   - The executor cannot be reached: it is asked again until it can.
+//
+// # Events
+//
+// The end of a session in the background is an [Event], exactly once, written
+// in the same record as the end. It is none if somebody was waiting for the
+// end at that moment, by Wait, WaitFor or Poll: then that call has seen it.
+// Events have sequence numbers that never repeat, and are pulled
+// ([Manager.Events]) like output is: whoever knows the last number it saw
+// loses nothing and sees nothing twice.
+package session

@@ -1,0 +1,190 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// EventFinished is the type of an event about the end of a session.
+const EventFinished = "exec.finished"
+
+// An Event tells an agent what happened while it did something else.
+type Event struct {
+	Seq  int64     `json:"seq"` // from 1, in the order of events; never used twice
+	Type string    `json:"type"`
+	Time time.Time `json:"time"`
+
+	Agent     string `json:"agent"`
+	SessionID string `json:"sessionId"`
+	Name      string `json:"name"`
+
+	State  State        `json:"status"`
+	Reason Reason       `json:"reason,omitempty"`
+	Exit   *corral.Exit `json:"exit,omitempty"`
+
+	Tail string `json:"tail,omitempty"` // the end of the output as one line, at most 180 characters
+	Text string `json:"text"`           // all of it, for a model
+	// Wake asks the platform to wake the agent. A success without output is
+	// no reason to.
+	Wake bool `json:"wake"`
+}
+
+// Events is what Manager.Events returns.
+type Events struct {
+	Events []Event `json:"events"`
+	Next   int64   `json:"next"` // to be passed as after
+	// Missed says that there were events after the given one that are no
+	// longer kept.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// keptEvents is how many events can be read later.
+const keptEvents = 10_000
+
+// eventLog is the last events, in memory. Those on disk are in the journal.
+type eventLog struct {
+	adding sync.Mutex // one event at a time gets a number, is written and shown
+
+	mu      sync.Mutex
+	last    int64   // number of the last event there was
+	forgot  int64   // the greatest number that is no longer kept
+	kept    []Event // in the order of their numbers
+	more    chan struct{}
+	maximum int
+}
+
+func newEventLog() *eventLog {
+	return &eventLog{more: make(chan struct{}), maximum: keptEvents}
+}
+
+// add gives e its number, has it written, and shows it.
+func (l *eventLog) add(e Event, write func(*Event) error) error {
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	l.mu.Lock()
+	e.Seq = l.last + 1
+	l.mu.Unlock()
+	if err := write(&e); err != nil {
+		return err
+	}
+	l.show(e)
+	return nil
+}
+
+// floor has the next number be greater than seq.
+func (l *eventLog) floor(seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = max(l.last, seq)
+}
+
+func (l *eventLog) show(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = max(l.last, e.Seq)
+	l.kept = append(l.kept, e)
+	if len(l.kept) > l.maximum+l.maximum/10 {
+		over := len(l.kept) - l.maximum
+		l.forgot = l.kept[over-1].Seq
+		l.kept = slices.Clone(l.kept[over:])
+	}
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+// all returns what is kept.
+func (l *eventLog) all() []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.kept)
+}
+
+// after returns the kept events with greater numbers, and what is closed when
+// there are more.
+func (l *eventLog) after(agent string, seq int64) (Events, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seq < 0 {
+		seq = l.last
+	}
+	got := Events{Next: max(seq, l.last), Missed: seq < l.forgot}
+	from, _ := slices.BinarySearchFunc(l.kept, seq+1, func(e Event, n int64) int { return cmp.Compare(e.Seq, n) })
+	for _, e := range l.kept[from:] {
+		if agent == "" || e.Agent == agent {
+			got.Events = append(got.Events, e)
+		}
+	}
+	return got, l.more
+}
+
+// Events returns the events of an agent ("": of all) with numbers greater than
+// after, and blocks until there is one. A negative after means: from now on.
+func (m *Manager) Events(ctx context.Context, agent string, after int64) (Events, error) {
+	if after < 0 {
+		after = m.LastEvent()
+	}
+	for {
+		got, more := m.events.after(agent, after)
+		if len(got.Events) > 0 || got.Missed {
+			return got, nil
+		}
+		after = got.Next
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return Events{Next: after}, context.Cause(ctx)
+		case <-m.life.Done():
+			return Events{Next: after}, errClosed
+		}
+	}
+}
+
+// LastEvent is the number of the last event there was.
+func (m *Manager) LastEvent() int64 {
+	m.events.mu.Lock()
+	defer m.events.mu.Unlock()
+	return m.events.last
+}
+
+// event makes the event of an end, without its number.
+func (s *Session) event(e ended, tail string) Event {
+	tail = oneLine(tail, 180)
+	how, text := "completed", ""
+	switch {
+	case e.State == Unknown:
+		how, text = "unknown", "it is not known how it ended"
+	case e.Exit == nil:
+		how, text = "failed", string(e.Reason)
+	default:
+		if e.State == Failed || !e.Exit.Success() {
+			how = "failed"
+		}
+		text = strings.Replace(e.Exit.String(), "exit code", "code", 1)
+	}
+	text = fmt.Sprintf("Exec %s (%s, %s)", how, s.id, text)
+	if tail != "" {
+		text += " :: " + tail
+	}
+	return Event{
+		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name,
+		State: e.State, Reason: e.Reason, Exit: e.Exit, Tail: tail, Text: text,
+		Wake: how != "completed" || tail != "",
+	}
+}
+
+// oneLine is the end of a text with its white space collapsed, in at most n
+// characters.
+func oneLine(text string, n int) string {
+	r := []rune(strings.Join(strings.Fields(corral.StripANSI(text)), " "))
+	if len(r) > n {
+		r = append([]rune{'…'}, r[len(r)-n+1:]...)
+	}
+	return string(r)
+}

@@ -1,0 +1,218 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// The table on disk is a journal: one JSON object a line, appended by a single
+// write, and what it says counts from then on. A line that a kill or a full
+// disk cut short says nothing.
+const (
+	journalName = "sessions.jsonl"
+
+	opStart      = "start"      // about to be started
+	opBackground = "background" // left the foreground; with what is known of its process
+	opKill       = "kill"       // is being killed, for Reason
+	opEnd        = "end"        // with the event, if there is one
+	opEvent      = "event"      // an end that nobody saw after all, or one whose session is gone
+	opPolled     = "polled"     // output up to Offset has been handed out by Poll
+	opGone       = "gone"       // forgotten, or not started
+	opSeq        = "seq"        // the next event's number is greater than Offset
+)
+
+// compactFrom is the size from which the journal is written anew when it is
+// opened.
+const compactFrom = 1 << 20
+
+// maxLine bounds a line that is read: a command at its largest, escaped.
+const maxLine = 16 << 20
+
+// line is one line of the journal. Which fields it has is up to Op.
+type line struct {
+	Op     string       `json:"op"`
+	ID     string       `json:"id,omitempty"`
+	Start  *begun       `json:"start,omitempty"`
+	Info   *corral.Info `json:"info,omitempty"`
+	Reason Reason       `json:"reason,omitempty"`
+	End    *ended       `json:"end,omitempty"`
+	Event  *Event       `json:"event,omitempty"`
+	Offset int64        `json:"offset,omitempty"`
+}
+
+// begun is what the table keeps of a command. Its environment is not in it.
+type begun struct {
+	Agent  string        `json:"agent"`
+	Text   string        `json:"command"`
+	Digest string        `json:"digest,omitempty"` // of the command, when its caller chose the ID
+	TTY    bool          `json:"tty,omitempty"`
+	Stdin  bool          `json:"stdin,omitempty"`
+	Merged bool          `json:"merged,omitempty"` // the log has one stream
+	Grace  time.Duration `json:"grace,omitempty"`
+	At     time.Time     `json:"at"`
+
+	Background bool `json:"background,omitempty"`
+	Notify     bool `json:"notify,omitempty"`
+	Keep       bool `json:"keep,omitempty"`
+}
+
+// ended is how a session ended.
+type ended struct {
+	State  State        `json:"status"`
+	Reason Reason       `json:"reason,omitempty"`
+	Detail string       `json:"detail,omitempty"`
+	Exit   *corral.Exit `json:"exit,omitempty"`
+	At     time.Time    `json:"at"`
+	Size   int64        `json:"size"` // of the output
+	Gap    int64        `json:"gap,omitempty"`
+}
+
+type journal struct {
+	root *os.Root
+
+	mu sync.Mutex
+	f  *os.File
+}
+
+// openJournal opens the journal for one Manager alone and hands what is in it
+// to each, line by line.
+func openJournal(dir string, each func(line)) (_ *journal, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of sessions: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the directory of sessions: %w", err)
+	}
+	j := &journal{root: root}
+	defer func() {
+		if err != nil {
+			j.close()
+		}
+	}()
+	if j.f, err = openLocked(root); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "stop the gateway that has it open, or use another state directory",
+			"cannot open the table of sessions in %s: %w", dir, err)
+	}
+	if err := readLines(j.f, each); err != nil {
+		return nil, fmt.Errorf("cannot read the table of sessions: %w", err)
+	}
+	return j, nil
+}
+
+// openLocked opens the journal for this process alone.
+func openLocked(root *os.Root) (*os.File, error) {
+	for {
+		f, err := root.OpenFile(journalName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		// Somebody may have written it anew before we had the lock.
+		ours, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		if now, err := root.Stat(journalName); err == nil && os.SameFile(ours, now) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// readLines reads a journal. What is no line says nothing.
+func readLines(r io.Reader, each func(line)) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	for text := range bytes.SplitSeq(b, []byte{'\n'}) {
+		var l line
+		if len(text) == 0 || len(text) > maxLine || json.Unmarshal(text, &l) != nil {
+			continue
+		}
+		each(l)
+	}
+	return nil
+}
+
+// add appends a line.
+func (j *journal) add(l line) error {
+	b, err := l.encode()
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.f == nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "the table of sessions is closed")
+	}
+	if _, err := j.f.Write(b); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot write the table of sessions: %w", err)
+	}
+	return nil
+}
+
+// encode begins with an end of line, in case the one before was cut short.
+func (l line) encode() ([]byte, error) {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the table of sessions: %w", err)
+	}
+	return append(append([]byte{'\n'}, b...), '\n'), nil
+}
+
+// compact replaces the journal by lines, if it is large.
+func (j *journal) compact(lines []line) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	info, err := j.f.Stat()
+	if err != nil || info.Size() < compactFrom {
+		return err
+	}
+	var b []byte
+	for _, l := range lines {
+		text, err := l.encode()
+		if err != nil {
+			return err
+		}
+		b = append(b, text[1:]...)
+	}
+	const tmp = journalName + ".new"
+	if err := j.root.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	f, err := j.root.OpenFile(tmp, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), lock(f), j.root.Rename(tmp, journalName)); err != nil {
+		f.Close()
+		return err
+	}
+	j.f.Close()
+	j.f = f
+	return nil
+}
+
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.f != nil {
+		j.f.Close()
+		j.f = nil
+	}
+	j.root.Close()
+}

@@ -1,0 +1,350 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Config of a Manager. Dir and Executor are required.
+type Config struct {
+	// Dir is where the table of sessions is. It is made if there is none.
+	// One Manager at a time can have it open.
+	Dir string
+	// Executor returns what the commands of an agent run on. It is asked
+	// once for each agent, and again after an error. Whoever made an
+	// executor closes it, after the Manager.
+	Executor func(ctx context.Context, agent string) (corral.Executor, error)
+
+	Retention Retention
+	// MaxRunning is how many sessions of one agent may run at a time; 0:
+	// 1000.
+	MaxRunning int
+
+	Log *slog.Logger
+}
+
+const defaultMaxRunning = 1000
+
+// DefaultAgent is whose sessions they are when nobody says.
+const DefaultAgent = "main"
+
+// ValidateAgent reports whether name can be an agent's.
+func ValidateAgent(name string) error {
+	if err := corral.ValidateID(name); err != nil {
+		return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", name, err)
+	}
+	return nil
+}
+
+// A Manager keeps the sessions of all agents.
+type Manager struct {
+	cfg     Config
+	log     *slog.Logger
+	journal *journal
+	events  *eventLog
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
+	sweep    chan struct{} // wakes the janitor
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*Session
+	agents   map[string]*executorOf
+}
+
+var (
+	errClosed   = corral.Errorf(corral.ErrUnavailable, "", "the gateway's sessions are closed")
+	errDraining = corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping, and starts nothing")
+)
+
+// executorOf is an agent's executor, once it could be had.
+type executorOf struct {
+	asking chan struct{} // a token: one asks at a time
+	ex     corral.Executor
+}
+
+// firstLook bounds how long Open waits for executors to tell what became of
+// sessions that have no end.
+const firstLook = 10 * time.Second
+
+// Open opens the table and attaches to what earlier lives of the program left.
+// Executors that cannot be reached are asked again in the background.
+func Open(ctx context.Context, cfg Config) (*Manager, error) {
+	if cfg.Dir == "" || cfg.Executor == nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "set Dir and Executor", "the configuration of sessions is incomplete")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxRunning == 0 {
+		cfg.MaxRunning = defaultMaxRunning
+	}
+	cfg.Retention = cfg.Retention.withDefaults()
+	m := &Manager{
+		cfg: cfg, log: cfg.Log, events: newEventLog(),
+		draining: make(chan struct{}), sweep: make(chan struct{}, 1),
+		sessions: map[string]*Session{}, agents: map[string]*executorOf{},
+	}
+	var err error
+	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
+		return nil, err
+	}
+	if err := m.journal.compact(m.snapshot()); err != nil {
+		m.journal.close()
+		return nil, fmt.Errorf("cannot write the table of sessions anew: %w", err)
+	}
+	m.life, m.end = context.WithCancel(context.Background())
+	looked := m.adoptAll()
+	m.spawn(m.janitor)
+	look, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	for _, done := range looked {
+		select {
+		case <-done:
+		case <-look.Done():
+		}
+	}
+	return m, nil
+}
+
+// replay takes one line of the journal in. Nobody else knows m yet.
+func (m *Manager) replay(l line) {
+	if l.Op == opSeq {
+		m.events.floor(l.Offset)
+		return
+	}
+	if l.Event != nil && l.Event.Seq > 0 {
+		m.events.show(*l.Event)
+	}
+	if l.Op == opStart {
+		if l.Start != nil && corral.ValidateID(l.ID) == nil && ValidateAgent(l.Start.Agent) == nil {
+			m.sessions[l.ID] = newSession(m, l.ID, *l.Start)
+		}
+		return
+	}
+	s := m.sessions[l.ID]
+	if s == nil {
+		return
+	}
+	switch l.Op {
+	case opBackground:
+		s.background = true
+		s.info = l.Info
+	case opKill:
+		s.killing = l.Reason
+	case opPolled:
+		s.polled = l.Offset
+	case opEnd:
+		if l.End != nil && !s.hasEnded() {
+			s.info = cmp.Or(l.Info, s.info)
+			s.settle(*l.End)
+		}
+	case opGone:
+		delete(m.sessions, l.ID)
+	}
+}
+
+// snapshot is the journal that says what this one says.
+func (m *Manager) snapshot() []line {
+	lines := []line{{Op: opSeq, Offset: m.LastEvent()}}
+	for _, e := range m.events.all() {
+		lines = append(lines, line{Op: opEvent, Event: &e})
+	}
+	for id, s := range m.sessions {
+		lines = append(lines, line{Op: opStart, ID: id, Start: &s.start})
+		if s.background {
+			lines = append(lines, line{Op: opBackground, ID: id, Info: s.info})
+		}
+		if s.killing != "" {
+			lines = append(lines, line{Op: opKill, ID: id, Reason: s.killing})
+		}
+		if s.polled > 0 {
+			lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
+		}
+		if s.end != nil {
+			lines = append(lines, line{Op: opEnd, ID: id, Info: s.info, End: s.end})
+		}
+	}
+	return lines
+}
+
+// adoptAll goes on with every session that has no end. What it returns are
+// closed when the executors have been asked once.
+func (m *Manager) adoptAll() []<-chan struct{} {
+	var looked []<-chan struct{}
+	for _, s := range m.sessions {
+		if s.hasEnded() {
+			continue
+		}
+		done := make(chan struct{})
+		looked = append(looked, done)
+		m.spawn(func() { s.adopt(sync.OnceFunc(func() { close(done) })) })
+	}
+	return looked
+}
+
+// executor returns what the agent's commands run on.
+func (m *Manager) executor(ctx context.Context, agent string) (corral.Executor, error) {
+	m.mu.Lock()
+	a := m.agents[agent]
+	if a == nil {
+		a = &executorOf{asking: make(chan struct{}, 1)}
+		m.agents[agent] = a
+	}
+	ex := a.ex
+	m.mu.Unlock()
+	if ex != nil {
+		return ex, nil
+	}
+	select {
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	m.mu.Lock()
+	ex = a.ex
+	m.mu.Unlock()
+	if ex != nil {
+		return ex, nil
+	}
+	ex, err := m.cfg.Executor(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	a.ex = ex
+	m.mu.Unlock()
+	return ex, nil
+}
+
+// spawn runs f, which ends with the Manager's life, unless that is over.
+func (m *Manager) spawn(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.wg.Go(f)
+	}
+	return !m.closed
+}
+
+// Drain has calls that hold a session in their foreground return, with the
+// session in the background, and starts nothing any more. It is the first step
+// of a stop.
+func (m *Manager) Drain() { m.drain.Do(func() { close(m.draining) }) }
+
+// Close lets go of every session; commands go on, and the next Manager of the
+// directory finds them.
+func (m *Manager) Close() error {
+	m.Drain()
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.end()
+	m.wg.Wait()
+	m.journal.close()
+	return nil
+}
+
+// Counts is how many sessions there are, by their states.
+func (m *Manager) Counts() map[State]int {
+	counts := map[State]int{}
+	for _, s := range m.all() {
+		counts[s.state()]++
+	}
+	return counts
+}
+
+func (m *Manager) all() []*Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*Session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// add puts a new session into the table, or returns the one that has its ID.
+func (m *Manager) add(s *Session) (existing *Session, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.sessions[s.id]; old != nil {
+		return old, nil
+	}
+	running := 0
+	for _, other := range m.sessions {
+		if other.start.Agent == s.start.Agent && !other.hasEnded() {
+			running++
+		}
+	}
+	if running >= m.cfg.MaxRunning {
+		return nil, corral.Errorf(corral.ErrUnavailable, "kill some with the process tool, or wait for one to end",
+			"agent %s has %d running sessions, and may have no more", s.start.Agent, running)
+	}
+	m.sessions[s.id] = s
+	return nil, nil
+}
+
+// drop takes a session out of the table.
+func (m *Manager) drop(s *Session) error {
+	m.mu.Lock()
+	if m.sessions[s.id] != s {
+		m.mu.Unlock()
+		return nil
+	}
+	delete(m.sessions, s.id)
+	m.mu.Unlock()
+	return m.journal.add(line{Op: opGone, ID: s.id})
+}
+
+// isDraining reports whether nothing is started any more.
+func (m *Manager) isDraining() bool {
+	select {
+	case <-m.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// backoff waits before the n-th try, or reports that the Manager is closed.
+func (m *Manager) backoff(n int) error {
+	if !pause(m.life, min(100*time.Millisecond<<min(n, 10), 5*time.Second)) {
+		return errClosed
+	}
+	return nil
+}
+
+// pause waits, and reports whether it did so to the end.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isKind(err error, kinds ...error) bool {
+	for _, k := range kinds {
+		if errors.Is(err, k) {
+			return true
+		}
+	}
+	return false
+}

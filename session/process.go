@@ -1,0 +1,174 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corral-exec/corral"
+)
+
+// Info says what was started, where and when.
+func (s *Session) Info() corral.Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info != nil {
+		return *s.info
+	}
+	return corral.Info{ID: s.id, StartedAt: s.start.At}
+}
+
+// Log is the output. It is readable as long as the session is kept.
+func (s *Session) Log() corral.Log { return sessionLog{s} }
+
+// sessionLog asks the executor for the process when it is read.
+type sessionLog struct{ s *Session }
+
+func (l sessionLog) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, error) {
+	p, err := l.s.process(ctx)
+	if err != nil {
+		return corral.Chunk{}, err
+	}
+	return p.Log().Read(ctx, off, buf)
+}
+
+func (l sessionLog) Stat(ctx context.Context) (corral.LogStat, error) {
+	p, err := l.s.process(ctx)
+	if err != nil {
+		return corral.LogStat{}, err
+	}
+	return p.Log().Stat(ctx)
+}
+
+func (s *Session) logStat(ctx context.Context) (corral.LogStat, error) {
+	s.mu.Lock()
+	p := s.proc
+	s.mu.Unlock()
+	if p == nil {
+		return corral.LogStat{}, corral.ErrUnavailable
+	}
+	return p.Log().Stat(ctx)
+}
+
+// Write sends p to standard input, or types it on the terminal.
+func (s *Session) Write(ctx context.Context, p []byte) (int, error) {
+	proc, err := s.process(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := proc.Write(ctx, p)
+	if n > 0 {
+		s.spoken()
+	}
+	return n, err
+}
+
+// CloseStdin ends standard input.
+func (s *Session) CloseStdin(ctx context.Context) error {
+	return s.with(ctx, func(p corral.Process) error { return p.CloseStdin(ctx) })
+}
+
+// Signal sends a signal to the whole tree.
+func (s *Session) Signal(ctx context.Context, sig corral.Signal) error {
+	return s.with(ctx, func(p corral.Process) error { return p.Signal(ctx, sig) })
+}
+
+// Resize sets the size of the terminal.
+func (s *Session) Resize(ctx context.Context, size corral.Size) error {
+	return s.with(ctx, func(p corral.Process) error { return p.Resize(ctx, size) })
+}
+
+func (s *Session) with(ctx context.Context, do func(corral.Process) error) error {
+	p, err := s.process(ctx)
+	if err != nil {
+		return err
+	}
+	return do(p)
+}
+
+// Wait waits for the end. An end that a Wait sees is no event.
+func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
+	over := s.see()
+	select {
+	case <-s.done:
+		over(false)
+		return s.exit()
+	case <-ctx.Done():
+		over(true)
+		return corral.Exit{}, context.Cause(ctx)
+	case <-s.m.life.Done():
+		over(true)
+		return corral.Exit{}, errClosed
+	}
+}
+
+// exit is the Exit of a session that has ended.
+func (s *Session) exit() (corral.Exit, error) {
+	switch e := s.end; {
+	case e.Exit != nil:
+		return *e.Exit, nil
+	case e.Reason == ReasonNotStarted:
+		return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", s.id, e.Detail)
+	default:
+		return corral.Exit{}, corral.Errorf(corral.ErrLost, "", "it is not known how session %s ended: %s", s.id, e.Detail)
+	}
+}
+
+// Remove forgets an ended session, with its output. ErrRunning if it runs.
+func (s *Session) Remove(ctx context.Context) error {
+	if err := s.attached(ctx); err != nil && !errors.Is(err, corral.ErrNotFound) {
+		return err
+	}
+	if !s.hasEnded() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.gone {
+			return nil
+		}
+		return corral.Errorf(corral.ErrRunning, "kill it first", "session %s is running", s.id)
+	}
+	return s.forget(ctx)
+}
+
+// Clear is Remove, by the name that the process tool has for it.
+func (s *Session) Clear(ctx context.Context) error { return s.Remove(ctx) }
+
+// Discard kills the session if it runs, and forgets it.
+func (s *Session) Discard(ctx context.Context) error {
+	if !s.hasEnded() {
+		if _, err := s.Kill(ctx); err != nil && !errors.Is(err, corral.ErrEnded) {
+			return err
+		}
+	}
+	return s.Remove(ctx)
+}
+
+// forget takes the session out of the table and then removes its process: a
+// process without a session is removed by its executor in time, but a session
+// without a process would seem never to have begun.
+func (s *Session) forget(ctx context.Context) error {
+	s.mu.Lock()
+	p, gone, end := s.proc, s.gone, s.end
+	s.gone = true
+	s.mu.Unlock()
+	if gone {
+		return nil
+	}
+	if err := s.m.drop(s); err != nil {
+		return err
+	}
+	if p == nil && end != nil && end.Reason == ReasonNotStarted {
+		return nil
+	}
+	if p == nil {
+		var err error
+		if p, err = s.attach(ctx); errors.Is(err, corral.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := p.Remove(ctx); err != nil && !errors.Is(err, corral.ErrRunning) {
+		return err
+	}
+	return nil
+}

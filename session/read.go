@@ -1,0 +1,218 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// MaxPoll bounds how long a Poll waits; DefaultPollBytes each half of what it
+// returns.
+const (
+	MaxPoll          = 2 * time.Minute
+	DefaultPollBytes = 30_000
+)
+
+// pollSettle is how long output that has begun is given to go on, so that a
+// poll does not return with the first word of an answer.
+const pollSettle = 50 * time.Millisecond
+
+// PollOptions say how to poll.
+type PollOptions struct {
+	Timeout time.Duration // how long to wait for output or the end; at most MaxPoll
+	// Offset is where to read from. Nil: where the last such poll ended,
+	// also in an earlier life of the program.
+	Offset *int64
+	Max    int // bytes of the head and of the tail of what is returned; 0: DefaultPollBytes
+}
+
+// A Poll is the output since the last one.
+type Poll struct {
+	Status Status
+	corral.Excerpts
+	Offset int64 // where the output begins
+	// RetryIn is how long to wait before the next poll: the longer, the
+	// more polls in a row found nothing. 0 if the session has ended.
+	RetryIn time.Duration
+}
+
+// pollBackoff is how long to wait after the n-th poll in a row, from 1, that
+// found nothing.
+func pollBackoff(n int) time.Duration {
+	steps := [...]time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
+	return steps[min(max(n, 1), len(steps))-1]
+}
+
+// Poll waits for output or the end, and returns the output since the last poll.
+// An end that a poll sees is no event.
+func (s *Session) Poll(ctx context.Context, o PollOptions) (Poll, error) {
+	if o.Timeout < 0 || o.Offset != nil && *o.Offset < 0 || o.Max < 0 {
+		return Poll{}, corral.Errorf(corral.ErrInvalid, "0 is the default of each", "a time-out, an offset or a number of bytes is negative")
+	}
+	if err := s.attached(ctx); err != nil && !s.hasEnded() {
+		return Poll{}, err
+	}
+	if o.Offset == nil {
+		// Two polls that share what is new take turns.
+		select {
+		case s.polling <- struct{}{}:
+			defer func() { <-s.polling }()
+		case <-ctx.Done():
+			return Poll{}, context.Cause(ctx)
+		}
+	}
+	over := s.see()
+	p, err := s.poll(ctx, o)
+	over(err != nil || !p.Status.Ended())
+	return p, err
+}
+
+func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
+	s.mu.Lock()
+	from := s.polled
+	s.mu.Unlock()
+	if o.Offset != nil {
+		from = *o.Offset
+	}
+	if o.Timeout > 0 {
+		if err := s.await(ctx, from, min(o.Timeout, MaxPoll)); err != nil {
+			return Poll{}, err
+		}
+	}
+	// The status before the output: of a session that has ended, all output
+	// is there.
+	p := Poll{Status: s.Status(ctx), Offset: from}
+	if s.neverBegan() {
+		return p, nil
+	}
+	var err error
+	if p.Excerpts, err = s.excerpts(ctx, from, orDefault(o.Max, DefaultPollBytes)); err != nil {
+		return Poll{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case p.Next > from || p.Status.Ended():
+		s.empty = 0
+	default:
+		s.empty++
+	}
+	if !p.Status.Ended() {
+		p.RetryIn = pollBackoff(s.empty)
+	}
+	if o.Offset == nil && p.Next > s.polled && !s.gone {
+		if err := s.m.journal.add(line{Op: opPolled, ID: s.id, Offset: p.Next}); err != nil {
+			return Poll{}, err
+		}
+		s.polled = p.Next
+	}
+	return p, nil
+}
+
+// await waits until there is output from an offset on, or the end, or for d.
+func (s *Session) await(ctx context.Context, from int64, d time.Duration) error {
+	wait, cancel := context.WithTimeoutCause(ctx, d, errWaited)
+	defer cancel()
+	err := s.awaitOutput(wait, from)
+	if errors.Is(err, io.EOF) {
+		err = s.awaitEnd(wait)
+	} else if err == nil {
+		settle, cancel := context.WithTimeoutCause(wait, pollSettle, errWaited)
+		defer cancel()
+		err = s.awaitEnd(settle)
+	}
+	if errors.Is(err, errWaited) {
+		return nil
+	}
+	return err
+}
+
+var errWaited = errors.New("waited long enough")
+
+// awaitOutput waits until there is output from an offset on. io.EOF: there
+// will be none.
+func (s *Session) awaitOutput(ctx context.Context, from int64) error {
+	var b [1]byte
+	_, err := s.Log().Read(ctx, from, b[:])
+	return waitError(ctx, err)
+}
+
+func (s *Session) awaitEnd(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.m.life.Done():
+		return errClosed
+	}
+}
+
+// waitError is why a call with a context failed.
+func waitError(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (s *Session) neverBegan() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end != nil && s.end.Reason == ReasonNotStarted
+}
+
+// excerpts reads the output from an offset to where it is now.
+func (s *Session) excerpts(ctx context.Context, from int64, max int) (corral.Excerpts, error) {
+	st, err := s.Log().Stat(ctx)
+	if err != nil {
+		return corral.Excerpts{}, err
+	}
+	return corral.ReadExcerpts(ctx, s.Log(), from, st.Size, max, s.start.Merged)
+}
+
+// Output returns the whole output so far: the first and the last max bytes of
+// it, and of each of its streams.
+func (s *Session) Output(ctx context.Context, max int) (corral.Excerpts, error) {
+	if s.neverBegan() {
+		return corral.Excerpts{}, nil
+	}
+	return s.excerpts(ctx, 0, max)
+}
+
+// Tail returns the last max bytes of the output as text. It is cut between
+// characters.
+func (s *Session) Tail(ctx context.Context, max int) (string, error) {
+	if s.neverBegan() {
+		return "", nil
+	}
+	st, err := s.Log().Stat(ctx)
+	if err != nil || st.Size == 0 {
+		return "", err
+	}
+	got, err := corral.ReadExcerpts(ctx, s.Log(), st.Size-min(st.Size, int64(max)), st.Size, max, true)
+	if err != nil {
+		return "", err
+	}
+	return trimStart(got.Output.Head + got.Output.Tail), nil
+}
+
+// trimStart takes the rest of a character off the start of text, and makes it
+// valid.
+func trimStart(s string) string {
+	for n := 0; n < 3 && s != "" && s[0]&0xc0 == 0x80; n++ {
+		s = s[1:]
+	}
+	var d corral.TextDecoder
+	return d.Decode(corral.Stdout, []byte(s)) + d.Flush(corral.Stdout)
+}
+
+func orDefault(n, d int) int {
+	if n == 0 {
+		return d
+	}
+	return n
+}

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Retention bounds what is kept of sessions that have ended. The oldest go
+// first. A session that runs, or that a call waits for, is never forgotten.
+type Retention struct {
+	Count int           // sessions of one agent; 0: 200
+	Bytes int64         // output of all sessions; 0: 2 GiB
+	Age   time.Duration // since the end; 0: 24 hours
+}
+
+func (r Retention) withDefaults() Retention {
+	if r.Count == 0 {
+		r.Count = 200
+	}
+	if r.Bytes == 0 {
+		r.Bytes = 2 << 30
+	}
+	if r.Age == 0 {
+		r.Age = 24 * time.Hour
+	}
+	return r
+}
+
+const (
+	sweepEvery = time.Minute // for age
+	sweepPause = time.Second // at least, between two sweeps
+	sweepLimit = time.Minute // for removing what is too much
+)
+
+func (m *Manager) wakeJanitor() {
+	select {
+	case m.sweep <- struct{}{}:
+	default:
+	}
+}
+
+// janitor forgets what is too much, until the Manager is closed.
+func (m *Manager) janitor() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.life.Done():
+			return
+		case <-tick.C:
+		case <-m.sweep:
+		}
+		m.sweepOnce(time.Now())
+		if !pause(m.life, sweepPause) {
+			return
+		}
+	}
+}
+
+func (m *Manager) sweepOnce(now time.Time) {
+	ctx, cancel := context.WithTimeout(m.life, sweepLimit)
+	defer cancel()
+	for _, s := range tooMuch(m.endedSessions(), m.cfg.Retention, now) {
+		if err := s.forget(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("a session cannot be removed", "session", s.id, "error", err)
+		}
+	}
+}
+
+// remnant is a session that has ended.
+type remnant struct {
+	*Session
+	at    time.Time
+	bytes int64
+}
+
+// endedSessions are those that may be forgotten, the newest first.
+func (m *Manager) endedSessions() []remnant {
+	var list []remnant
+	for _, s := range m.all() {
+		s.mu.Lock()
+		if s.end != nil && s.seers == 0 {
+			list = append(list, remnant{Session: s, at: s.end.At, bytes: s.end.Size - s.end.Gap})
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(list, func(a, b remnant) int { return b.at.Compare(a.at) })
+	return list
+}
+
+// tooMuch is what of a list, the newest first, is to go.
+func tooMuch(list []remnant, keep Retention, now time.Time) []*Session {
+	var out []*Session
+	var bytes int64
+	counts := map[string]int{}
+	for _, r := range list {
+		counts[r.start.Agent]++
+		bytes += r.bytes
+		if counts[r.start.Agent] > keep.Count || bytes > keep.Bytes || now.Sub(r.at) > keep.Age {
+			out = append(out, r.Session)
+			bytes -= r.bytes
+		}
+	}
+	return out
+}

@@ -1,0 +1,402 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A Session is a command of an agent. It is a corral.Process that stays the
+// same when the executor has to be asked for it again. Every method may be
+// called from any goroutine.
+type Session struct {
+	m     *Manager
+	id    string
+	name  string
+	start begun
+
+	ready chan struct{} // closed when proc is set, or the session has ended
+	done  chan struct{} // closed when end is set
+	typed typing        // what is known of its terminal
+
+	polling chan struct{} // a token: one poll at a time takes output
+
+	mu         sync.Mutex
+	proc       corral.Process // the executor's; nil before ready, and until it is needed for what ended in an earlier life
+	info       *corral.Info
+	end        *ended // set once
+	background bool
+	gone       bool  // forgotten
+	failed     error // of begin: nothing was started
+	away       bool  // the executor cannot be reached
+
+	foreground int           // calls of Yield under way
+	seers      int           // calls under way that will see the end
+	owed       bool          // the end is no event because somebody was to see it
+	killing    Reason        // somebody is killing it, for this
+	killed     chan struct{} // closed when the killer has given up, with killErr
+	killErr    error
+
+	polled int64 // output up to here has been handed out by Poll
+	empty  int   // polls in a row that found nothing
+	size   int64 // of the output when it was looked at last
+	sizeAt time.Time
+}
+
+func newSession(m *Manager, id string, start begun) *Session {
+	return &Session{
+		m: m, id: id, name: Name(start.Text), start: start, background: start.Background,
+		ready: make(chan struct{}), done: make(chan struct{}), polling: make(chan struct{}, 1), sizeAt: start.At,
+	}
+}
+
+// ID names the session, and its process.
+func (s *Session) ID() string { return s.id }
+
+// begin starts the command of a session that is in the table by now.
+func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
+	if err := s.m.journal.add(line{Op: opStart, ID: s.id, Start: &s.start}); err != nil {
+		return s.notBegun(err)
+	}
+	ex, err := s.m.executor(ctx, s.start.Agent)
+	if err != nil {
+		return s.notBegun(err)
+	}
+	p, err := ex.Start(ctx, cmd)
+	switch {
+	case errors.Is(err, corral.ErrLost):
+		s.mu.Lock()
+		s.background, s.away = true, true
+		if ctx.Err() != nil {
+			s.killing = ReasonCancelled
+		}
+		s.mu.Unlock()
+		s.m.spawn(func() { s.adopt(func() {}) })
+		return corral.Errorf(corral.ErrLost, "see what became of session "+s.id, "it is not known whether session %s began: %w", s.id, err)
+	case err != nil:
+		return s.notBegun(err)
+	}
+	s.found(p)
+	s.m.spawn(func() { s.watch(p) })
+	return nil
+}
+
+// notBegun forgets a session of which it is known that nothing was started.
+func (s *Session) notBegun(err error) error {
+	s.mu.Lock()
+	s.failed, s.gone = err, true
+	close(s.ready)
+	s.mu.Unlock()
+	return errors.Join(err, s.m.drop(s))
+}
+
+// found is told of the process: the first, or one for the same process.
+func (s *Session) found(p corral.Process) {
+	info := p.Info()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proc, s.info, s.away = p, &info, false
+	select {
+	case <-s.ready:
+	default:
+		close(s.ready)
+	}
+}
+
+// adopt goes on with a session of which it is not known what became of it.
+// looked is called when the executor was asked once.
+func (s *Session) adopt(looked func()) {
+	defer looked()
+	if !s.start.Background { // its caller is gone with the program
+		if err := s.toBackground(); err != nil {
+			s.m.log.Warn("cannot note that a session is in the background", "session", s.id, "error", err)
+		}
+	}
+	p := s.reattach(looked)
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	kill := s.killing
+	s.mu.Unlock()
+	if kill != "" {
+		s.m.spawn(s.kill)
+	}
+	s.watch(p)
+}
+
+// reattach asks the executor for the process until it answers. Nil: the session
+// has ended, or the Manager is closed.
+func (s *Session) reattach(looked func()) corral.Process {
+	for n := 0; ; n++ {
+		p, err := s.attach(s.m.life)
+		switch {
+		case err == nil:
+			s.found(p)
+			looked()
+			return p
+		case s.m.life.Err() != nil:
+			return nil
+		case errors.Is(err, corral.ErrNotFound):
+			s.notFound(err)
+			return nil
+		case errors.Is(err, corral.ErrLost):
+			s.finish(ended{State: Unknown, Reason: ReasonLost, Detail: err.Error(), At: time.Now().UTC()})
+			return nil
+		}
+		s.mu.Lock()
+		s.away = true
+		s.mu.Unlock()
+		if n == 0 {
+			s.m.log.Warn("a session cannot be reached; trying again", "session", s.id, "agent", s.start.Agent, "error", err)
+		}
+		looked()
+		if s.m.backoff(n) != nil {
+			return nil
+		}
+	}
+}
+
+func (s *Session) attach(ctx context.Context) (corral.Process, error) {
+	ex, err := s.m.executor(ctx, s.start.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return ex.Attach(ctx, s.id)
+}
+
+// notFound ends a session that its executor does not know.
+func (s *Session) notFound(err error) {
+	s.mu.Lock()
+	began := s.info != nil
+	s.mu.Unlock()
+	if began {
+		s.finish(ended{State: Unknown, Reason: ReasonLost, At: time.Now().UTC(),
+			Detail: "its executor does not know it any more: " + err.Error()})
+		return
+	}
+	s.finish(ended{State: Failed, Reason: ReasonNotStarted, At: time.Now().UTC(),
+		Detail: "the gateway stopped before the command was started; nothing ran"})
+}
+
+// watch waits for the end, wherever that takes it.
+func (s *Session) watch(p corral.Process) {
+	stop := s.watchTerminal(p)
+	for {
+		exit, err := p.Wait(s.m.life)
+		switch {
+		case err == nil:
+			stop()
+			s.finish(s.endOf(exit))
+			return
+		case s.m.life.Err() != nil:
+			stop()
+			return
+		case errors.Is(err, corral.ErrLost):
+			stop()
+			s.finish(ended{State: Unknown, Reason: ReasonLost, Detail: err.Error(), At: time.Now().UTC()})
+			return
+		}
+		if s.m.backoff(0) != nil {
+			stop()
+			return
+		}
+		if p = s.reattach(func() {}); p == nil {
+			stop()
+			return
+		}
+	}
+}
+
+// endOf is what an exit means.
+func (s *Session) endOf(exit corral.Exit) ended {
+	e := ended{State: Completed, Exit: &exit, At: exit.EndedAt}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case exit.Reason == corral.ReasonTimeout:
+		e.State, e.Reason = Failed, ReasonTimeout
+	case s.killing != "":
+		e.State, e.Reason = Failed, s.killing
+	}
+	return e
+}
+
+// finish records the end, and the event if it is one, in one line. While that
+// cannot be written the session goes on not to have ended.
+func (s *Session) finish(e ended) {
+	if st, err := s.logStat(s.m.life); err == nil {
+		e.Size, e.Gap = st.Size, st.Gap()
+	}
+	tail, _ := s.Tail(s.m.life, eventTail) // an event without one is better than none
+	for n := 0; ; n++ {
+		err := s.tryFinish(e, tail)
+		if err == nil {
+			break
+		}
+		if n == 0 {
+			s.m.log.Error("the end of a session cannot be recorded; trying again", "session", s.id, "error", err)
+		}
+		if s.m.backoff(n) != nil {
+			return
+		}
+	}
+	if s.kept() {
+		s.m.wakeJanitor()
+	}
+}
+
+// kept reports whether the session stays after its end.
+func (s *Session) kept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.background || s.start.Keep
+}
+
+// eventTail is how much output an event's tail is made from.
+const eventTail = 2000
+
+func (s *Session) tryFinish(e ended, tail string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		return nil
+	}
+	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e}
+	notify := s.start.Notify && s.background && !s.gone
+	s.owed = notify && s.seers > 0
+	var err error
+	switch {
+	case notify && s.seers == 0:
+		err = s.m.events.add(s.event(e, tail), func(ev *Event) error {
+			l.Event = ev
+			return s.m.journal.add(l)
+		})
+	case s.background || s.start.Keep:
+		err = s.m.journal.add(l)
+	}
+	// The end of a session in the foreground is not written: it is about to
+	// be forgotten, and until then the executor knows how it ended.
+	if err == nil {
+		s.settle(e)
+	}
+	return err
+}
+
+// settle ends the session. s.mu is held, or nobody else knows s.
+func (s *Session) settle(e ended) {
+	s.end = &e
+	close(s.done)
+	select {
+	case <-s.ready:
+	default:
+		close(s.ready)
+	}
+}
+
+// see registers a call that will see the end, so that it need be no event. The
+// call is over with the function that it returns, which is told whether it was
+// given up.
+func (s *Session) see() (over func(gaveUp bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seers++
+	return func(gaveUp bool) {
+		s.mu.Lock()
+		s.seers--
+		if s.end != nil && !gaveUp {
+			s.owed = false
+		}
+		owed := s.owed && s.end != nil && s.seers == 0
+		if owed {
+			s.owed = false
+		}
+		s.mu.Unlock()
+		if owed { // everybody who was to see the end gave up
+			s.announce()
+		}
+	}
+}
+
+// announce makes an event of an end that was none.
+func (s *Session) announce() {
+	tail, _ := s.Tail(s.m.life, eventTail)
+	err := s.m.events.add(s.event(*s.end, tail), func(ev *Event) error {
+		return s.m.journal.add(line{Op: opEvent, Event: ev})
+	})
+	if err != nil {
+		s.m.log.Error("an event cannot be recorded, and is lost", "session", s.id, "error", err)
+	}
+}
+
+func (s *Session) hasEnded() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) state() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end == nil {
+		return Running
+	}
+	return s.end.State
+}
+
+// attached waits until it is known what became of the session. ErrNotFound: it
+// never began.
+func (s *Session) attached(ctx context.Context) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.m.life.Done():
+	}
+	if s.m.life.Err() != nil {
+		return errClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.failed != nil || s.gone:
+		return corral.Errorf(corral.ErrNotFound, "", "no session found for %s", s.id)
+	case s.end != nil && s.end.Reason == ReasonNotStarted:
+		return corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", s.id, s.end.Detail)
+	}
+	return nil
+}
+
+// process returns the executor's process, asking for it if this life of the
+// program did not yet.
+func (s *Session) process(ctx context.Context) (corral.Process, error) {
+	if err := s.attached(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	p := s.proc
+	s.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := s.attach(ctx)
+	if errors.Is(err, corral.ErrNotFound) {
+		return nil, corral.Errorf(corral.ErrLost, "", "the output of session %s is no longer kept: %w", s.id, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach session %s: %w", s.id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.proc = p
+	}
+	return s.proc, nil
+}

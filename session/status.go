@@ -1,0 +1,84 @@
+package session
+
+import (
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// State is where a session is in its life. The set is closed.
+type State string
+
+const (
+	Running   State = "running"
+	Completed State = "completed" // ended by itself, with whatever code or signal
+	Failed    State = "failed"    // ended on somebody's account, or never began: see Reason
+	Unknown   State = "unknown"   // it cannot be known whether, or how, it ended
+)
+
+// Reason is why a session is Failed or Unknown. The set is closed.
+type Reason string
+
+const (
+	ReasonTimeout    Reason = "timeout"     // its time-out expired and the tree was killed
+	ReasonCancelled  Reason = "cancelled"   // the call it was in the foreground of was cancelled
+	ReasonKilled     Reason = "killed"      // Session.Kill
+	ReasonNotStarted Reason = "not-started" // the program died before the command was started: nothing ran
+	ReasonLost       Reason = "lost"        // Unknown
+)
+
+// Status describes a session at one moment.
+type Status struct {
+	ID     string `json:"sessionId"`
+	Agent  string `json:"agent"`
+	State  State  `json:"status"`
+	Reason Reason `json:"reason,omitempty"`
+	// Detail is a sentence about a Reason that needs one, such as why it is
+	// not known how the session ended.
+	Detail string `json:"detail,omitempty"`
+
+	Name    string `json:"name"`    // short, for lists: verb and object
+	Command string `json:"command"` // as it was given
+	TTY     bool   `json:"tty,omitempty"`
+	Stdin   bool   `json:"stdin,omitempty"` // Write may work
+
+	// Of corral.Info. PID is 0 until the session has begun.
+	PID       int         `json:"pid"`
+	Host      corral.Host `json:"host,omitempty"`
+	Node      string      `json:"node,omitempty"`
+	Sandboxed bool        `json:"sandboxed"`
+	Dir       string      `json:"cwd"`
+	StartedAt time.Time   `json:"startedAt"`
+	Warnings  []string    `json:"warnings,omitempty"`
+
+	Background bool         `json:"background"` // no call has it in its foreground
+	Exit       *corral.Exit `json:"exit,omitempty"`
+	EndedAt    *time.Time   `json:"endedAt,omitempty"`
+
+	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
+	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of which the log keeps nothing
+	// WaitingForInput is a guess: input is open, and the output stopped
+	// InputIdle ago, or at a prompt.
+	WaitingForInput bool `json:"waitingForInput,omitempty"`
+	// Unreachable says that the executor cannot be reached now, so that
+	// what is said here is what was known last.
+	Unreachable bool `json:"unreachable,omitempty"`
+}
+
+// Ended reports whether nothing more will come of the session.
+func (s Status) Ended() bool { return s.State != Running }
+
+// Duration is how long the session has run, or ran.
+func (s Status) Duration(now time.Time) time.Duration {
+	if s.EndedAt != nil {
+		now = *s.EndedAt
+	}
+	return max(0, now.Sub(s.StartedAt))
+}
+
+// InputIdle is how long a command that can read input is silent before it is
+// taken to be waiting for some; after a prompt, PromptIdle.
+const (
+	InputIdle  = 15 * time.Second
+	PromptIdle = time.Second
+)

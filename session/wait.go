@@ -1,0 +1,146 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// MaxWait bounds a WaitFor.
+const MaxWait = 30 * time.Minute
+
+// Met is what a WaitFor was for.
+type Met string
+
+const (
+	MetExit    Met = "exit"
+	MetOutput  Met = "output"
+	MetPattern Met = "pattern"
+	MetNothing Met = "" // the time is over
+)
+
+// WaitOptions say what to wait for. The end of the session always ends the
+// wait.
+type WaitOptions struct {
+	Output  bool           // any output
+	Pattern *regexp.Regexp // output that matches
+	// Offset is from where on output counts. Nil: what no poll has handed
+	// out yet.
+	Offset  *int64
+	Timeout time.Duration // 0 or more than MaxWait: MaxWait
+}
+
+// Waited is how a wait ended.
+type Waited struct {
+	Status Status
+	Met    Met
+	Match  string // what the pattern matched
+	Offset int64  // where the match, or the new output, begins
+	Next   int64  // where it ends: the offset for what comes after it
+}
+
+// WaitFor waits for output, for output that matches a pattern, or for the end.
+// It takes nothing from Poll. An end that it sees is no event.
+//
+// A pattern is matched against the output as text, as it arrives, without
+// regard to chunks: with at least maxMatch bytes before the newest.
+func (s *Session) WaitFor(ctx context.Context, o WaitOptions) (Waited, error) {
+	if o.Timeout < 0 || o.Offset != nil && *o.Offset < 0 {
+		return Waited{}, corral.Errorf(corral.ErrInvalid, "0 is the default of each", "the time-out or the offset is negative")
+	}
+	if err := s.attached(ctx); err != nil && !s.hasEnded() {
+		return Waited{}, err
+	}
+	if o.Timeout == 0 || o.Timeout > MaxWait {
+		o.Timeout = MaxWait
+	}
+	over := s.see()
+	w, err := s.waitFor(ctx, o)
+	over(err != nil || !w.Status.Ended())
+	return w, err
+}
+
+func (s *Session) waitFor(ctx context.Context, o WaitOptions) (Waited, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, o.Timeout, errWaited)
+	defer cancel()
+	s.mu.Lock()
+	from := s.polled
+	s.mu.Unlock()
+	if o.Offset != nil {
+		from = *o.Offset
+	}
+	w := Waited{Offset: from, Next: from}
+	err := s.waitOutput(wait, o, &w)
+	if err == nil && w.Met == MetNothing { // the output has ended
+		err = s.awaitEnd(wait)
+	}
+	if err != nil && !errors.Is(err, errWaited) {
+		return Waited{}, err
+	}
+	w.Status = s.Status(ctx)
+	if w.Met == MetNothing && w.Status.Ended() {
+		w.Met = MetExit
+	}
+	return w, nil
+}
+
+// waitOutput waits for output, or its end, or the end of the session.
+func (s *Session) waitOutput(ctx context.Context, o WaitOptions, w *Waited) error {
+	if !o.Output && o.Pattern == nil || s.neverBegan() {
+		return nil
+	}
+	m := matcher{pattern: o.Pattern}
+	buf := make([]byte, 4<<10)
+	for off := w.Offset; ; {
+		c, err := s.Log().Read(ctx, off, buf)
+		if errors.Is(err, io.EOF) {
+			w.Next = off
+			return nil
+		}
+		if err != nil {
+			return waitError(ctx, err)
+		}
+		off = c.Next()
+		if o.Output && len(c.Data) > 0 {
+			w.Met, w.Offset, w.Next = MetOutput, c.Offset, off
+			return nil
+		}
+		if at, end, ok := m.add(c); ok {
+			w.Met, w.Match, w.Offset, w.Next = MetPattern, string(m.text[at-m.off:end-m.off]), at, end
+			return nil
+		}
+	}
+}
+
+// maxMatch is how much output before the newest a pattern is matched against.
+const maxMatch = 64 << 10
+
+// A matcher looks for a pattern in output that arrives in chunks.
+type matcher struct {
+	pattern *regexp.Regexp
+	text    []byte
+	off     int64 // of text
+}
+
+// add takes a chunk in, and returns where the first match is.
+func (m *matcher) add(c corral.Chunk) (at, end int64, ok bool) {
+	if m.pattern == nil {
+		return 0, 0, false
+	}
+	if c.Offset != m.off+int64(len(m.text)) { // the first, or after a gap
+		m.text, m.off = m.text[:0], c.Offset
+	}
+	m.text = append(m.text, c.Data...)
+	if loc := m.pattern.FindIndex(m.text); loc != nil {
+		return m.off + int64(loc[0]), m.off + int64(loc[1]), true
+	}
+	if over := len(m.text) - maxMatch; over > maxMatch {
+		m.text = append(m.text[:0], m.text[over:]...)
+		m.off += int64(over)
+	}
+	return 0, 0, false
+}

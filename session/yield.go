@@ -1,0 +1,218 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Yield has the session in the foreground of this call until it ends, or for d
+// (0: not at all; negative: without a limit), and then in the background. If
+// ctx ends before that, the whole tree is killed, and the error is the
+// context's cause. A session that is in the background already stays there,
+// and is not killed.
+func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
+	over := s.see()
+	s.mu.Lock()
+	s.foreground++
+	s.mu.Unlock()
+
+	var expired <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		expired = t.C
+	}
+	var err error
+	select {
+	case <-s.done:
+	default:
+		select {
+		case <-s.done:
+		case <-expired:
+			err = s.toBackground()
+		case <-s.m.draining:
+			err = s.toBackground()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	s.mu.Lock()
+	s.foreground--
+	abandoned := ctx.Err() != nil && !s.background && s.end == nil && s.foreground == 0
+	s.mu.Unlock()
+	if abandoned {
+		s.abandon(ctx)
+	}
+	st := s.Status(context.WithoutCancel(ctx))
+	over(err != nil || !st.Ended())
+	return st, err
+}
+
+// abandon kills a session whose caller is gone, and waits for its end.
+func (s *Session) abandon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace()+killLimit)
+	defer cancel()
+	s.beginKill(ReasonCancelled)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+	}
+}
+
+// Background puts the session into the background.
+func (s *Session) Background() error { return s.toBackground() }
+
+func (s *Session) toBackground() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.background || s.end != nil || s.gone {
+		return nil
+	}
+	if err := s.m.journal.add(line{Op: opBackground, ID: s.id, Info: s.info}); err != nil {
+		return err
+	}
+	s.background = true
+	return nil
+}
+
+// Keep keeps a session that ended in the foreground, until it is removed or
+// the table is full.
+func (s *Session) Keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone || s.start.Keep || s.background {
+		return nil
+	}
+	if s.end != nil {
+		if err := s.m.journal.add(line{Op: opEnd, ID: s.id, Info: s.info, End: s.end}); err != nil {
+			return err
+		}
+	}
+	s.start.Keep = true
+	return nil
+}
+
+// killLimit is how long a tree may take to end after SIGKILL before a call
+// stops waiting for it.
+const killLimit = 5 * time.Second
+
+func (s *Session) grace() time.Duration {
+	switch g := s.start.Grace; {
+	case g == 0:
+		return corral.DefaultGrace
+	case g < 0:
+		return 0
+	default:
+		return g
+	}
+}
+
+// Kill ends the session: SIGTERM to the whole tree, and SIGKILL after the
+// command's grace. It returns when the session has ended; the kill goes on if
+// ctx ends before. ErrEnded: it had ended before.
+func (s *Session) Kill(ctx context.Context) (Status, error) {
+	if err := s.attached(ctx); err != nil {
+		return Status{}, err
+	}
+	over := s.see()
+	killed, err := s.beginKill(ReasonKilled)
+	if err != nil {
+		over(false)
+		return s.Status(ctx), err
+	}
+	select {
+	case <-s.done:
+	case <-killed:
+		s.mu.Lock()
+		err = s.killErr
+		s.mu.Unlock()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	st := s.Status(context.WithoutCancel(ctx))
+	over(err != nil || !st.Ended())
+	return st, err
+}
+
+// beginKill has the session killed, if nobody did yet. The channel is closed
+// when that has been given up.
+func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		return nil, corral.Errorf(corral.ErrEnded, "", "session %s has ended", s.id)
+	}
+	if s.killed != nil {
+		return s.killed, nil
+	}
+	if s.killing == "" {
+		s.killing = reason
+	}
+	killed := make(chan struct{})
+	if !s.m.spawn(func() { defer close(killed); s.kill() }) {
+		return nil, errClosed
+	}
+	// A kill that cannot be noted is not put off for that: what is lost is
+	// who killed it, if the gateway dies now.
+	_ = s.m.journal.add(line{Op: opKill, ID: s.id, Reason: s.killing})
+	s.killed = killed
+	return killed, nil
+}
+
+// kill kills the tree, and tries until it has ended or cannot be killed.
+func (s *Session) kill() {
+	err := s.tryKill()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		return
+	}
+	s.killErr, s.killed = err, nil
+	if errors.Is(err, errors.ErrUnsupported) {
+		s.killing = "" // however it ends now, it is not on our account
+	}
+}
+
+func (s *Session) tryKill() error {
+	p, err := s.process(s.m.life)
+	if err != nil {
+		return err
+	}
+	if grace := s.grace(); grace > 0 {
+		if err := p.Signal(s.m.life, corral.SIGTERM); err != nil && !errors.Is(err, corral.ErrEnded) {
+			return err
+		}
+		if s.endsWithin(grace) {
+			return nil
+		}
+	}
+	for n := 0; ; n++ {
+		err := p.Signal(s.m.life, corral.SIGKILL)
+		if err != nil && !isKind(err, corral.ErrEnded, corral.ErrUnavailable) {
+			return err
+		}
+		if s.endsWithin(killLimit) {
+			return nil
+		}
+		if n == 2 {
+			return corral.Errorf(corral.ErrUnavailable, "try again; a process in the kernel's hands (state D) cannot be killed before it leaves them",
+				"session %s was sent SIGKILL and has not ended", s.id)
+		}
+	}
+}
+
+// endsWithin waits for the end.
+func (s *Session) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-t.C:
+	case <-s.m.life.Done():
+	}
+	return s.hasEnded()
+}
