@@ -77,7 +77,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 	if o.Offset != nil {
 		from = *o.Offset
 	}
-	if o.Timeout > 0 {
+	if o.Timeout > 0 && !s.hasEnded() {
 		if err := s.await(ctx, from, min(o.Timeout, MaxPoll)); err != nil {
 			return Poll{}, err
 		}
@@ -89,7 +89,10 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 		return p, nil
 	}
 	var err error
-	if p.Excerpts, err = s.excerpts(ctx, from, orDefault(o.Max, DefaultPollBytes)); err != nil {
+	p.Excerpts, err = s.excerpts(ctx, from, orDefault(o.Max, DefaultPollBytes))
+	if errors.Is(err, corral.ErrLost) && p.Status.State == Unknown {
+		p.Next = from // its output went with it, which the status says
+	} else if err != nil {
 		return Poll{}, err
 	}
 	s.mu.Lock()

@@ -229,10 +229,11 @@ func (s *Session) endOf(exit corral.Exit) ended {
 // finish records the end, and the event if it is one, in one line. While that
 // cannot be written the session goes on not to have ended.
 func (s *Session) finish(e ended) {
-	if st, err := s.logStat(s.m.life); err == nil {
+	tail := ""
+	if st, err := s.logStat(s.m.life); err == nil { // it is attached to
 		e.Size, e.Gap = st.Size, st.Gap()
+		tail, _ = s.Tail(s.m.life, eventTail) // an event without one is better than none
 	}
-	tail, _ := s.Tail(s.m.life, eventTail) // an event without one is better than none
 	for n := 0; ; n++ {
 		err := s.tryFinish(e, tail)
 		if err == nil {

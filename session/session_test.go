@@ -1,0 +1,417 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fakeexec"
+)
+
+func TestYieldInTheForeground(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{NotifyOnExit: true})
+		st, err := s.Yield(r.Context(), 10*time.Minute)
+		r.ok(err)
+		if st.State != Completed || st.Exit.Code != 3 || st.Background || st.OutputBytes != 5 {
+			r.Errorf("%+v", st)
+		}
+		r.events(0) // its caller has seen it
+		r.ok(s.Clear(r.Context()))
+		if list := r.agent().List(r.Context()); len(list) != 0 {
+			r.Errorf("still listed: %+v", list)
+		}
+	})
+}
+
+func TestYieldToTheBackground(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{NotifyOnExit: true})
+		began := time.Now()
+		st, err := s.Yield(r.Context(), 10*time.Second)
+		r.ok(err)
+		if st.State != Running || !st.Background || time.Since(began) != 10*time.Second {
+			r.Errorf("%+v after %v", st, time.Since(began))
+		}
+		r.events(0)
+		time.Sleep(time.Minute)
+		r.status(s, Completed, "")
+		r.events(1)
+		e := r.seen()[0]
+		if e.Seq != 1 || e.Type != EventFinished || e.SessionID != s.ID() || e.Exit.Code != 3 || !e.Wake || e.Tail != "oops" ||
+			e.Text != "Exec failed ("+s.ID()+", code 3) :: oops" {
+			r.Errorf("%+v", e)
+		}
+	})
+}
+
+// A caller that goes away takes a command in its foreground with it, and
+// leaves one in the background alone.
+func TestYieldCancelled(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		why := errors.New("the user pressed stop")
+		ctx, cancel := context.WithCancelCause(r.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		s := r.begin("stubborn", Options{NotifyOnExit: true})
+		st, err := s.Yield(ctx, time.Hour)
+		if !errors.Is(err, why) || st.State != Failed || st.Reason != ReasonCancelled || st.Exit.Signal != corral.SIGKILL {
+			r.Errorf("%v, %+v", err, st)
+		}
+		r.events(0)
+
+		ctx, cancel = context.WithCancelCause(r.Context())
+		s = r.begin("sleep", Options{Background: true})
+		cancel(why)
+		if st, err := s.Yield(ctx, time.Hour); !errors.Is(err, why) || st.State != Running {
+			r.Errorf("in the background: %v, %+v", err, st)
+		}
+		r.ok(s.Discard(r.Context()))
+	})
+}
+
+// Of two calls that hold one session, the first to go away does not take it
+// from the other.
+func TestYieldTwice(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("work", Options{Command: corral.Command{ID: "mine"}})
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		done := make(chan Status, 1)
+		go func() {
+			st, _ := s.Yield(context.Background(), time.Hour)
+			done <- st
+		}()
+		synctest.Wait()
+		again := r.begin("work", Options{Command: corral.Command{ID: "mine"}})
+		if again != s || r.x.Starts() != 1 {
+			r.Fatalf("%p is not %p, or %d starts", again, s, r.x.Starts())
+		}
+		if _, err := again.Yield(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+			r.Error(err)
+		}
+		if st := <-done; st.State != Completed {
+			r.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("work", Options{})
+		time.AfterFunc(time.Second, r.m.Drain)
+		st, err := s.Yield(r.Context(), time.Hour)
+		r.ok(err)
+		if !st.Background || st.State != Running {
+			r.Errorf("%+v", st)
+		}
+		if _, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrUnavailable) {
+			r.Errorf("while it drains: %v", err)
+		}
+	})
+}
+
+func TestKill(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("stubborn", Options{Background: true, NotifyOnExit: true})
+		st, err := s.Kill(r.Context())
+		r.ok(err)
+		if st.State != Failed || st.Reason != ReasonKilled || st.Exit.Signal != corral.SIGKILL {
+			r.Errorf("%+v", st)
+		}
+		r.events(0) // who killed it has seen it end
+		if _, err := s.Kill(r.Context()); !errors.Is(err, corral.ErrEnded) {
+			r.Errorf("again: %v", err)
+		}
+	})
+}
+
+// A kill that the gateway began goes on when it comes back.
+func TestKillAcrossLives(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("stubborn", Options{Background: true})
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Kill(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			r.Fatal(err)
+		}
+		r.reopen()
+		s = r.again(s)
+		time.Sleep(time.Minute)
+		r.status(s, Failed, ReasonKilled)
+	})
+}
+
+func TestKillUnsupported(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("work", Options{Background: true})
+		r.break_(func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpSignal {
+				return errors.ErrUnsupported
+			}
+			return nil
+		})
+		if _, err := s.Kill(r.Context()); !errors.Is(err, errors.ErrUnsupported) {
+			r.Errorf("%v", err)
+		}
+		time.Sleep(time.Minute)
+		r.status(s, Completed, "") // it was not killed
+	})
+}
+
+func TestOfAnotherAgent(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("sleep", Options{Command: corral.Command{ID: "mine"}, Background: true})
+		other := r.m.Agent("other")
+		if _, err := other.Session(s.ID()); !errors.Is(err, corral.ErrNotFound) {
+			r.Errorf("Session: %v", err)
+		}
+		if _, err := other.Attach(r.Context(), s.ID()); !errors.Is(err, corral.ErrNotFound) {
+			r.Errorf("Attach: %v", err)
+		}
+		if list := other.List(r.Context()); len(list) != 0 {
+			r.Errorf("List: %+v", list)
+		}
+		_, err := other.Begin(r.Context(), Options{Command: corral.Command{ID: "mine", Shell: "sleep"}})
+		if !errors.Is(err, corral.ErrConflict) {
+			r.Errorf("Begin: %v", err)
+		}
+		if _, err := r.m.Agent("../x").Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrInvalid) {
+			r.Errorf("a name that is none: %v", err)
+		}
+		r.ok(s.Discard(r.Context()))
+	})
+}
+
+func TestBeginConflict(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.begin("true", Options{Command: corral.Command{ID: "mine"}, Background: true})
+		_, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{ID: "mine", Shell: "false"}})
+		if !errors.Is(err, corral.ErrConflict) {
+			r.Error(err)
+		}
+	})
+}
+
+func TestMaxRunning(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.m.cfg.MaxRunning = 1
+		s := r.begin("sleep", Options{Background: true})
+		o := Options{Command: corral.Command{Shell: "true"}}
+		if _, err := r.agent().Begin(r.Context(), o); !errors.Is(err, corral.ErrUnavailable) {
+			r.Error(err)
+		}
+		r.ok(s.Discard(r.Context()))
+		r.begin("true", Options{})
+	})
+}
+
+func TestNotStarted(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.break_(func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpStart {
+				return corral.Errorf(corral.ErrUnavailable, "", "no engine")
+			}
+			return nil
+		})
+		_, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{ID: "mine", Shell: "true"}})
+		if !errors.Is(err, corral.ErrUnavailable) {
+			r.Error(err)
+		}
+		if list := r.agent().List(r.Context()); len(list) != 0 {
+			r.Errorf("listed: %+v", list)
+		}
+		r.break_(nil)
+		r.begin("true", Options{Command: corral.Command{ID: "mine"}})
+	})
+}
+
+// The answer to a start that got lost: the session is there, and says in the
+// end what became of it.
+func TestStartLost(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.break_(func(op fakeexec.Op, _ string) error {
+			switch op {
+			case fakeexec.OpStarted:
+				return corral.Errorf(corral.ErrLost, "", "the connection broke")
+			case fakeexec.OpAttach:
+				return corral.Errorf(corral.ErrUnavailable, "", "no connection")
+			}
+			return nil
+		})
+		_, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{ID: "mine", Shell: "fail"}, NotifyOnExit: true})
+		if !errors.Is(err, corral.ErrLost) {
+			r.Fatal(err)
+		}
+		s, err := r.agent().Session("mine")
+		r.ok(err)
+		if st := s.Status(r.Context()); st.State != Running || !st.Unreachable {
+			r.Errorf("%+v", st)
+		}
+		r.break_(nil)
+		time.Sleep(2 * time.Minute)
+		r.status(s, Completed, "")
+		r.events(1)
+	})
+}
+
+func TestReopen(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		background := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		foreground := r.begin("fail", Options{NotifyOnExit: true})
+		endsMeanwhile := r.begin("greet", Options{})
+		over := r.begin("greet", Options{Background: true})
+		cleared := r.begin("greet", Options{Background: true})
+		synctest.Wait()
+		r.ok(cleared.Clear(r.Context()))
+		r.reopen()
+		for _, s := range []*Session{background, foreground} {
+			if st := r.again(s).Status(r.Context()); st.State != Running || !st.Background || st.PID == 0 {
+				r.Errorf("%+v", st)
+			}
+		}
+		r.status(r.again(endsMeanwhile), Completed, "")
+		r.status(r.again(over), Completed, "")
+		if text, err := r.again(over).Tail(r.Context(), 100); err != nil || text != "hello\n" {
+			r.Errorf("%q, %v", text, err)
+		}
+		if _, err := r.agent().Session(cleared.ID()); !errors.Is(err, corral.ErrNotFound) {
+			r.Errorf("cleared: %v", err)
+		}
+		time.Sleep(time.Minute)
+		r.events(2)
+		r.reopen()
+		r.events(2) // exactly once
+		r.status(r.again(foreground), Completed, "")
+		if exit, err := r.again(background).Wait(r.Context()); err != nil || exit.Code != 3 {
+			r.Errorf("%v, %v", exit, err)
+		}
+	})
+}
+
+// What became of a session in the time between two lives.
+func TestReopenTo(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		attach error
+		state  State
+		reason Reason
+	}{
+		{"never heard of", corral.ErrNotFound, Failed, ReasonNotStarted},
+		{"lost", corral.ErrLost, Unknown, ReasonLost},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				s := r.begin("sleep", Options{Command: corral.Command{ID: "mine"}, NotifyOnExit: true})
+				r.break_(func(op fakeexec.Op, _ string) error {
+					if op == fakeexec.OpAttach {
+						return corral.Errorf(tc.attach, "", "so it is")
+					}
+					return nil
+				})
+				r.ok(r.m.journal.add(line{})) // says nothing
+				// A kill before anything was noted of the process.
+				table := r.cfg.Dir + "/" + journalName
+				b, err := os.ReadFile(table)
+				r.ok(err)
+				r.ok(r.m.Close())
+				b = slices.Concat(b[:strings.LastIndex(string(b), `{"op":""}`)], []byte(`{"op":"end","id":"mi`))
+				r.ok(os.WriteFile(table, b, 0o600))
+				r.open()
+				s = r.again(s)
+				r.status(s, tc.state, tc.reason)
+				r.events(1)
+				_, err = s.Wait(r.Context())
+				if want := tc.attach; !errors.Is(err, want) {
+					r.Errorf("Wait: %v", err)
+				}
+				if p, err := s.Poll(r.Context(), PollOptions{Timeout: time.Second}); err != nil || p.Status.State != tc.state || p.RetryIn != 0 {
+					r.Errorf("Poll: %+v, %v", p, err)
+				}
+				// What is not known is not run again; what never began is begun.
+				again, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{ID: "mine", Shell: "sleep"}, Background: true})
+				if (again == s) != (tc.state == Unknown) || tc.state == Unknown && err != nil {
+					r.Errorf("beginning it again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestReopenUnreachable(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		r.break_(func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpAttach {
+				return corral.Errorf(corral.ErrUnavailable, "", "the engine is down")
+			}
+			return nil
+		})
+		r.reopen()
+		s = r.again(s)
+		if st := s.Status(r.Context()); st.State != Running || !st.Unreachable {
+			r.Errorf("%+v", st)
+		}
+		time.Sleep(time.Hour)
+		r.status(s, Running, "")
+		r.break_(nil)
+		time.Sleep(10 * time.Second)
+		r.status(s, Completed, "")
+		r.events(1)
+	})
+}
+
+// A connection to the executor that breaks while a command runs.
+func TestExecutorComesBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		broken := true
+		r.break_(func(op fakeexec.Op, _ string) error {
+			if broken && (op == fakeexec.OpWait || op == fakeexec.OpAttach) {
+				return corral.Errorf(corral.ErrUnavailable, "", "no connection")
+			}
+			return nil
+		})
+		s := r.begin("fail", Options{Background: true})
+		time.Sleep(time.Second)
+		if st := s.Status(r.Context()); !st.Unreachable {
+			r.Errorf("%+v", st)
+		}
+		broken = false
+		exit, err := s.Wait(r.Context())
+		if err != nil || exit.Code != 3 {
+			r.Errorf("%v, %v", exit, err)
+		}
+	})
+}
+
+// A full disk starts nothing, and puts an end off until it can be written.
+func TestDiskFull(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		r.ok(err)
+		disk := r.m.journal.f
+		r.m.journal.f = full
+		if _, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrUnavailable) {
+			r.Errorf("Begin: %v", err)
+		}
+		if n := r.x.Starts(); n != 1 {
+			r.Errorf("%d starts", n)
+		}
+		time.Sleep(time.Hour)
+		r.status(s, Running, "")
+		r.events(0)
+		r.m.journal.mu.Lock()
+		r.m.journal.f = disk
+		r.m.journal.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		r.status(s, Completed, "")
+		r.events(1)
+		r.ok(full.Close())
+	})
+}
