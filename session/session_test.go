@@ -369,9 +369,8 @@ func TestReopenUnreachable(t *testing.T) {
 // A connection to the executor that breaks while a command runs.
 func TestExecutorComesBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		broken := true
 		r.break_(func(op fakeexec.Op, _ string) error {
-			if broken && (op == fakeexec.OpWait || op == fakeexec.OpAttach) {
+			if op == fakeexec.OpWait || op == fakeexec.OpAttach {
 				return corral.Errorf(corral.ErrUnavailable, "", "no connection")
 			}
 			return nil
@@ -381,7 +380,7 @@ func TestExecutorComesBack(t *testing.T) {
 		if st := s.Status(r.Context()); !st.Unreachable {
 			r.Errorf("%+v", st)
 		}
-		broken = false
+		r.break_(nil)
 		exit, err := s.Wait(r.Context())
 		if err != nil || exit.Code != 3 {
 			r.Errorf("%v, %v", exit, err)

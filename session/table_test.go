@@ -1,0 +1,255 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/corral-exec/corral"
+)
+
+// vector is an observed answer of the tools that users come from.
+type vector struct {
+	ID    string `json:"id"`
+	Fn    string `json:"fn"`
+	Input struct {
+		Command string `json:"command"`
+		Lines   int    `json:"lines"`
+		Offset  *int   `json:"offset"`
+		Limit   *int   `json:"limit"`
+		Empty   int    `json:"consecutive_empty_polls"`
+	} `json:"input"`
+	Expect struct {
+		Name  string `json:"name"`
+		Lines int    `json:"lines_returned"`
+		From  int    `json:"from"` // from 1
+		Retry int64  `json:"retryInMs"`
+	} `json:"expect"`
+}
+
+func TestVectors(t *testing.T) {
+	b, err := os.ReadFile("testdata/process-registry.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for text := range bytes.Lines(b) {
+		var v vector
+		if err := json.Unmarshal(text, &v); err != nil {
+			t.Fatal(err)
+		}
+		switch v.Fn {
+		case "derive_name":
+			if got := Name(v.Input.Command); got != v.Expect.Name {
+				t.Errorf("%s: %q is called %q, want %q", v.ID, v.Input.Command, got, v.Expect.Name)
+			}
+		case "log_slice":
+			if v.Input.Lines == 0 {
+				continue // a text, which is the tool's
+			}
+			log := memLog{text: strings.Repeat("x\n", v.Input.Lines)}
+			got, err := readLog(t.Context(), log, LinesOptions{v.Input.Offset, v.Input.Limit})
+			if err != nil || got.Count != v.Expect.Lines || got.From+1 != v.Expect.From {
+				t.Errorf("%s: %d lines from %d, %v; want %d from %d", v.ID, got.Count, got.From+1, err, v.Expect.Lines, v.Expect.From)
+			}
+		case "poll_backoff":
+			if got := pollBackoff(v.Input.Empty).Milliseconds(); got != v.Expect.Retry {
+				t.Errorf("%s: %d ms, want %d", v.ID, got, v.Expect.Retry)
+			}
+		default:
+			continue
+		}
+		tested++
+	}
+	if tested < 8 {
+		t.Errorf("only %d vectors apply", tested)
+	}
+}
+
+func TestName(t *testing.T) {
+	for _, tc := range []struct{ command, want string }{
+		{"", ""},
+		{"make", "make"},
+		{"git -C /src status", "git /src"},
+		{"ls -la", "ls -la"},
+		{"ls -la -h", "ls -la"},
+		{"a\x1b[31mb\tc\nd", "a [31mb c"},
+		{"'", ""},
+		{"cat " + strings.Repeat("é", 60), "cat " + strings.Repeat("é", 23) + "…" + strings.Repeat("é", 24)},
+	} {
+		if got := Name(tc.command); got != tc.want {
+			t.Errorf("%q is called %q, want %q", tc.command, got, tc.want)
+		}
+	}
+}
+
+func FuzzName(f *testing.F) {
+	f.Add("a 'b c' d")
+	f.Fuzz(func(t *testing.T, command string) {
+		if n := utf8.RuneCountInString(Name(command)); n > 2*maxName+1 {
+			t.Errorf("%d characters", n)
+		}
+	})
+}
+
+func TestNewID(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		id := newID()
+		if err := corral.ValidateID(id); err != nil || seen[id] || strings.Count(id, "-") != 2 {
+			t.Fatalf("%q, %v", id, err)
+		}
+		seen[id] = true
+	}
+	for _, list := range [][]string{adjectiveList, nounList} {
+		if len(list) < 60 || len(list) > 256 {
+			t.Errorf("%d words", len(list))
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for _, tc := range []struct {
+		cmd  corral.Command
+		want string
+	}{
+		{corral.Command{Shell: "a  b"}, "a  b"},
+		{corral.Command{Args: []string{"printf", "%s\n", "it's", "", "a b", "x=1"}}, "printf '%s\n' 'it'\\''s' '' 'a b' x=1"},
+	} {
+		if got := text(tc.cmd); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestTooMuch(t *testing.T) {
+	now := time.Now()
+	at := func(agent string, age time.Duration, bytes int64) remnant {
+		return remnant{Session: &Session{start: begun{Agent: agent}}, at: now.Add(-age), bytes: bytes}
+	}
+	keep := Retention{Count: 2, Bytes: 100, Age: time.Hour}
+	for _, tc := range []struct {
+		name string
+		list []remnant
+		want []int
+	}{
+		{"nothing", nil, nil},
+		{"all fit", []remnant{at("a", 0, 50), at("a", time.Minute, 50), at("b", time.Hour, 0)}, nil},
+		{"one agent's count", []remnant{at("a", 1, 0), at("b", 2, 0), at("a", 3, 0), at("a", 4, 0), at("b", 5, 0)}, []int{3}},
+		{"bytes of all", []remnant{at("a", 1, 60), at("b", 2, 60), at("c", 3, 40)}, []int{1}},
+		{"age", []remnant{at("a", 1, 0), at("b", 2*time.Hour, 0)}, []int{1}},
+	} {
+		var want []*Session
+		for _, i := range tc.want {
+			want = append(want, tc.list[i].Session)
+		}
+		got := tooMuch(tc.list, keep, now)
+		if len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+			t.Errorf("%s: %d go, want %d", tc.name, len(got), len(want))
+		}
+	}
+}
+
+func TestRetention(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.m.cfg.Retention.Count = 1
+		first := r.begin("greet", Options{Background: true})
+		time.Sleep(time.Minute)
+		waiting := r.begin("sleep", Options{Background: true})
+		second := r.begin("greet", Options{Background: true})
+		time.Sleep(5 * time.Second)
+		for _, s := range []*Session{waiting, second} {
+			if _, err := r.agent().Session(s.ID()); err != nil {
+				r.Error(err)
+			}
+		}
+		if _, err := r.agent().Session(first.ID()); !errors.Is(err, corral.ErrNotFound) {
+			r.Errorf("the oldest: %v", err)
+		}
+		if _, err := r.x.Attach(r.Context(), first.ID()); !errors.Is(err, corral.ErrNotFound) {
+			r.Errorf("its process: %v", err)
+		}
+		time.Sleep(25 * time.Hour)
+		if list := r.agent().List(r.Context()); len(list) != 1 || list[0].ID != waiting.ID() {
+			r.Errorf("%+v", list)
+		}
+		r.ok(waiting.Discard(r.Context()))
+	})
+}
+
+func TestOneManager(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		if _, err := Open(r.Context(), r.cfg); !errors.Is(err, corral.ErrUnavailable) {
+			r.Errorf("two at a time: %v", err)
+		}
+	})
+}
+
+func TestCompact(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		keep := r.begin("fail", Options{Command: corral.Command{ID: "mine"}, Background: true, NotifyOnExit: true})
+		big := strings.Repeat("# ", 100_000)
+		for range 6 {
+			r.x.Programs["true "+big] = r.x.Programs["true"]
+			r.ok(r.begin("true "+big, Options{Background: true, NotifyOnExit: true}).Clear(r.Context()))
+		}
+		size := func() int64 {
+			info, err := os.Stat(r.cfg.Dir + "/" + journalName)
+			r.ok(err)
+			return info.Size()
+		}
+		if n := size(); n < compactFrom {
+			r.Fatalf("%d bytes are too few for this test", n)
+		}
+		r.reopen()
+		if n := size(); n > 10_000 {
+			r.Errorf("%d bytes are left", n)
+		}
+		r.events(6)
+		r.status(r.again(keep), Running, "")
+		time.Sleep(time.Hour)
+		r.reopen()
+		r.events(7)
+		r.status(r.again(keep), Completed, "")
+	})
+}
+
+// FuzzReplay: whatever is in the table, it is read, and what is read can be
+// written and read again.
+func FuzzReplay(f *testing.F) {
+	f.Add([]byte(`{"op":"start","id":"a","start":{"agent":"main","command":"x"}}` + "\n" + `{"op":"end","id":"a","end":{"status":"completed"}}`))
+	f.Add([]byte(`{"op":"seq","offset":9}` + "\n" + `{"op":"event","event":{"seq":3}}`))
+	f.Add([]byte(`{"op":"end","id":"a"`))
+	f.Fuzz(func(t *testing.T, table []byte) {
+		read := func(b []byte) *Manager {
+			m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
+			if err := readLines(bytes.NewReader(b), m.replay); err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		m := read(table)
+		var again []byte
+		for _, l := range m.snapshot() {
+			b, err := l.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again = append(again, b...)
+		}
+		m2 := read(again)
+		if len(m2.sessions) != len(m.sessions) || m2.LastEvent() != m.LastEvent() {
+			t.Errorf("%d sessions and event %d, then %d and %d", len(m.sessions), m.LastEvent(), len(m2.sessions), m2.LastEvent())
+		}
+		for id, s := range m.sessions {
+			if s2 := m2.sessions[id]; s2 == nil || s2.hasEnded() != s.hasEnded() || s2.background != s.background || s2.polled != s.polled {
+				t.Errorf("%s is not the same", id)
+			}
+		}
+	})
+}
