@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/traces"
 )
 
 // The tests of the executors leave nothing behind: not when they pass, and not
@@ -40,7 +41,7 @@ func TestTestsLeaveNothing(t *testing.T) {
 			if err := os.Mkdir(tmp, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			tr := newTraces(t, tmp)
+			tr := traces.New(t, tmp)
 			cmd := runTest(t, binary, tc.pkg, tc.busy, tmp)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -49,11 +50,11 @@ func TestTestsLeaveNothing(t *testing.T) {
 			if out, err := runTest(t, binary, tc.pkg, tc.brief, tmp).CombinedOutput(); err != nil {
 				t.Errorf("the next test: %v\n%s", err, out)
 			}
-			tr.gone(t)
+			tr.Gone(t)
 			if out, err := runTest(t, binary, tc.pkg, tc.brief, tmp).CombinedOutput(); err != nil {
 				t.Errorf("one more test: %v\n%s", err, out)
 			}
-			tr.gone(t)
+			tr.Gone(t)
 		})
 	}
 }
@@ -83,7 +84,7 @@ func runTest(t *testing.T, binary, pkg, run, tmp string) *exec.Cmd {
 }
 
 // killAmid kills a test when enough is going on.
-func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces, must map[string]int) {
+func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces.Traces, must map[string]int) {
 	t.Helper()
 	rng := seeded(t)
 	enough := func(count map[string]int) bool {
@@ -95,9 +96,9 @@ func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces, must map[string]int) {
 		return true
 	}
 	var count map[string]int
-	for end := time.Now().Add(time.Minute); !enough(count); count = tr.look(t) {
+	for end := time.Now().Add(time.Minute); !enough(count); count = tr.Look(t) {
 		if time.Now().After(end) {
-			t.Errorf("there was too little to leave behind: %s", summary(count))
+			t.Errorf("there was too little to leave behind: %s", traces.Summary(count))
 			break
 		}
 		time.Sleep(between(rng, 0, 100*time.Millisecond))
@@ -106,17 +107,17 @@ func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces, must map[string]int) {
 		t.Errorf("the test ended by itself: %v", err)
 	}
 	_ = cmd.Wait() // it was killed
-	if left := len(tr.left(t)); left == 0 {
+	if left := len(tr.Left(t)); left == 0 {
 		t.Error("nothing was left behind: this tests nothing")
 	}
-	t.Logf("killed amid %s", summary(count))
+	t.Logf("killed amid %s", traces.Summary(count))
 }
 
 // A test that fails cleans up like any other.
 func TestFailingTestLeavesNothing(t *testing.T) {
 	pl := newPlace(t, "fds") // so that the image is there
 	tmp := testdir.New(t)
-	tr := newTraces(t, tmp)
+	tr := traces.New(t, tmp)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestFailingTestLeavesNothing(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	most := map[string]int{}
 	for err = nil; err == nil; {
-		for kind, n := range tr.look(t) {
+		for kind, n := range tr.Look(t) {
 			most[kind] = max(most[kind], n)
 		}
 		select {
@@ -144,10 +145,10 @@ func TestFailingTestLeavesNothing(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 	if most["container"] < 3 || most["process"] < 10 {
-		t.Errorf("there was too little to leave behind: %s", summary(most))
+		t.Errorf("there was too little to leave behind: %s", traces.Summary(most))
 	}
-	t.Logf("failed amid %s", summary(most))
-	tr.gone(t)
+	t.Logf("failed amid %s", traces.Summary(most))
+	tr.Gone(t)
 }
 
 const (

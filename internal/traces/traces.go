@@ -1,6 +1,10 @@
-//go:build e2e
+//go:build linux
 
-package crash_test
+// Package traces finds what processes with a certain directory leave on this
+// machine: processes, containers and what the engine keeps of them, cgroups,
+// mounts, sockets and files. It is for tests alone, and fails them where there
+// is no Docker engine.
+package traces
 
 import (
 	"bytes"
@@ -22,27 +26,28 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Traces are what processes with a certain TMPDIR leave on this machine. What
-// others do at the same time is not looked at: everything is found from the
-// directory.
-type traces struct {
+// Traces are what processes that work in a directory, or have it as TMPDIR,
+// leave on this machine. What others do at the same time is not looked at:
+// everything is found from the directory.
+type Traces struct {
 	dir    string
 	engine *client.Client
 	seen   map[string]func() bool // what was there once, and whether it is
 }
 
-func newTraces(t *testing.T, dir string) *traces {
+// New looks at nothing yet.
+func New(t *testing.T, dir string) *Traces {
 	t.Helper()
 	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	return &traces{dir: dir, engine: engine, seen: map[string]func() bool{}}
+	return &Traces{dir: dir, engine: engine, seen: map[string]func() bool{}}
 }
 
-// look notes what is there now, and counts it by kind.
-func (tr *traces) look(t *testing.T) map[string]int {
+// Look notes what is there now, and counts it by kind.
+func (tr *Traces) Look(t *testing.T) map[string]int {
 	t.Helper()
 	count := map[string]int{}
 	note := func(kind, name string, there func() bool) {
@@ -78,20 +83,20 @@ func (tr *traces) look(t *testing.T) map[string]int {
 	return count
 }
 
-// left is everything that was seen and is still there, or is there now.
-func (tr *traces) left(t *testing.T) []string {
+// Left is everything that was seen and is still there, or is there now.
+func (tr *Traces) Left(t *testing.T) []string {
 	t.Helper()
-	tr.look(t)
+	tr.Look(t)
 	maps.DeleteFunc(tr.seen, func(_ string, there func() bool) bool { return !there() })
 	return slices.Sorted(maps.Keys(tr.seen))
 }
 
-// gone demands that nothing is left.
-func (tr *traces) gone(t *testing.T) {
+// Gone demands that nothing is left.
+func (tr *Traces) Gone(t *testing.T) {
 	t.Helper()
 	// Whoever adopts what was killed needs a moment to reap it.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		left := tr.left(t)
+		left := tr.Left(t)
 		if len(left) == 0 {
 			return
 		}
@@ -101,7 +106,7 @@ func (tr *traces) gone(t *testing.T) {
 	}
 }
 
-func (tr *traces) containers(t *testing.T) []container.Summary {
+func (tr *Traces) containers(t *testing.T) []container.Summary {
 	t.Helper()
 	list, err := tr.engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "corral"))})
 	if err != nil {
@@ -114,7 +119,7 @@ func (tr *traces) containers(t *testing.T) []container.Summary {
 }
 
 // container notes a container and what the engine keeps of one.
-func (tr *traces) container(t *testing.T, c container.Summary, note func(string, string, func() bool)) {
+func (tr *Traces) container(t *testing.T, c container.Summary, note func(string, string, func() bool)) {
 	ctx := context.Background()
 	note("container", c.ID, func() bool {
 		_, err := tr.engine.ContainerInspect(ctx, c.ID)
@@ -141,7 +146,7 @@ func (tr *traces) container(t *testing.T, c container.Summary, note func(string,
 
 // processes notes those that have a mark in their arguments, environment,
 // program, directory or cgroup. Once seen, they count until they are reaped.
-func (tr *traces) processes(t *testing.T, marks [][]byte, note func(string, string, func() bool)) (pids []string) {
+func (tr *Traces) processes(t *testing.T, marks [][]byte, note func(string, string, func() bool)) (pids []string) {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +157,7 @@ func (tr *traces) processes(t *testing.T, marks [][]byte, note func(string, stri
 		}
 		var about bytes.Buffer
 		for _, file := range []string{"cmdline", "environ", "cgroup"} {
-			b, _ := os.ReadFile(proc + "/" + file) // gone meanwhile, or not ours to see
+			b, _ := os.ReadFile(proc + "/" + file) // Gone meanwhile, or not ours to see
 			about.Write(b)
 		}
 		for _, link := range []string{"exe", "cwd"} {
@@ -205,7 +210,7 @@ func cgroups(t *testing.T, names map[string]bool) []string {
 	var found []string
 	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // Gone meanwhile
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "docker-"), ".scope")
 		if d.IsDir() && names[name] {
@@ -224,7 +229,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func summary(count map[string]int) string {
+// Summary is what Look counted, as text.
+func Summary(count map[string]int) string {
 	var s []string
 	for _, kind := range slices.Sorted(maps.Keys(count)) {
 		s = append(s, fmt.Sprintf("%s: %d", kind, count[kind]))
