@@ -1,0 +1,228 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/corral-exec/corral"
+)
+
+const (
+	// MaxArguments bounds the JSON of a call, in bytes.
+	MaxArguments = 4 << 20
+
+	maxUnknown = 10 // fields that warnings name
+	maxShown   = 60 // bytes of a value that an error or a warning shows
+)
+
+// decode reads the arguments of a call into a struct of this package. What is
+// written in another JSON type than the field's, but can only mean one thing,
+// is taken for that: "5" for a number, "true" for a boolean, a number for text.
+// The warnings name the fields that the struct does not have.
+func decode(raw json.RawMessage, into any) (warnings []string, err error) {
+	if len(raw) > MaxArguments {
+		return nil, corral.Errorf(corral.ErrInvalid, "pass large data in a file or with several calls", "the arguments have %d bytes, more than %d", len(raw), MaxArguments)
+	}
+	given, err := object(raw)
+	if err != nil {
+		return nil, err
+	}
+	target := reflect.ValueOf(into).Elem()
+	var known []string
+	for i := range target.NumField() {
+		name := jsonName(target.Type().Field(i))
+		known = append(known, name)
+		value, ok := given[name]
+		delete(given, name)
+		if !ok || isNull(value) {
+			continue
+		}
+		if err := assign(target.Field(i), name, value); err != nil {
+			return nil, err
+		}
+	}
+	return unknownFields(given, known), nil
+}
+
+// object reads a JSON object. No arguments at all are an empty one.
+func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	if text := bytes.TrimSpace(raw); len(text) == 0 || isNull(text) {
+		return nil, nil
+	}
+	var given map[string]json.RawMessage
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	err := dec.Decode(&given)
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		return nil, corral.Errorf(corral.ErrInvalid, "give a JSON object, such as {\"command\": \"ls\"}", "the arguments are %s, not an object", shown(raw))
+	case err != nil:
+		return nil, corral.Errorf(corral.ErrInvalid, "give a JSON object, such as {\"command\": \"ls\"}", "the arguments are not JSON: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, corral.Errorf(corral.ErrInvalid, "give one JSON object", "the arguments go on after their end, at byte %d", dec.InputOffset())
+	}
+	return given, nil
+}
+
+func isNull(value []byte) bool { return string(value) == "null" }
+
+// assign puts a JSON value into a field.
+func assign(field reflect.Value, name string, value json.RawMessage) error {
+	switch field.Kind() {
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+		return assign(field.Elem(), name, value)
+	case reflect.String:
+		text, ok := asText(value)
+		if !ok {
+			return wrong(name, value, "give a string")
+		}
+		field.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(bare(value))))
+		if err != nil {
+			return wrong(name, value, "give true or false")
+		}
+		field.SetBool(b)
+	case reflect.Int:
+		n, ok := asNumber(value)
+		if !ok || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
+			return wrong(name, value, "give a whole number")
+		}
+		field.SetInt(int64(n))
+	case reflect.Float64:
+		n, ok := asNumber(value)
+		if !ok {
+			return wrong(name, value, "give a number")
+		}
+		field.SetFloat(n)
+	case reflect.Slice:
+		return assignList(field, name, value)
+	case reflect.Map:
+		return assignMap(field, name, value)
+	default:
+		return fmt.Errorf("the field %s is of a kind that is not decoded: %v", name, field.Kind())
+	}
+	return nil
+}
+
+// assignList reads a list of strings. A single value is a list of one.
+func assignList(field reflect.Value, name string, value json.RawMessage) error {
+	var elements []json.RawMessage
+	if json.Unmarshal(value, &elements) != nil {
+		elements = []json.RawMessage{value}
+	}
+	list := make([]string, len(elements))
+	for i, e := range elements {
+		text, ok := asText(e)
+		if !ok {
+			return wrong(fmt.Sprintf("%s[%d]", name, i), e, "give a list of strings")
+		}
+		list[i] = text
+	}
+	field.Set(reflect.ValueOf(list))
+	return nil
+}
+
+// assignMap reads an object of strings.
+func assignMap(field reflect.Value, name string, value json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(value, &members) != nil {
+		return wrong(name, value, `give an object of strings, such as {"LANG": "C"}`)
+	}
+	m := make(map[string]string, len(members))
+	for k, v := range members {
+		text, ok := asText(v)
+		if !ok {
+			return wrong(name+"."+cut(k), v, "give a string")
+		}
+		m[k] = text
+	}
+	field.Set(reflect.ValueOf(m))
+	return nil
+}
+
+// asText is a string, or a number or boolean as it is written.
+func asText(value json.RawMessage) (string, bool) {
+	var text string
+	if json.Unmarshal(value, &text) == nil && !isNull(value) {
+		return text, true
+	}
+	switch value[0] {
+	case '{', '[', 'n':
+		return "", false
+	}
+	return string(value), true
+}
+
+// asNumber is a number, or a string that holds one.
+func asNumber(value json.RawMessage) (float64, bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(bare(value)), 64)
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}
+
+// bare is a value without the quotes of a string.
+func bare(value json.RawMessage) string {
+	var text string
+	if value[0] == '"' && json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
+}
+
+func wrong(name string, value json.RawMessage, want string) error {
+	return corral.Errorf(corral.ErrInvalid, want, "%s: %s does not fit", name, shown(value))
+}
+
+// shown is a JSON value, short.
+func shown(value []byte) string { return cut(string(bytes.TrimSpace(value))) }
+
+func cut(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	n := maxShown
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// unknownFields warns of fields that nobody reads.
+func unknownFields(given map[string]json.RawMessage, known []string) []string {
+	names := make([]string, 0, len(given))
+	for name := range given {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var warnings []string
+	for i, name := range names {
+		if i == maxUnknown {
+			warnings = append(warnings, fmt.Sprintf("%d more unknown parameters are ignored.", len(names)-i))
+			break
+		}
+		w := fmt.Sprintf("The parameter %q is not known and is ignored.", cut(name))
+		for _, k := range known {
+			if plain(k) == plain(name) {
+				w = fmt.Sprintf("The parameter %q is not known and is ignored: did you mean %q?", cut(name), k)
+			}
+		}
+		warnings = append(warnings, w)
+	}
+	return warnings
+}
+
+// plain is a name as one remembers it: session_id and SessionId are sessionId.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
+}

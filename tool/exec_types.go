@@ -1,0 +1,167 @@
+package tool
+
+import (
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Limits and defaults of exec.
+const (
+	DefaultYield = 10 * time.Second // ExecRequest.YieldMs
+	MinYield     = 10 * time.Millisecond
+	MaxYield     = 2 * time.Minute
+
+	DefaultTimeout = 30 * time.Minute // ExecRequest.Timeout
+	// MaxTimeout is a year: what is longer is meant to be none, which is 0.
+	MaxTimeout = 365 * 24 * time.Hour
+
+	// TailChars is how much of its output the result of a running command
+	// shows.
+	TailChars = 2000
+)
+
+// An ExecRequest is what to run, and how to wait for it. The zero value of a
+// field is its default.
+type ExecRequest struct {
+	Command string            `json:"command" jsonschema:"Shell text to run."`
+	Workdir string            `json:"workdir,omitempty" jsonschema:"Working directory. Relative is relative to the agent's workspace, which is the default."`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set for this command."`
+
+	YieldMs    *int `json:"yieldMs,omitempty" jsonschema:"Milliseconds to wait for the command. If it still runs then, it goes on in the background and the result is its sessionId."`
+	Background bool `json:"background,omitempty" jsonschema:"Go to the background at once, with standard input left open for process write. For servers, watchers and whatever is to be talked to."`
+
+	Timeout        *float64 `json:"timeout,omitempty" jsonschema:"Seconds until the whole process tree is killed, also in the background. Fractions are allowed; 0 is never."`
+	TimeoutSeconds *float64 `json:"timeoutSeconds,omitempty" jsonschema:"Another name of timeout."`
+
+	PTY bool `json:"pty,omitempty" jsonschema:"Run on a pseudo-terminal, for programs that need one: editors, REPLs, password prompts. Standard error is then part of standard output."`
+
+	Host     corral.Host `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). It is not a host name."`
+	Security Security    `json:"security,omitempty" jsonschema:"What may run on gateway and node. A call can only tighten what is configured."`
+	Ask      Ask         `json:"ask,omitempty" jsonschema:"When a command on gateway or node needs an approval. A call can only tighten what is configured."`
+	Node     string      `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id."`
+	Elevated bool        `json:"elevated,omitempty" jsonschema:"Ask to leave the sandbox for the gateway, where that is allowed."`
+
+	SessionID    string `json:"sessionId,omitempty" jsonschema:"An id of your choice for the session. The same id again runs nothing: it returns the session that has it."`
+	NotifyOnExit *bool  `json:"notifyOnExit,omitempty" jsonschema:"Send an event when the command ends in the background."`
+}
+
+// Security is what may run on the gateway and on nodes. The set is closed, and
+// ordered from strict to lax.
+type Security string
+
+const (
+	SecurityDeny      Security = "deny"
+	SecurityAllowlist Security = "allowlist"
+	SecurityFull      Security = "full"
+)
+
+// Ask is when a command on the gateway or a node needs an approval. The set is
+// closed, and ordered from lax to strict.
+type Ask string
+
+const (
+	AskOff    Ask = "off"
+	AskOnMiss Ask = "on-miss"
+	AskAlways Ask = "always"
+)
+
+// Status is what came of a call. The set is closed.
+type Status string
+
+const (
+	StatusCompleted       Status = "completed"        // it ended by itself, with whatever exit code or signal
+	StatusRunning         Status = "running"          // it goes on in the background
+	StatusFailed          Status = "failed"           // it did not start, or was ended on our account: see Reason
+	StatusUnknown         Status = "unknown"          // it cannot be known whether it ran, or how it ended
+	StatusApprovalPending Status = "approval-pending" // nothing ran; it will when somebody allows it
+	StatusDenied          Status = "denied"           // nothing ran; it may not
+)
+
+// Reason is why a result is failed, denied or unknown. The set is closed.
+type Reason string
+
+const (
+	ReasonTimeout     Reason = "timeout"     // its time was up, and its process tree was killed
+	ReasonCancelled   Reason = "cancelled"   // the call was cancelled while it was in its foreground
+	ReasonKilled      Reason = "killed"      // process kill, or remove
+	ReasonInvalid     Reason = "invalid"     // the request is malformed
+	ReasonWorkdir     Reason = "workdir"     // there is no such working directory
+	ReasonNotFound    Reason = "not-found"   // there is no such session
+	ReasonEnded       Reason = "ended"       // the session has ended, or its input is closed
+	ReasonUnavailable Reason = "unavailable" // where it would run cannot be used now; nothing ran
+	ReasonConflict    Reason = "conflict"    // its sessionId is another command's
+	ReasonUnsupported Reason = "unsupported" // what it runs on cannot do that
+	ReasonNotStarted  Reason = "not-started" // the program died before the command was started; nothing ran
+	ReasonDenied      Reason = "denied"      // with StatusDenied
+	ReasonLost        Reason = "lost"        // with StatusUnknown
+	ReasonInternal    Reason = "internal"    // anything else
+)
+
+// An ExecResult is what came of an ExecRequest. Which of the embedded shapes
+// it has goes with its Status; their fields are its own in JSON.
+type ExecResult struct {
+	Status Status `json:"status"`
+	Reason Reason `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"` // one line
+	Hint   string `json:"hint,omitempty"`  // what to do about it
+
+	// SessionID is the session, for process. Empty if there is none any more:
+	// a command that ended in the foreground and of which everything is here.
+	SessionID string `json:"sessionId,omitempty"`
+
+	Host      corral.Host `json:"host,omitempty"` // where it really runs, or ran
+	Node      string      `json:"node,omitempty"`
+	Sandboxed bool        `json:"sandboxed"`
+	Cwd       string      `json:"cwd,omitempty"`
+
+	*Ended
+	*Running
+	*Approval
+	*Denial
+
+	Warnings []string `json:"warnings"` // complete sentences; never nil
+}
+
+// Ended is what there is of a command that is completed, failed or unknown.
+type Ended struct {
+	ExitCode   *int    `json:"exitCode"`   // null unless it was seen to exit by itself
+	Signal     *int    `json:"signal"`     // null unless a signal ended it
+	SignalName *string `json:"signalName"` // such as "SIGKILL"
+
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	Output string `json:"output"` // both, in the order in which they arrived
+
+	DurationMs  int64 `json:"durationMs"`
+	Truncated   bool  `json:"truncated"`   // Stdout, Stderr or Output leave bytes out
+	OutputBytes int64 `json:"outputBytes"` // all that the command wrote
+}
+
+// Running is what there is of a command in the background.
+type Running struct {
+	PID       int       `json:"pid"` // 0: not known
+	StartedAt time.Time `json:"startedAt"`
+	Tail      string    `json:"tail"` // the last TailChars characters of the output so far
+}
+
+// Approval is what a command waits for that needs one.
+type Approval struct {
+	ApprovalID       string    `json:"approvalId"`
+	ApprovalSlug     string    `json:"approvalSlug"` // short, for people
+	ExpiresAt        time.Time `json:"expiresAt"`
+	AllowedDecisions []string  `json:"allowedDecisions"` // allow-once, allow-always, deny
+	Command          string    `json:"command"`
+}
+
+// Denial says why a command may not run.
+type Denial struct {
+	Rule  string `json:"rule"`            // what denied it
+	Allow string `json:"allow,omitempty"` // what would allow it
+}
+
+// Failed reports whether the call did not do what was asked for. A command
+// that exited with a code other than 0 did.
+func (r ExecResult) Failed() bool {
+	return r.Status == StatusFailed || r.Status == StatusUnknown || r.Status == StatusDenied
+}

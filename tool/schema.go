@@ -1,0 +1,172 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corral-exec/corral"
+)
+
+// Names of the tools.
+const (
+	ExecName    = "exec"
+	ProcessName = "process"
+)
+
+// A Definition is what a model is told of a tool.
+type Definition struct {
+	Name        string             `json:"name"`
+	Title       string             `json:"title"`
+	Description string             `json:"description"`
+	Input       *jsonschema.Schema `json:"inputSchema"`  // of ExecRequest, …
+	Output      *jsonschema.Schema `json:"outputSchema"` // of ExecResult, …
+}
+
+// Definitions are those of exec and process, without the defaults of any
+// Config. They may be changed by whoever gets them.
+func Definitions() []Definition {
+	return []Definition{
+		{ExecName, "Run a command", execDescription, execInput(Defaults{}), resultSchema[ExecResult]()},
+		{ProcessName, "Background commands", processDescription, processInput(), resultSchema[ProcessResult]()},
+	}
+}
+
+const execDescription = `Run a shell command and return its output and exit code.
+
+A command that still runs after yieldMs goes on in the background: the result has status "running" and a sessionId for the tool process. Use background=true for servers and watchers, and a higher timeout for what takes long; do not rely on a trailing & or nohup. Use pty=true for programs that need a terminal.
+
+Status "completed" means that the command ended by itself, with any exit code. "failed" means that it could not be started or was stopped; "unknown" that nobody can tell whether it ran, so look before you repeat it. Output that is too long is shown with its beginning and end; the whole of it is in the session's log.`
+
+const processDescription = `Follow commands that run in the background: read their output, type into them, wait for them, end them.
+
+Prefer wait (for the exit, new output or a pattern) over polling again and again. Sessions outlive the call that began them, and their logs stay until clear or remove.`
+
+// The schemas of types that have a closed set of values.
+var enums = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[corral.Host](): enum(corral.HostSandbox, corral.HostGateway, corral.HostNode),
+	reflect.TypeFor[Security]():    enum(SecurityDeny, SecurityAllowlist, SecurityFull),
+	reflect.TypeFor[Ask]():         enum(AskOff, AskOnMiss, AskAlways),
+	reflect.TypeFor[Action]():      enum(actions...),
+	reflect.TypeFor[Until]():       enum(UntilExit, UntilOutput, UntilPattern),
+	reflect.TypeFor[Status]():      enum(StatusCompleted, StatusRunning, StatusFailed, StatusUnknown, StatusApprovalPending, StatusDenied),
+	reflect.TypeFor[Reason](): enum(ReasonTimeout, ReasonCancelled, ReasonKilled, ReasonInvalid, ReasonWorkdir, ReasonNotFound, ReasonEnded,
+		ReasonUnavailable, ReasonConflict, ReasonUnsupported, ReasonNotStarted, ReasonDenied, ReasonLost, ReasonInternal),
+	reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
+}
+
+func enum[T ~string](values ...T) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "string"}
+	for _, v := range values {
+		s.Enum = append(s.Enum, string(v))
+	}
+	return s
+}
+
+// execInput is the schema of ExecRequest. What d sets is the default there.
+func execInput(d Defaults) *jsonschema.Schema {
+	s := inputSchema[ExecRequest]()
+	command := s.Properties["command"]
+	command.MinLength = jsonschema.Ptr(1)
+	setDefault(s, "yieldMs", d.yield().Milliseconds())
+	bound(s, "yieldMs", float64(MinYield.Milliseconds()), float64(MaxYield.Milliseconds()))
+	setDefault(s, "timeout", d.timeout().Seconds())
+	s.Properties["timeout"].Minimum = jsonschema.Ptr(0.0)
+	s.Properties["timeout"].Maximum = jsonschema.Ptr(MaxTimeout.Seconds())
+	s.Properties["timeoutSeconds"].Minimum = jsonschema.Ptr(0.0)
+	s.Properties["timeoutSeconds"].Maximum = jsonschema.Ptr(MaxTimeout.Seconds())
+	for _, name := range []string{"background", "pty", "elevated"} {
+		setDefault(s, name, false)
+	}
+	setDefault(s, "notifyOnExit", d.notifyOnExit())
+	setDefault(s, "host", d.host())
+	if d.Security != "" {
+		setDefault(s, "security", d.Security)
+	}
+	if d.Ask != "" {
+		setDefault(s, "ask", d.Ask)
+	}
+	if d.Node != "" {
+		setDefault(s, "node", d.Node)
+	}
+	return s
+}
+
+// processInput is the schema of ProcessRequest.
+func processInput() *jsonschema.Schema {
+	s := inputSchema[ProcessRequest]()
+	for _, name := range []string{"offset", "limit"} {
+		s.Properties[name].Minimum = jsonschema.Ptr(0.0)
+	}
+	bound(s, "timeout", 0, float64(MaxWait.Milliseconds()))
+	bound(s, "rows", 1, maxCells)
+	bound(s, "cols", 1, maxCells)
+	setDefault(s, "bracketed", true)
+	setDefault(s, "eof", false)
+	return s
+}
+
+// inputSchema is that of a request. Null is not offered, though it is taken
+// for absence.
+func inputSchema[T any]() *jsonschema.Schema {
+	s := schemaOf[T]()
+	for _, p := range s.Properties {
+		if len(p.Types) == 2 {
+			p.Type, p.Types = p.Types[1], nil // of a pointer: null, and this
+		}
+	}
+	return s
+}
+
+// resultSchema is that of a result. Only what every result has is required:
+// the fields of the embedded shapes are there or not, shape by shape.
+func resultSchema[T any]() *jsonschema.Schema {
+	s := schemaOf[T]()
+	s.Required = nil
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if _, always := s.Properties[jsonName(f)]; always && len(f.Index) == 1 && !omits(f) {
+			s.Required = append(s.Required, jsonName(f))
+		}
+	}
+	return s
+}
+
+func schemaOf[T any]() *jsonschema.Schema {
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: enums})
+	if err != nil {
+		panic(err) // a type of this package that has no schema; a test makes them all
+	}
+	loosen(s)
+	return s
+}
+
+// loosen allows fields that are not described (in requests they are warned of,
+// in results there may be more one day), and wants lists to be lists: those of
+// this package are never nil.
+func loosen(s *jsonschema.Schema) {
+	switch {
+	case s.Properties != nil:
+		s.AdditionalProperties = nil
+		for _, p := range s.Properties {
+			loosen(p)
+		}
+	case s.Items != nil:
+		s.Type, s.Types = "array", nil
+		loosen(s.Items)
+	}
+}
+
+func bound(s *jsonschema.Schema, name string, low, high float64) {
+	s.Properties[name].Minimum, s.Properties[name].Maximum = &low, &high
+}
+
+func setDefault(s *jsonschema.Schema, name string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Errorf("the default of %s has no JSON: %w", name, err))
+	}
+	s.Properties[name].Default = text
+}
