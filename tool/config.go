@@ -1,35 +1,64 @@
 package tool
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/session"
 )
+
+// Config of Tools. Agent is required.
+type Config struct {
+	// Agent is whose sessions they are: nobody else's can be seen.
+	Agent    session.Agent
+	Defaults Defaults
+
+	// ProcessDenied says that the caller may not use process. Then exec runs
+	// everything to its end in the foreground, since nobody could follow it.
+	ProcessDenied bool
+
+	// Route says where a command would go, as Router.Route does. Nil: where
+	// the request says.
+	Route func(corral.Command) (corral.Route, error)
+
+	// AttachPath is where the API streams a session, for process attach.
+	// Nil: there is no such API.
+	AttachPath func(sessionID string) string
+
+	// MaxOutput bounds each of stdout, stderr and output of a result, in
+	// bytes: half of it is the beginning, half the end. 0: DefaultMaxOutput.
+	MaxOutput int
+
+	// Standing are warnings that come with every command, such as which of
+	// this program's variables commands do not get. Results have them; Text
+	// leaves them out, since a model would read them again with each call.
+	Standing []string
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+// DefaultMaxOutput is how many bytes of output a result shows when
+// Config.MaxOutput is 0.
+const DefaultMaxOutput = 100_000
 
 // Defaults are what requests go by that say nothing.
 type Defaults struct {
 	Workdir string // relative is relative to the executor's workspace
 
-	Host     corral.Host // empty: the router's default
-	Node     string
-	Security Security // empty: decided by the policy
-	Ask      Ask      // empty: decided by the policy
+	Host     corral.Host // empty: the executor's
+	Node     string      // for host node; empty: the executor's
+	Security Security    // a request can only be stricter; empty: left to the policy
+	Ask      Ask         // a request can only be stricter; empty: left to the policy
 
 	Yield   time.Duration // 0: DefaultYield
 	Timeout time.Duration // 0: DefaultTimeout; negative: none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0: corral.DefaultGrace
 
-	PathPrepend []string // before PATH
+	PathPrepend []string // directories before PATH
 	Log         corral.LogLimit
 
 	NotifyOnExit *bool // nil: true
-}
-
-func (d Defaults) host() corral.Host {
-	if d.Host == "" {
-		return corral.HostSandbox
-	}
-	return d.Host
 }
 
 func (d Defaults) yield() time.Duration {
@@ -52,6 +81,27 @@ func (d Defaults) timeout() time.Duration {
 
 func (d Defaults) notifyOnExit() bool { return d.NotifyOnExit == nil || *d.NotifyOnExit }
 
-// DefaultMaxOutput is how many bytes of output a result shows when
-// Config.MaxOutput is 0.
-const DefaultMaxOutput = 100_000
+// Tools are exec and process for one agent. Every method may be called from any
+// goroutine.
+type Tools struct{ cfg Config }
+
+// New returns the tools of an agent.
+func New(cfg Config) *Tools {
+	if cfg.MaxOutput <= 0 {
+		cfg.MaxOutput = DefaultMaxOutput
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Tools{cfg: cfg}
+}
+
+// Definitions are those of the tools that the caller may use, with the
+// configured defaults.
+func (t *Tools) Definitions() []Definition {
+	all := definitions(t.cfg.Defaults)
+	if t.cfg.ProcessDenied {
+		return all[:1]
+	}
+	return all
+}

@@ -36,7 +36,7 @@ type ExecRequest struct {
 
 	PTY bool `json:"pty,omitempty" jsonschema:"Run on a pseudo-terminal, for programs that need one: editors, REPLs, password prompts. Standard error is then part of standard output."`
 
-	Host     corral.Host `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). It is not a host name."`
+	Host     corral.Host `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). The default is what is configured, else sandbox. It is not a host name."`
 	Security Security    `json:"security,omitempty" jsonschema:"What may run on gateway and node. A call can only tighten what is configured."`
 	Ask      Ask         `json:"ask,omitempty" jsonschema:"When a command on gateway or node needs an approval. A call can only tighten what is configured."`
 	Node     string      `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id."`
@@ -121,6 +121,8 @@ type ExecResult struct {
 	*Denial
 
 	Warnings []string `json:"warnings"` // complete sentences; never nil
+
+	standing []string // warnings that Text leaves out
 }
 
 // Ended is what there is of a command that is completed, failed or unknown.

@@ -104,6 +104,10 @@ type ProcessResult struct {
 
 	BytesWritten *int     `json:"bytesWritten,omitempty"` // of write, send-keys and paste
 	Warnings     []string `json:"warnings"`               // complete sentences; never nil
+
+	// What Text says besides.
+	closed bool         // standard input
+	size   *corral.Size // of the terminal
 }
 
 // SessionList is the answer of list, newest first.

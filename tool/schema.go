@@ -26,11 +26,9 @@ type Definition struct {
 	Output      *jsonschema.Schema `json:"outputSchema"` // of ExecResult, …
 }
 
-// Definitions are those of exec and process, without the defaults of any
-// Config. They may be changed by whoever gets them.
-func Definitions() []Definition {
+func definitions(d Defaults) []Definition {
 	return []Definition{
-		{ExecName, "Run a command", execDescription, execInput(Defaults{}), resultSchema[ExecResult]()},
+		{ExecName, "Run a command", execDescription, execInput(d), resultSchema[ExecResult]()},
 		{ProcessName, "Background commands", processDescription, processInput(), resultSchema[ProcessResult]()},
 	}
 }
@@ -82,7 +80,9 @@ func execInput(d Defaults) *jsonschema.Schema {
 		setDefault(s, name, false)
 	}
 	setDefault(s, "notifyOnExit", d.notifyOnExit())
-	setDefault(s, "host", d.host())
+	if d.Host != "" {
+		setDefault(s, "host", d.Host)
+	}
 	if d.Security != "" {
 		setDefault(s, "security", d.Security)
 	}

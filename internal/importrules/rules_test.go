@@ -43,7 +43,7 @@ var rules = map[string]rule{
 	"images":         {imports: contract},
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
-	"tool":           {imports: contract},
+	"tool":           {imports: []string{".", "session", "session/keys"}, tests: hosts},
 
 	"internal/cli":      {imports: hosts},
 	"cmd/corral":        {imports: program},

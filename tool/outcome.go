@@ -1,0 +1,100 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/session"
+)
+
+// outcome is what an error says of a call. Lost comes first: of that, no other
+// error can say that nothing ran.
+func outcome(ctx context.Context, err error) (Status, Reason) {
+	switch {
+	case errors.Is(err, corral.ErrLost):
+		return StatusUnknown, ReasonLost
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return StatusFailed, ReasonCancelled
+	}
+	for _, o := range []struct {
+		kind   error
+		reason Reason
+	}{
+		{corral.ErrDenied, ReasonDenied},
+		{corral.ErrDir, ReasonWorkdir},
+		{corral.ErrConflict, ReasonConflict},
+		{corral.ErrNotFound, ReasonNotFound},
+		{corral.ErrEnded, ReasonEnded},
+		{corral.ErrStdinClosed, ReasonEnded},
+		{corral.ErrInvalid, ReasonInvalid},
+		{corral.ErrUnavailable, ReasonUnavailable},
+		{errors.ErrUnsupported, ReasonUnsupported},
+	} {
+		if errors.Is(err, o.kind) {
+			if o.reason == ReasonDenied {
+				return StatusDenied, ReasonDenied
+			}
+			return StatusFailed, o.reason
+		}
+	}
+	return StatusFailed, ReasonInternal
+}
+
+// exitOf is how a session ended.
+func exitOf(st session.Status) SessionEnd {
+	e := SessionEnd{DurationMs: st.Duration(time.Now()).Milliseconds()}
+	if st.Exit == nil {
+		return e
+	}
+	if took := st.Exit.EndedAt.Sub(st.Exit.StartedAt); took >= 0 { // both by the clock of where it ran
+		e.DurationMs = took.Milliseconds()
+	}
+	if st.Exit.Signal != 0 {
+		number, name := int(st.Exit.Signal), st.Exit.Signal.String()
+		e.Signal, e.SignalName = &number, &name
+	} else {
+		code := st.Exit.Code
+		e.ExitCode = &code
+	}
+	return e
+}
+
+// clean is an excerpt as text, without terminal control.
+func clean(e corral.Excerpt) string {
+	e.Head, e.Tail = corral.StripANSI(e.Head), corral.StripANSI(e.Tail)
+	return e.String()
+}
+
+// tailBytes is enough for TailChars characters and what is stripped of them.
+const tailBytes = 4 * TailChars
+
+// lastChars is the end of a text.
+func lastChars(text string, n int) string {
+	for i := len(text); i > 0; n-- {
+		if n == 0 {
+			return text[i:]
+		}
+		_, size := utf8.DecodeLastRuneInString(text[:i])
+		i -= size
+	}
+	return text
+}
+
+// bounded is a text of at most max bytes: its beginning and its end, if need
+// be, and how much is left out.
+func bounded(text string, max int) (string, bool) {
+	if len(text) <= max {
+		return text, false
+	}
+	head, tail := max/2, len(text)-max/2
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return corral.Excerpt{Head: text[:head], Tail: text[tail:], Omitted: int64(tail - head)}.String(), true
+}

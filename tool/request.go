@@ -1,0 +1,133 @@
+package tool
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A plan is an ExecRequest of which everything is checked and filled in.
+type plan struct {
+	command    corral.Command
+	background bool
+	notify     bool
+	wait       time.Duration // in the foreground; negative: until the end
+	security   Security
+	ask        Ask
+	warnings   []string
+}
+
+// plan checks a request and fills in what it does not say.
+func (t *Tools) plan(req ExecRequest) (plan, error) {
+	d := t.cfg.Defaults
+	if strings.TrimSpace(req.Command) == "" {
+		return plan{}, corral.Errorf(corral.ErrInvalid, "", "Provide a command to start.")
+	}
+	host, err := choice("host", req.Host, corral.HostSandbox, corral.HostGateway, corral.HostNode)
+	if err != nil {
+		return plan{}, err
+	}
+	security, err := choice("security", req.Security, SecurityDeny, SecurityAllowlist, SecurityFull)
+	if err != nil {
+		return plan{}, err
+	}
+	ask, err := choice("ask", req.Ask, AskAlways, AskOnMiss, AskOff)
+	if err != nil {
+		return plan{}, err
+	}
+	timeout, err := req.timeout(d)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{
+		background: req.Background,
+		notify:     d.notifyOnExit(),
+		wait:       d.yield(),
+		security:   stricter(security, d.Security, SecurityDeny, SecurityAllowlist, SecurityFull),
+		ask:        stricter(ask, d.Ask, AskAlways, AskOnMiss, AskOff),
+		command: corral.Command{
+			ID: req.SessionID, Shell: req.Command, Dir: req.Workdir, Env: req.Env,
+			PathPrepend: d.PathPrepend, Timeout: timeout, Grace: d.Grace, Log: d.Log,
+			Host: host, Node: strings.TrimSpace(req.Node), Elevated: req.Elevated,
+		},
+	}
+	if req.NotifyOnExit != nil {
+		p.notify = *req.NotifyOnExit
+	}
+	if req.YieldMs != nil {
+		p.wait = min(max(time.Duration(*req.YieldMs)*time.Millisecond, MinYield), MaxYield)
+	}
+	if t.cfg.ProcessDenied {
+		if req.Background || req.YieldMs != nil {
+			p.warnings = append(p.warnings, "Background execution is disabled; running synchronously.")
+		}
+		p.background, p.wait = false, -1
+	}
+	c := &p.command
+	if c.Dir == "" {
+		c.Dir = d.Workdir
+	}
+	if c.Host == "" {
+		c.Host = d.Host
+	}
+	if c.Node == "" && c.Host == corral.HostNode {
+		c.Node = d.Node
+	}
+	if req.PTY {
+		c.TTY = &corral.Size{}
+	}
+	// Input stays open for a command that somebody means to talk to. One in
+	// the foreground reads its end at once: many programs read standard
+	// input if it is not a terminal (rg, for one), and would wait for ever.
+	c.Stdin = req.PTY || p.background
+	return p, c.Validate()
+}
+
+// timeout is how long the command may run; 0: as long as it likes.
+func (req ExecRequest) timeout(d Defaults) (time.Duration, error) {
+	name, seconds := "timeout", req.Timeout
+	switch {
+	case seconds == nil:
+		name, seconds = "timeoutSeconds", req.TimeoutSeconds
+	case req.TimeoutSeconds != nil && *req.TimeoutSeconds != *seconds:
+		return 0, corral.Errorf(corral.ErrInvalid, "give one of them", "timeout is %v and timeoutSeconds is %v", *seconds, *req.TimeoutSeconds)
+	}
+	switch {
+	case seconds == nil:
+		return d.timeout(), nil
+	case math.IsNaN(*seconds) || *seconds > MaxTimeout.Seconds():
+		return 0, corral.Errorf(corral.ErrInvalid, fmt.Sprintf("give at most %.0f seconds, or 0 for none", MaxTimeout.Seconds()), "%s: %v is no time-out", name, *seconds)
+	case *seconds <= 0:
+		return 0, nil
+	}
+	// Rounded up, so that the shortest is not none.
+	return time.Duration(math.Ceil(*seconds*1e3)) * time.Millisecond, nil
+}
+
+// choice checks a value of a closed set, as a model writes it.
+func choice[T ~string](name string, given T, set ...T) (T, error) {
+	value := T(strings.ToLower(strings.TrimSpace(string(given))))
+	if value == "" || slices.Contains(set, value) {
+		return value, nil
+	}
+	names := make([]string, len(set))
+	for i, v := range set {
+		names[i] = string(v)
+	}
+	return "", corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names, ", "), "%s: there is no %q", name, cut(string(given)))
+}
+
+// stricter returns the first of the order, from strict to lax, that a or b is.
+// The empty value is that of nobody.
+func stricter[T ~string](a, b T, order ...T) T {
+	for _, v := range order {
+		if v == a || v == b {
+			return v
+		}
+	}
+	return ""
+}
