@@ -44,6 +44,7 @@ var rules = map[string]rule{
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys"}, tests: hosts},
+	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
 
 	"internal/cli":      {imports: hosts},
 	"cmd/corral":        {imports: program},

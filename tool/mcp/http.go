@@ -1,0 +1,48 @@
+package mcp
+
+import (
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/corral-exec/corral/tool"
+)
+
+const (
+	versionHeader = "MCP-Protocol-Version"
+	// statelessSince is the protocol version from which on requests stand
+	// alone. Versions are dates, and compare as text.
+	statelessSince = "2026-07-28"
+
+	// idleLimit is how long a client's session of the protocol is kept
+	// without a request; it is longer than any call.
+	idleLimit = time.Hour
+	// resumeBytes bounds what is kept of streams that may be resumed.
+	resumeBytes = 32 << 20
+)
+
+// Handler returns the handler of an endpoint such as /mcp. It refuses what a
+// web page of another origin sends, and, on a loopback address, requests for
+// another host (DNS rebinding). It does not authenticate anybody.
+func (s *Server) Handler() http.Handler {
+	server := func(*http.Request) *sdk.Server { return s.sdk }
+	streams := sdk.NewMemoryEventStore(nil)
+	streams.SetMaxBytes(resumeBytes)
+	// A client of an older version tells in a request of its own that it
+	// cancels another, and which one that is only a session knows.
+	stateful := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
+		Logger: s.cfg.Log, EventStore: streams, SessionTimeout: idleLimit, MaxRequestBodyBytes: 2 * tool.MaxArguments,
+	})
+	// A newer one cancels by closing the request.
+	stateless := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
+		Logger: s.cfg.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: 2 * tool.MaxArguments,
+	})
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(versionHeader) >= statelessSince {
+			stateless.ServeHTTP(w, r)
+		} else {
+			stateful.ServeHTTP(w, r)
+		}
+	}))
+}

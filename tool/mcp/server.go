@@ -1,0 +1,154 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/corral-exec/corral/tool"
+)
+
+// Config of a Server. Tools is required.
+type Config struct {
+	Tools *tool.Tools
+
+	Name    string // of the server, for clients; empty: corral
+	Version string // empty: unknown
+
+	// Instructions are for the model, after those about the tools.
+	Instructions string
+
+	// ProgressEvery is how often progress is notified; 0: a second.
+	ProgressEvery time.Duration
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+const (
+	defaultProgressEvery = time.Second
+	maxLine              = 2 * tool.MaxArguments // bytes of a message on a stream
+)
+
+const instructions = `Commands run through the tool exec. What takes long goes on in the background: follow it with the tool process, by the sessionId of the result, and prefer its action wait over polling. Sessions outlive this connection: after a reconnect, process list shows what runs.`
+
+// A Server serves the tools of one agent to any number of clients.
+type Server struct {
+	cfg Config
+	sdk *sdk.Server
+}
+
+// New returns a server.
+func New(cfg Config) *Server {
+	if cfg.Name == "" {
+		cfg.Name = "corral"
+	}
+	if cfg.Version == "" {
+		cfg.Version = "unknown"
+	}
+	if cfg.ProgressEvery <= 0 {
+		cfg.ProgressEvery = defaultProgressEvery
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, sdk: sdk.NewServer(
+		&sdk.Implementation{Name: cfg.Name, Title: "Corral", Version: cfg.Version},
+		&sdk.ServerOptions{
+			Instructions: strings.TrimSpace(instructions + "\n\n" + cfg.Instructions),
+			Logger:       cfg.Log,
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list never changes
+		},
+	)}
+	yes := true
+	for _, d := range cfg.Tools.Definitions() {
+		s.sdk.AddTool(&sdk.Tool{
+			Name: d.Name, Title: d.Title, Description: d.Description, InputSchema: d.Input, OutputSchema: d.Output,
+			Annotations: &sdk.ToolAnnotations{Title: d.Title, DestructiveHint: &yes, OpenWorldHint: &yes},
+		}, s.call)
+	}
+	return s
+}
+
+// call is a call of any tool.
+func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	if token := req.Params.GetProgressToken(); token != nil {
+		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })
+	}
+	r, err := s.cfg.Tools.Call(ctx, req.Params.Name, req.Params.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	structured, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the result of %s: %w", req.Params.Name, err)
+	}
+	return &sdk.CallToolResult{
+		Content:           []sdk.Content{&sdk.TextContent{Text: r.Text()}},
+		StructuredContent: json.RawMessage(structured),
+		IsError:           r.Failed(),
+	}, nil
+}
+
+// notify tells a client of progress: the seconds so far, and how the output
+// ends.
+func (s *Server) notify(ctx context.Context, client *sdk.ServerSession, token any, p tool.Progress) {
+	message := strings.TrimSpace(p.Tail)
+	if message == "" {
+		message = fmt.Sprintf("session %s: no output yet", p.SessionID)
+	}
+	err := client.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: token, Progress: p.Elapsed.Seconds(), Message: message,
+	})
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.Debug("cannot notify a client of progress", "session", p.SessionID, "error", err)
+	}
+}
+
+// Serve serves one client on a pair of streams, until in ends (then the error
+// is nil) or ctx does. Commands in the foreground of a call are killed then. If
+// in and out are closers, they are closed; otherwise a Read of in that blocks
+// outlives Serve.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: readCloser(in), Writer: writeCloser(out), MaxLineLength: maxLine})
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {
+		return nil
+	}
+	return fmt.Errorf("cannot go on serving MCP: %w", err)
+}
+
+// Close ends the sessions of the protocol that clients have over HTTP, and
+// kills what is in the foreground of a call.
+func (s *Server) Close() error {
+	var errs []error
+	for session := range s.sdk.Sessions() {
+		errs = append(errs, session.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func readCloser(r io.Reader) io.ReadCloser {
+	if rc, ok := r.(io.ReadCloser); ok {
+		return rc
+	}
+	return io.NopCloser(r)
+}
+
+func writeCloser(w io.Writer) io.WriteCloser {
+	if wc, ok := w.(io.WriteCloser); ok {
+		return wc
+	}
+	return nopWriteCloser{w}
+}
+
+type nopWriteCloser struct{ io.Writer }
+
+func (nopWriteCloser) Close() error { return nil }
