@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,15 @@ type Agent struct {
 
 // Agent returns the agent of a name, of which ValidateAgent approves.
 func (m *Manager) Agent(name string) Agent { return Agent{m: m, name: name} }
+
+// Agents are the names of those that have sessions, sorted.
+func (m *Manager) Agents() []string {
+	names := map[string]bool{}
+	for _, s := range m.all() {
+		names[s.start.Agent] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
 
 // Name is the agent's.
 func (a Agent) Name() string { return a.name }

@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// attach is a terminal, or what there is of one, over a WebSocket.
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	off, err := queryInt(r, "offset", 0)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return corral.Errorf(corral.ErrInvalid, "use a WebSocket client with the subprotocol "+api.AttachProtocol, "the request is no WebSocket handshake")
+	}
+	stat, err := found.Log().Stat(r.Context())
+	if err != nil {
+		return err
+	}
+	ctx, done, err := s.follow(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{api.AttachProtocol}, CompressionMode: websocket.CompressionDisabled,
+		InsecureSkipVerify: true, // the origin was checked with everything else
+	})
+	if err != nil { // which has been answered
+		s.log.Debug("no WebSocket", "error", err)
+		return nil
+	}
+	defer conn.CloseNow()
+	if conn.Subprotocol() != api.AttachProtocol {
+		return conn.Close(websocket.StatusPolicyViolation, "speak the subprotocol "+api.AttachProtocol)
+	}
+	conn.SetReadLimit(api.MaxInput)
+	if found.Status(ctx).TTY {
+		defer found.AttachTerminal()()
+	}
+	a := &attachment{conn: conn, session: found, metrics: s.metrics, input: make(chan message, 16)}
+	err = a.run(ctx, &reader{log: found.Log(), pace: s.pace, ended: stat.Ended}, off)
+	switch {
+	case err == nil:
+		return conn.Close(websocket.StatusNormalClosure, "the session has ended")
+	case errors.Is(context.Cause(ctx), errStopping):
+		return conn.Close(websocket.StatusServiceRestart, errStopping.Error())
+	}
+	s.log.Debug("an attached client is gone", "session", found.ID(), "error", err)
+	return nil
+}
+
+// An attachment is one client at one session.
+type attachment struct {
+	conn    *websocket.Conn
+	session *session.Session
+	metrics *metrics
+	input   chan message
+}
+
+type message struct {
+	data []byte
+	eof  bool
+}
+
+// errEnded ends an attachment as it should.
+var errEnded = errors.New("the session has ended")
+
+// run returns nil when the client has been told how the session ended.
+func (a *attachment) run(ctx context.Context, log *reader, off int64) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.receive(ctx) })
+	g.Go(func() error { return a.write(ctx) })
+	g.Go(func() error {
+		if err := a.send(ctx, log, off); err != nil {
+			return err
+		}
+		return errEnded
+	})
+	if err := g.Wait(); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+// send sends the log, and how the session ended.
+func (a *attachment) send(ctx context.Context, log *reader, off int64) error {
+	err := frames(ctx, log, frameRange{from: off, until: -1}, func(frame []byte) error {
+		a.metrics.logBytes.Add(float64(len(frame)))
+		return a.put(ctx, websocket.MessageBinary, frame)
+	})
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// The status says it if it cannot be known how it ended.
+	if _, err := a.session.Wait(ctx); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	status, err := json.Marshal(a.session.Status(ctx))
+	if err != nil {
+		return err
+	}
+	return a.control(ctx, api.Control{Type: api.ControlExit, Status: status})
+}
+
+func (a *attachment) control(ctx context.Context, c api.Control) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return a.put(ctx, websocket.MessageText, data)
+}
+
+func (a *attachment) put(ctx context.Context, t websocket.MessageType, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, StallLimit)
+	defer cancel()
+	return a.conn.Write(ctx, t, data)
+}
+
+// receive takes messages from the client. Input is written by somebody else,
+// so that a command that reads nothing can still be interrupted.
+func (a *attachment) receive(ctx context.Context) error {
+	for {
+		t, data, err := a.conn.Read(ctx)
+		if err != nil {
+			return err
+		}
+		m := message{data: data}
+		if t == websocket.MessageText {
+			if m.eof, err = a.command(ctx, data); err != nil {
+				if err := a.complain(ctx, err); err != nil {
+					return err
+				}
+				continue
+			}
+			if !m.eof {
+				continue
+			}
+			m.data = nil
+		}
+		select {
+		case a.input <- m:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (a *attachment) command(ctx context.Context, data []byte) (eof bool, err error) {
+	var c api.Control
+	if err := json.Unmarshal(data, &c); err != nil {
+		return false, corral.Errorf(corral.ErrInvalid, "send input in binary messages", "a text message is malformed: %w", err)
+	}
+	switch c.Type {
+	case api.ControlEOF:
+		return true, nil
+	case api.ControlResize:
+		if c.Rows == 0 || c.Cols == 0 {
+			return false, corral.Errorf(corral.ErrInvalid, "give rows and cols", "a terminal of %d rows and %d columns was asked for", c.Rows, c.Cols)
+		}
+		return false, a.session.Resize(ctx, corral.Size{Rows: c.Rows, Cols: c.Cols})
+	case api.ControlSignal:
+		sig, err := corral.ParseSignal(c.Signal)
+		if err != nil {
+			return false, err
+		}
+		return false, a.session.Signal(ctx, sig)
+	}
+	return false, corral.Errorf(corral.ErrInvalid, "use resize, signal or eof", "unknown type %q of a text message", c.Type)
+}
+
+// write hands input to the command, in the order in which it came.
+func (a *attachment) write(ctx context.Context) error {
+	for {
+		select {
+		case m := <-a.input:
+			var err error
+			if m.eof {
+				err = a.session.CloseStdin(ctx)
+			} else {
+				var n int
+				n, err = a.session.Write(ctx, m.data)
+				a.metrics.stdinBytes.Add(float64(n))
+			}
+			if err != nil {
+				if err := a.complain(ctx, err); err != nil {
+					return err
+				}
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// complain tells the client what did not work, and is an error only if that
+// cannot be done.
+func (a *attachment) complain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_, body := api.Encode(err)
+	if err := a.control(ctx, api.Control{Type: api.ControlError, Error: &body.Error}); err != nil {
+		return fmt.Errorf("cannot tell the client: %w", err)
+	}
+	return nil
+}

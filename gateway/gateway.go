@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// Limits and defaults.
+const (
+	// StallLimit is how long a client may take nothing, or send nothing of a
+	// body that it announced, before it is cut off.
+	StallLimit = 30 * time.Second
+
+	DefaultFollowRate   = 64 << 20
+	DefaultMaxFollowers = 512
+	DefaultDrainLimit   = 10 * time.Second
+
+	headerLimit = 10 * time.Second // to send a request's headers
+	idleLimit   = 2 * time.Minute  // between two requests on a connection
+)
+
+// Config of a Server. Sessions is required.
+type Config struct {
+	Sessions *session.Manager
+
+	// Tools returns an agent's tools. Nil: there are none.
+	Tools func(agent string) Tools
+	// MCP serves /mcp. Nil: it is not served.
+	MCP http.Handler
+	// Sandboxes lists them, as something that can be JSON. Nil: there are
+	// none.
+	Sandboxes func(context.Context) (any, error)
+	// Ready reports why the gateway cannot be used yet. Nil: it can.
+	Ready func() error
+
+	// Token is what requests over TCP have to show. Without one, none is
+	// accepted. See Token.
+	Token string
+	// Hosts are names under which requests over TCP may address the gateway,
+	// beside those of the loopback interface.
+	Hosts []string
+	// Origins are the web origins ("https://host:port") whose pages may call
+	// the gateway.
+	Origins []string
+
+	// FollowRate is how many bytes a second are read of logs that are still
+	// being written, by all followers together; what they cannot get at that
+	// rate they get when the command has ended, or, if the log is bounded
+	// and has dropped it by then, as a gap of known size. It is there so
+	// that followers do not slow down the command that they follow; see
+	// docs/http.md for figures. 0: DefaultFollowRate, negative: no limit.
+	FollowRate int64
+	// MaxFollowers bounds how many logs, terminals and event streams are
+	// open at a time. 0: DefaultMaxFollowers.
+	MaxFollowers int
+	// DrainLimit is how long Serve waits for requests when it has been told
+	// to stop. 0: DefaultDrainLimit.
+	DrainLimit time.Duration
+
+	// Tracer makes spans of requests. Nil: none are made. See Tracing.
+	Tracer trace.TracerProvider
+	Log    *slog.Logger
+}
+
+// Tools are what models call, of one agent.
+type Tools interface {
+	// Call runs a tool with a JSON object as its arguments. What it returns
+	// is encoded as JSON. What went wrong with a command is a result and no
+	// error; errors are for calls that no tool could make sense of.
+	Call(ctx context.Context, name string, args json.RawMessage) (any, error)
+	// List describes the tools.
+	List() []api.Tool
+}
+
+// A Server serves the API. It is an http.Handler as well, for servers of one's
+// own; those have to see to listeners and to draining.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	handler http.Handler
+	metrics *metrics
+	pace    *pacer
+	inputs  inputs
+
+	followers chan struct{} // one token each
+	stopping  context.Context
+	stop      context.CancelFunc
+}
+
+// New makes a server.
+func New(cfg Config) (*Server, error) {
+	if cfg.Sessions == nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "set Config.Sessions", "a gateway without sessions was asked for")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.FollowRate == 0 {
+		cfg.FollowRate = DefaultFollowRate
+	}
+	if cfg.MaxFollowers == 0 {
+		cfg.MaxFollowers = DefaultMaxFollowers
+	}
+	if cfg.DrainLimit == 0 {
+		cfg.DrainLimit = DefaultDrainLimit
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Sessions), pace: newPacer(cfg.FollowRate),
+		followers: make(chan struct{}, cfg.MaxFollowers),
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.handler = s.routes()
+	if cfg.Tracer != nil {
+		s.handler = otelhttp.NewHandler(s.handler, "corral", otelhttp.WithTracerProvider(cfg.Tracer))
+	}
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Drain begins the end: sessions in the foreground of a call go to the
+// background, nothing new is started, streams are closed, and the gateway is
+// not ready any more.
+func (s *Server) Drain() {
+	s.cfg.Sessions.Drain()
+	s.stop()
+}
+
+func (s *Server) draining() bool { return s.stopping.Err() != nil }
+
+// follow counts one that stays: its context ends when the gateway drains.
+func (s *Server) follow(ctx context.Context) (_ context.Context, done func(), err error) {
+	select {
+	case s.followers <- struct{}{}:
+	default:
+		return nil, nil, corral.Errorf(corral.ErrUnavailable, "close some, or raise the limit",
+			"%d logs, terminals and event streams are open, and no more may be", cap(s.followers))
+	}
+	s.metrics.followers.Inc()
+	ctx, cancel := s.whileServing(ctx)
+	return ctx, func() {
+		cancel()
+		s.metrics.followers.Dec()
+		<-s.followers
+	}, nil
+}
+
+// whileServing is ctx until the gateway drains.
+func (s *Server) whileServing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	detach := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
+	return ctx, func() {
+		detach()
+		cancel(nil)
+	}
+}
+
+var errStopping = corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping")

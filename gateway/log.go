@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// largeBuffers have room for the largest frame. Who waits for output waits with
+// a small one: there may be hundreds.
+var largeBuffers = sync.Pool{New: func() any { return new([api.HeaderLen + api.MaxFrame]byte) }}
+
+const smallFrame = 4 << 10
+
+// readLog sends frames of the log: all that is there, or with follow all that
+// comes, up to limit bytes if there is one.
+func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	off, err := queryInt(r, "offset", 0)
+	if err != nil {
+		return err
+	}
+	limit, err := queryInt(r, "limit", 0)
+	if err != nil {
+		return err
+	}
+	follow, err := queryBool(r, "follow")
+	if err != nil {
+		return err
+	}
+	ctx, done, err := s.follow(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	log := &reader{log: found.Log(), pace: s.pace}
+	until := int64(-1) // the offset at which the answer ends; -1: with the log
+	stat, err := log.log.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	log.ended = stat.Ended
+	if !follow && !stat.Ended {
+		until = max(off, stat.Size)
+	}
+	w.Header().Set("Content-Type", api.TypeLog)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	rc := http.NewResponseController(w)
+	if err := rc.Flush(); err != nil {
+		return err
+	}
+	send := func(frame []byte) error {
+		s.metrics.logBytes.Add(float64(len(frame)))
+		if _, err := w.Write(frame); err != nil {
+			return err
+		}
+		return rc.Flush()
+	}
+	return frames(ctx, log, frameRange{off, until, limit}, send)
+}
+
+// frameRange is what of a log to send.
+type frameRange struct {
+	from  int64
+	until int64 // offset; -1: to the end of the log
+	limit int64 // bytes of output; 0: none
+}
+
+// frames sends what of a log there is in a range, and a last frame. That is
+// also so when the gateway drains, and whoever reads may come back.
+func frames(ctx context.Context, log *reader, rng frameRange, send func([]byte) error) error {
+	small := make([]byte, api.HeaderLen+smallFrame)
+	last := api.Header{Offset: rng.from}
+	for more := false; ; {
+		buf, free := small, func() {}
+		if more { // than fits into the small one
+			large := largeBuffers.Get().(*[api.HeaderLen + api.MaxFrame]byte)
+			buf, free = large[:], func() { largeBuffers.Put(large) }
+		}
+		c, err := readFrame(ctx, log, rng, buf)
+		if err == nil && len(c.Data) > 0 {
+			api.Header{Stream: c.Stream, Offset: c.Offset, Length: len(c.Data)}.Put(buf)
+			err = send(buf[:api.HeaderLen+len(c.Data)])
+		}
+		free()
+		switch {
+		case errors.Is(err, io.EOF):
+			last.Stream = api.StreamEnd
+		case err == nil && len(c.Data) == 0, errors.Is(context.Cause(ctx), errStopping):
+			last.Stream = api.StreamPause
+		case err != nil:
+			return err
+		default:
+			more = len(c.Data) >= smallFrame
+			rng.from, last.Offset = c.Next(), c.Next()
+			if rng.limit > 0 {
+				if rng.limit -= int64(len(c.Data)); rng.limit == 0 {
+					rng.until = rng.from
+				}
+			}
+			continue
+		}
+		last.Put(small)
+		return send(small[:api.HeaderLen])
+	}
+}
+
+// readFrame reads one frame's bytes into buf after the header. No bytes and no
+// error: there are none in the range.
+func readFrame(ctx context.Context, log *reader, rng frameRange, buf []byte) (corral.Chunk, error) {
+	room := int64(len(buf) - api.HeaderLen)
+	if rng.limit > 0 {
+		room = min(room, rng.limit)
+	}
+	if rng.until >= 0 {
+		room = min(room, rng.until-rng.from)
+	}
+	if room <= 0 {
+		return corral.Chunk{Offset: rng.from}, nil
+	}
+	c, err := log.Read(ctx, rng.from, buf[api.HeaderLen:api.HeaderLen+room])
+	if err == nil && rng.until >= 0 && c.Offset >= rng.until { // beyond a gap
+		return corral.Chunk{Offset: rng.from}, nil
+	}
+	return c, err
+}

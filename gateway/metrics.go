@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/corral-exec/corral/session"
+)
+
+// metrics are what /metrics shows. docs/http.md lists them.
+type metrics struct {
+	handler   http.Handler
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	sent      prometheus.Counter
+
+	followers  prometheus.Gauge
+	logBytes   prometheus.Counter
+	stdinBytes prometheus.Counter
+}
+
+func newMetrics(sessions *session.Manager) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corral_http_requests_total", Help: "Requests answered, by route and status.",
+		}, []string{"route", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "corral_http_request_duration_seconds", Help: "Time from a request to the end of its answer.",
+			Buckets: []float64{.0005, .001, .002, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600},
+		}, []string{"route"}),
+		sent: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corral_http_response_bytes_total", Help: "Bytes of answers.",
+		}),
+		followers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "corral_followers", Help: "Logs, terminals and event streams that are open.",
+		}),
+		logBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corral_log_read_bytes_total", Help: "Bytes of logs sent to clients.",
+		}),
+		stdinBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corral_stdin_bytes_total", Help: "Bytes of input that commands have taken from clients.",
+		}),
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(m.requests, m.durations, m.sent, m.followers, m.logBytes, m.stdinBytes,
+		sessionMetrics{sessions}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	return m
+}
+
+func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
+	m.handler.ServeHTTP(w, r)
+	return nil
+}
+
+// route returns the metrics of one route, found once.
+func (m *metrics) route(name string) *routeMetrics {
+	return &routeMetrics{m: m, name: name, took: m.durations.WithLabelValues(name)}
+}
+
+type routeMetrics struct {
+	m      *metrics
+	name   string
+	took   prometheus.Observer
+	counts sync.Map // status → prometheus.Counter
+}
+
+func (r *routeMetrics) observe(status int, took time.Duration, bytes int64) {
+	if status == 0 { // a handler that wrote nothing
+		status = http.StatusOK
+	}
+	counter, ok := r.counts.Load(status)
+	if !ok {
+		counter, _ = r.counts.LoadOrStore(status, r.m.requests.WithLabelValues(r.name, strconv.Itoa(status)))
+	}
+	counter.(prometheus.Counter).Inc()
+	r.took.Observe(took.Seconds())
+	r.m.sent.Add(float64(bytes))
+}
+
+// sessionMetrics asks the Manager when it is asked.
+type sessionMetrics struct{ sessions *session.Manager }
+
+var (
+	sessionsDesc = prometheus.NewDesc("corral_sessions", "Sessions that are kept, by state; running ones are those that run.", []string{"state"}, nil)
+	eventsDesc   = prometheus.NewDesc("corral_events_total", "Number of the last event.", nil, nil)
+)
+
+func (c sessionMetrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- sessionsDesc
+	ch <- eventsDesc
+}
+
+func (c sessionMetrics) Collect(ch chan<- prometheus.Metric) {
+	counts := c.sessions.Counts()
+	for _, state := range []session.State{session.Running, session.Completed, session.Failed, session.Unknown} {
+		ch <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(counts[state]), string(state))
+	}
+	ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(c.sessions.LastEvent()))
+}

@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// wrap is all that is done for every request: an id, who may call, an answer
+// for errors and panics, the log and the metrics.
+func (s *Server) wrap(rt route) http.Handler {
+	measured := s.metrics.route(rt.pattern)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw)}
+		id := requestID(r)
+		w.Header().Set(api.HeaderRequestID, id)
+
+		err := s.serve(rt, w, r)
+		cut := err != nil && !s.answer(w, r, err)
+		took := time.Since(begin)
+		measured.observe(w.status, took, w.bytes)
+		s.access(r, rt, w, id, took, err)
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
+				panic(p)
+			}
+			s.log.Error("panic while serving a request", "route", rt.pattern, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
+		}
+	}()
+	if err := s.authorize(rt, r); err != nil {
+		return err
+	}
+	if r.Method == http.MethodHead {
+		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
+	}
+	return rt.handle(w, r)
+}
+
+// answer sends err. If something has been sent already it cannot, and the
+// connection has to be cut: the answer must not look complete.
+func (s *Server) answer(w *response, r *http.Request, err error) bool {
+	if w.status != 0 {
+		return w.hijacked
+	}
+	if r.Context().Err() != nil { // nobody is there to read it
+		w.status = statusGone
+		return true
+	}
+	status, body := api.Encode(err)
+	if status == http.StatusServiceUnavailable && s.draining() {
+		w.Header().Set("Retry-After", "1")
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="corral"`)
+	}
+	if err := writeJSON(w, status, body); err != nil {
+		s.log.Debug("an error could not be answered", "path", r.URL.Path, "error", err)
+	}
+	return true
+}
+
+// statusGone stands in logs and metrics for an answer that nobody waited for.
+const statusGone = 499
+
+func (s *Server) access(r *http.Request, rt route, w *response, id string, took time.Duration, err error) {
+	level := slog.LevelDebug
+	switch {
+	case w.status >= 500:
+		level = slog.LevelWarn
+	case r.Method != http.MethodGet || w.status >= 400:
+		level = slog.LevelInfo
+	}
+	ctx := r.Context()
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("id", id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+		slog.Int("status", w.status), slog.Int64("bytes", w.bytes), slog.Duration("took", took),
+	}
+	if agent := r.Header.Get(api.HeaderAgent); agent != "" {
+		attrs = append(attrs, slog.String("agent", agent))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// requestID is the caller's, if it can stand in a log, or a new one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(api.HeaderRequestID); corral.ValidateID(id) == nil {
+		return id
+	}
+	return rand.Text()
+}
+
+// A response remembers what was answered, and cuts a client off that takes
+// nothing.
+type response struct {
+	http.ResponseWriter
+	rc       *http.ResponseController
+	status   int
+	bytes    int64
+	hijacked bool
+	deadline time.Time
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack is for WebSockets.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.hijacked = true
+	if w.status == 0 {
+		w.status = http.StatusSwitchingProtocols
+	}
+	return w.rc.Hijack()
+}
+
+// Flush is for handlers that are handed in.
+func (w *response) Flush() {
+	w.extend()
+	_ = w.rc.Flush() // what fails is seen by the next Write
+}
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.extend()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// piece is how much has to be taken within StallLimit.
+const piece = 64 << 10
+
+func (w *response) Write(p []byte) (n int, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	for {
+		w.extend()
+		m, err := w.ResponseWriter.Write(p[n:min(len(p), n+piece)])
+		n += m
+		w.bytes += int64(m)
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// extend puts the deadline off, at most once a second.
+func (w *response) extend() {
+	now := time.Now()
+	if w.deadline.Sub(now) > StallLimit-time.Second {
+		return
+	}
+	w.deadline = now.Add(StallLimit)
+	// Without support there is no limit: that is so in tests with recorders.
+	if err := w.rc.SetWriteDeadline(w.deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		w.deadline = time.Time{}
+	}
+}

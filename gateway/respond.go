@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("%w: cannot encode the answer: %w", api.ErrInternal, err)
+	}
+	w.Header().Set("Content-Type", api.TypeJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	w.WriteHeader(status)
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// readBody reads a body of JSON, bounded in size and time.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	rc := http.NewResponseController(w)
+	if err := rc.SetReadDeadline(time.Now().Add(StallLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, corral.Errorf(api.ErrTooLarge, "pass large data on standard input or in a file", "the body has more than %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
+	}
+	// Or the end of the deadline would seem to be the end of the connection.
+	if err := rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	if !utf8.Valid(data) { // encoding/json would change it silently
+		return nil, corral.Errorf(corral.ErrInvalid, "send UTF-8", "the body is not UTF-8")
+	}
+	return data, nil
+}
+
+// readJSON reads a body into v, which must know every field in it.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	data, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err = d.Decode(v)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is something after the JSON value")
+		}
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrInvalid, "see /openapi.json for what is understood", "the body is malformed: %w", err)
+	}
+	return nil
+}
+
+// agent is whose sessions a request is about.
+func (s *Server) agent(r *http.Request) (session.Agent, error) {
+	name := r.Header.Get(api.HeaderAgent)
+	if name == "" {
+		name = session.DefaultAgent
+	}
+	if err := session.ValidateAgent(name); err != nil {
+		return session.Agent{}, err
+	}
+	return s.cfg.Sessions.Agent(name), nil
+}
+
+// session is the one that a request is about.
+func (s *Server) session(r *http.Request) (*session.Session, error) {
+	a, err := s.agent(r)
+	if err != nil {
+		return nil, err
+	}
+	return a.Session(r.PathValue("id"))
+}
+
+func queryBool(r *http.Request, name string) (bool, error) {
+	v := r.URL.Query().Get(name)
+	if v == "" {
+		return r.URL.Query().Has(name), nil // ?follow is ?follow=true
+	}
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, badQuery(name, v, "use true or false")
+	}
+	return b, nil
+}
+
+func queryInt(r *http.Request, name string, def int64) (int64, error) {
+	v := r.URL.Query().Get(name)
+	if v == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badQuery(name, v, "use a whole number, not negative")
+	}
+	return n, nil
+}
+
+func queryDuration(r *http.Request, name string, def, most time.Duration) (time.Duration, error) {
+	v := r.URL.Query().Get(name)
+	if v == "" {
+		return def, nil
+	}
+	d, err := api.ParseDuration(v)
+	if err != nil {
+		return 0, err
+	}
+	if d < 0 || d > most {
+		return 0, badQuery(name, v, fmt.Sprintf("use 0 to %v", most))
+	}
+	return d, nil
+}
+
+func badQuery(name, value, hint string) error {
+	return corral.Errorf(corral.ErrInvalid, hint, "the parameter %s=%q is not understood", name, value)
+}

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// Serve serves on every listener until ctx ends, then drains (see Drain), and
+// gives requests under way Config.DrainLimit to finish. It closes the
+// listeners. The error is nil if it was ctx that ended it, and everything
+// could be finished.
+//
+// Under systemd it says when it is ready and when it stops (sd_notify).
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	if len(listeners) == 0 {
+		return corral.Errorf(corral.ErrInvalid, "give at least one listener", "a gateway that listens nowhere was asked for")
+	}
+	for _, l := range listeners {
+		if l.Addr().Network() != "unix" && s.cfg.Token == "" {
+			closeAll(listeners)
+			return corral.Errorf(corral.ErrInvalid, "set Config.Token", "a gateway without a token cannot listen on %s", l.Addr())
+		}
+	}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerLimit,
+		IdleTimeout:       idleLimit,
+		MaxHeaderBytes:    api.MaxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	g, running := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		s.log.Info("the gateway listens", "address", l.Addr().String(), "network", l.Addr().Network())
+		g.Go(func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	s.notify(daemon.SdNotifyReady)
+	g.Go(func() error {
+		<-running.Done()
+		s.notify(daemon.SdNotifyStopping)
+		return s.shutdown(server)
+	})
+	return g.Wait()
+}
+
+func (s *Server) shutdown(server *http.Server) error {
+	begin := time.Now()
+	s.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainLimit)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if err == nil {
+		err = s.awaitStreams(ctx)
+	}
+	if err != nil {
+		s.log.Warn("requests were cut off: they did not end in time", "limit", s.cfg.DrainLimit)
+		return errors.Join(corral.Errorf(corral.ErrUnavailable, "", "the gateway stopped with requests under way: %w", err), server.Close())
+	}
+	s.log.Info("the gateway has stopped", "took", time.Since(begin))
+	return nil
+}
+
+// awaitStreams waits for what http.Server has lost sight of: WebSockets.
+func (s *Server) awaitStreams(ctx context.Context) error {
+	for range cap(s.followers) { // as many tokens as there are: nobody holds one
+		select {
+		case s.followers <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (s *Server) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.log.Warn("systemd could not be told", "state", state, "error", err)
+	}
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
+}

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	list := []session.Status{}
+	if r.URL.Query().Get("agent") == api.AllAgents {
+		for _, name := range s.cfg.Sessions.Agents() {
+			list = append(list, s.cfg.Sessions.Agent(name).List(r.Context())...)
+		}
+	} else {
+		list = append(list, a.List(r.Context())...)
+	}
+	return writeJSON(w, http.StatusOK, api.Sessions[session.Status]{Sessions: list})
+}
+
+// startSession is corral.Executor.Start.
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	var req api.Start
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	if req.Background != nil && !*req.Background {
+		return corral.Errorf(corral.ErrInvalid, "leave background out, and wait for the session; or use /v1/exec", "a session that is started here is always in the background")
+	}
+	cmd, err := req.Decode()
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if cmd.ID != "" {
+		if _, err := a.Session(cmd.ID); err == nil {
+			status = http.StatusOK
+		}
+	}
+	// A start that its client gave up goes on: it would not be known what
+	// became of it, and the client has the ID to ask.
+	begun, err := a.Begin(context.WithoutCancel(r.Context()), session.Options{Command: cmd, Background: true, NotifyOnExit: req.NotifyOnExit})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+begun.ID())
+	return writeJSON(w, status, begun.Status(r.Context()))
+}
+
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	found, err := a.Session(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	attach, err := queryBool(r, "attach")
+	if err != nil {
+		return err
+	}
+	if attach {
+		ctx, cancel := s.whileServing(r.Context())
+		defer cancel()
+		if _, err := a.Attach(ctx, found.ID()); err != nil {
+			return err
+		}
+	}
+	return writeJSON(w, http.StatusOK, found.Status(r.Context()))
+}
+
+func (s *Server) removeSession(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	force, err := queryBool(r, "force")
+	if err != nil {
+		return err
+	}
+	if force {
+		err = found.Discard(r.Context())
+	} else {
+		err = found.Remove(r.Context())
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+const defaultWait = time.Minute
+
+// waitSession answers with the status at the end, or when the time is up: the
+// two differ in the status itself.
+func (s *Server) waitSession(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	limit, err := queryDuration(r, "timeout", defaultWait, api.MaxWait)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.whileServing(r.Context())
+	defer cancel()
+	ctx, expire := context.WithTimeout(ctx, limit)
+	defer expire()
+	_, err = found.Wait(ctx)
+	switch {
+	case r.Context().Err() != nil:
+		return context.Cause(r.Context())
+	case err == nil || ctx.Err() != nil || errors.Is(err, corral.ErrLost) || errors.Is(err, corral.ErrNotFound):
+		// The status says all of it.
+		return writeJSON(w, http.StatusOK, found.Status(r.Context()))
+	}
+	return err
+}
+
+func (s *Server) signalSession(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	var req api.Signal
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	sig, err := corral.ParseSignal(req.Signal)
+	if err != nil {
+		return err
+	}
+	if err := found.Signal(r.Context(), sig); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) resizeSession(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	var size corral.Size
+	if err := readJSON(w, r, &size); err != nil {
+		return err
+	}
+	if size.Rows == 0 || size.Cols == 0 {
+		return corral.Errorf(corral.ErrInvalid, `send {"rows":24,"cols":80}`, "a terminal of %d rows and %d columns was asked for", size.Rows, size.Cols)
+	}
+	if err := found.Resize(r.Context(), size); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) killSession(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	status, err := found.Kill(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, status)
+}
+
+func (s *Server) statLog(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	stat, err := found.Log().Stat(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, stat)
+}

@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// inputs are the writes to standard inputs that are under way.
+type inputs struct {
+	mu     sync.Mutex
+	queues map[*session.Session]*queue
+	writes map[string]context.CancelCauseFunc // by session and the name that the client gave the write
+}
+
+// A queue has one writer at a time, so that what is sent in one request with a
+// known length is not mixed with anything else.
+type queue struct {
+	token chan struct{}
+	users int
+}
+
+// enter waits for its turn to write to a session.
+func (in *inputs) enter(ctx context.Context, s *session.Session) (leave func(), err error) {
+	in.mu.Lock()
+	if in.queues == nil {
+		in.queues = map[*session.Session]*queue{}
+	}
+	q := in.queues[s]
+	if q == nil {
+		q = &queue{token: make(chan struct{}, 1)}
+		in.queues[s] = q
+	}
+	q.users++
+	in.mu.Unlock()
+	forget := func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if q.users--; q.users == 0 {
+			delete(in.queues, s)
+		}
+	}
+	select {
+	case q.token <- struct{}{}:
+		return func() { <-q.token; forget() }, nil
+	case <-ctx.Done():
+		forget()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// name has cancel called by whoever cancels the write of that name.
+func (in *inputs) name(key string, cancel context.CancelCauseFunc) (forget func(), err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.writes == nil {
+		in.writes = map[string]context.CancelCauseFunc{}
+	}
+	if in.writes[key] != nil {
+		return nil, corral.Errorf(corral.ErrConflict, "name each write differently", "a write of that name is under way")
+	}
+	in.writes[key] = cancel
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		delete(in.writes, key)
+	}, nil
+}
+
+var errCancelled = errors.New("the write was cancelled")
+
+func (in *inputs) cancel(key string) bool {
+	in.mu.Lock()
+	cancel := in.writes[key]
+	in.mu.Unlock()
+	if cancel != nil {
+		cancel(errCancelled)
+	}
+	return cancel != nil
+}
+
+func writeKey(s *session.Session, name string) string { return s.ID() + "/" + name }
+
+// inputPiece is how much of a body is held in memory.
+const inputPiece = 64 << 10
+
+// writeStdin hands a body to the command as it arrives, as fast as the command
+// takes it. A body of a known length is one write, which no other is mixed
+// with; one of unknown length (a pipe) is one write for each piece.
+func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	eof, err := queryBool(r, "eof")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
+	if name := r.URL.Query().Get("write"); name != "" {
+		if err := corral.ValidateID(name); err != nil {
+			return err
+		}
+		forget, err := s.inputs.name(writeKey(found, name), cancel)
+		if err != nil {
+			return err
+		}
+		defer forget()
+	}
+	in := &input{session: found, inputs: &s.inputs, body: r.Body, rc: http.NewResponseController(w), whole: r.ContentLength >= 0}
+	n, err := in.copy(ctx)
+	s.metrics.stdinBytes.Add(float64(n))
+	if err == nil && eof {
+		err = found.CloseStdin(ctx)
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if e := in.drain(); err == nil {
+		err = e
+	}
+	if err == nil {
+		return writeJSON(w, http.StatusOK, api.Written{N: n})
+	}
+	if errors.Is(err, errCancelled) {
+		err = corral.Errorf(corral.ErrUnavailable, "", "%w", err)
+	}
+	status, body := api.Encode(err)
+	return writeJSON(w, status, api.Written{N: n, Error: &body.Error})
+}
+
+// input is one request's.
+type input struct {
+	session *session.Session
+	inputs  *inputs
+	body    io.Reader
+	rc      *http.ResponseController
+	whole   bool // one write
+	read    bool // to the end
+}
+
+// copy returns how much the command's side has taken.
+func (in *input) copy(ctx context.Context) (total int64, err error) {
+	if in.whole {
+		leave, err := in.inputs.enter(ctx, in.session)
+		if err != nil {
+			return 0, err
+		}
+		defer leave()
+	}
+	buf := make([]byte, inputPiece)
+	for first := true; ; first = false {
+		n, err := in.fill(buf)
+		// A body without bytes tells whether there could be any.
+		if n > 0 || first && errors.Is(err, io.EOF) {
+			m, werr := in.write(ctx, buf[:n])
+			total += int64(m)
+			if werr != nil {
+				return total, werr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			in.read = true
+			return total, nil
+		}
+		if err != nil {
+			return total, corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
+		}
+	}
+}
+
+// fill reads what there is.
+func (in *input) fill(buf []byte) (int, error) {
+	if in.whole { // else it may be a person who types
+		if err := in.rc.SetReadDeadline(time.Now().Add(StallLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return 0, err
+		}
+	}
+	return in.body.Read(buf)
+}
+
+func (in *input) write(ctx context.Context, p []byte) (int, error) {
+	if !in.whole {
+		leave, err := in.inputs.enter(ctx, in.session)
+		if err != nil {
+			return 0, err
+		}
+		defer leave()
+	}
+	return in.session.Write(ctx, p)
+}
+
+// drain reads what the client goes on to send although nobody wants it: many
+// do not look at an answer before they have sent everything. What has no end in
+// sight is not waited for.
+func (in *input) drain() error {
+	if !in.read && in.whole {
+		buf := make([]byte, inputPiece)
+		for {
+			if _, err := in.fill(buf); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	if err := in.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// cancelStdin ends a write under way; the write's own answer says how much was
+// taken.
+func (s *Server) cancelStdin(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if name := r.PathValue("write"); !s.inputs.cancel(writeKey(found, name)) {
+		return corral.Errorf(corral.ErrNotFound, "", "no write %s is under way", name)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+const (
+	tokenBytes = 32
+	minToken   = 32 // characters; what is shorter was not made here, and can be guessed
+	maxToken   = 4096
+)
+
+// Token reads the token in a file, which is made with a new one if there is
+// none. A file that others may read is refused: they would have the token.
+func Token(path string) (string, error) {
+	raw := make([]byte, tokenBytes)
+	_, _ = rand.Read(raw) // never fails: see its documentation
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return readToken(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot make the token file: %w", err)
+	}
+	token := hex.EncodeToString(raw)
+	_, err = f.WriteString(token + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("cannot write the token file %s: %w", path, err), os.Remove(path))
+	}
+	return token, nil
+}
+
+func readToken(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the token file: %w", err)
+	}
+	if privateFiles && info.Mode().Perm()&0o077 != 0 {
+		return "", corral.Errorf(corral.ErrDenied, "remove it to have a new one made, since the token may be known", "the token file %s may be read by others (%v)", path, info.Mode().Perm())
+	}
+	if info.Size() > maxToken {
+		return "", corral.Errorf(corral.ErrInvalid, "remove it to have a new one made", "the token file %s has %d bytes", path, info.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the token file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < minToken {
+		return "", corral.Errorf(corral.ErrInvalid, "remove it to have a new one made", "the token in %s has %d characters, fewer than %d", path, len(token), minToken)
+	}
+	return token, nil
+}

@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+var errNoTools = corral.Errorf(errors.ErrUnsupported, "use /v1/sessions", "this gateway has no tools")
+
+// tool passes a request to a tool. When the client goes away, the request's
+// context ends, and a command in the foreground of the call with it.
+func (s *Server) tool(name string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		a, err := s.agent(r)
+		if err != nil {
+			return err
+		}
+		if s.cfg.Tools == nil {
+			return errNoTools
+		}
+		body, err := readBody(w, r)
+		if err != nil {
+			return err
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(body, &object); err != nil || object == nil {
+			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are malformed: %w", name, errors.Join(err))
+		}
+		result, err := s.cfg.Tools(a.Name()).Call(r.Context(), name, body)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, result)
+	}
+}
+
+func (s *Server) listTools(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	tools := []api.Tool{}
+	if s.cfg.Tools != nil {
+		tools = append(tools, s.cfg.Tools(a.Name()).List()...)
+	}
+	return writeJSON(w, http.StatusOK, api.Tools{Tools: tools})
+}
+
+func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
+	var list any = []any{}
+	if s.cfg.Sandboxes != nil {
+		got, err := s.cfg.Sandboxes(r.Context())
+		if err != nil {
+			return err
+		}
+		list = got
+	}
+	return writeJSON(w, http.StatusOK, api.Sandboxes{Sandboxes: list})
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+	if s.draining() {
+		return writeJSON(w, http.StatusServiceUnavailable, api.Health{Status: "draining"})
+	}
+	if s.cfg.Ready != nil {
+		if err := s.cfg.Ready(); err != nil {
+			s.log.Debug("the gateway is not ready", "error", err)
+			return writeJSON(w, http.StatusServiceUnavailable, api.Health{Status: "starting"})
+		}
+	}
+	return writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
+}

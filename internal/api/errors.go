@@ -1,0 +1,131 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// Errors that only the HTTP API has.
+var (
+	// ErrUnauthorized: no token, or a wrong one.
+	ErrUnauthorized = fmt.Errorf("unauthorized: %w", corral.ErrDenied)
+	// ErrTooLarge: the body is larger than MaxBody.
+	ErrTooLarge = fmt.Errorf("too large: %w", corral.ErrInvalid)
+	// ErrInternal is a defect of the gateway; its log says more.
+	ErrInternal = errors.New("internal error of the gateway")
+)
+
+// Error is the body of every answer that is not a success.
+type Error struct {
+	Error ErrorBody `json:"error"`
+}
+
+// ErrorBody is one error of package corral.
+type ErrorBody struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// kinds is the codec: the first entry that errors.Is matches is an error's code
+// and status.
+var kinds = []struct {
+	kind   error
+	code   string
+	status int
+}{
+	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized},
+	{ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge},
+	// It may have run: that comes before every reason for which it may not
+	// be known.
+	{corral.ErrLost, "lost", http.StatusBadGateway},
+	{corral.ErrDir, "bad-directory", http.StatusBadRequest},
+	{corral.ErrNotFound, "not-found", http.StatusNotFound},
+	{corral.ErrConflict, "conflict", http.StatusConflict},
+	{corral.ErrRunning, "running", http.StatusConflict},
+	{corral.ErrStdinClosed, "stdin-closed", http.StatusConflict},
+	{corral.ErrEnded, "ended", http.StatusConflict},
+	{corral.ErrDenied, "denied", http.StatusForbidden},
+	{corral.ErrInvalid, "invalid", http.StatusBadRequest},
+	{errors.ErrUnsupported, "unsupported", http.StatusNotImplemented},
+	{corral.ErrUnavailable, "unavailable", http.StatusServiceUnavailable},
+	{ErrInternal, "internal", http.StatusInternalServerError},
+}
+
+// Encode is err as an HTTP status and a body. What is no error of the contract
+// is internal.
+func Encode(err error) (status int, body Error) {
+	e := Error{ErrorBody{Code: "internal", Message: text(err.Error()), Hint: text(corral.Hint(err))}}
+	for _, k := range kinds {
+		if errors.Is(err, k.kind) {
+			e.Error.Code = k.code
+			return k.status, e
+		}
+	}
+	return http.StatusInternalServerError, e
+}
+
+// Decode is the error in an answer with a status of 400 or more. What does not
+// come from a gateway of this version is decoded as well as can be, by its
+// status: errors.Is works on every result.
+func Decode(status int, body []byte) error {
+	var e Error
+	if json.Unmarshal(body, &e) == nil && e.Error.Message != "" {
+		return DecodeBody(status, e.Error)
+	}
+	return corral.Errorf(kindOf(status), "check that the address is that of a gateway of corral",
+		"the answer is %d %s: %s", status, http.StatusText(status), clip(body))
+}
+
+// DecodeBody is Decode of a body that was already read.
+func DecodeBody(status int, e ErrorBody) error {
+	for _, k := range kinds {
+		if k.code == e.Code {
+			return &corral.Error{Kind: k.kind, Text: e.Message, Hint: e.Hint}
+		}
+	}
+	return &corral.Error{Kind: kindOf(status), Text: e.Message, Hint: e.Hint}
+}
+
+// kindOf is the best guess from a status alone.
+func kindOf(status int) error {
+	switch status {
+	case http.StatusNotFound, http.StatusGone:
+		return corral.ErrNotFound
+	case http.StatusUnauthorized:
+		return ErrUnauthorized
+	case http.StatusForbidden:
+		return corral.ErrDenied
+	case http.StatusConflict:
+		return corral.ErrConflict
+	case http.StatusRequestEntityTooLarge:
+		return ErrTooLarge
+	case http.StatusNotImplemented:
+		return errors.ErrUnsupported
+	case http.StatusServiceUnavailable:
+		return corral.ErrUnavailable
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return corral.ErrLost
+	}
+	if status >= 400 && status < 500 {
+		return corral.ErrInvalid
+	}
+	return ErrInternal
+}
+
+// text makes s fit for JSON: bytes that are not UTF-8 would change silently.
+func text(s string) string { return strings.ToValidUTF8(s, "�") }
+
+// clip is the beginning of a foreign answer, in one line.
+func clip(b []byte) string {
+	const most = 200
+	if len(b) > most {
+		b = b[:most]
+	}
+	return strings.Join(strings.Fields(text(string(b))), " ")
+}

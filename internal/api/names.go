@@ -1,0 +1,41 @@
+package api
+
+import "time"
+
+// Headers.
+const (
+	HeaderAgent     = "Corral-Agent" // whose sessions; DefaultAgent if absent
+	HeaderRequestID = "X-Request-Id" // taken from the request if it is sane, and always in the answer
+)
+
+// AllAgents, as ?agent=*, asks for the sessions or events of every agent.
+const AllAgents = "*"
+
+// Media types.
+const (
+	TypeJSON   = "application/json"
+	TypeLog    = "application/vnd.corral.log" // a sequence of frames
+	TypeBytes  = "application/octet-stream"
+	TypeEvents = "text/event-stream"
+)
+
+// AttachProtocol is the WebSocket subprotocol of attach.
+const AttachProtocol = "corral.attach.v1"
+
+// Names of files in the state directory.
+const (
+	SocketFile = "gateway.sock"
+	TokenFile  = "gateway.token"
+)
+
+// Limits.
+const (
+	MaxBody   = 4 << 20          // bytes of a JSON body
+	MaxHeader = 32 << 10         // bytes of a request's headers
+	MaxWait   = 10 * time.Minute // of one wait request
+	MaxInput  = 1 << 20          // bytes of one message to attach
+)
+
+// EventMissed is the type of the server-sent event that says that events were
+// dropped before they could be sent. Its data is Missed.
+const EventMissed = "corral.missed"
