@@ -79,8 +79,11 @@ type Tools interface {
 	// error; errors are for calls that no tool could make sense of.
 	Call(ctx context.Context, name string, args json.RawMessage) (any, error)
 	// List describes the tools.
-	List() []api.Tool
+	List() []Tool
 }
+
+// A Tool describes a tool to a model.
+type Tool = api.Tool
 
 // A Server serves the API. It is an http.Handler as well, for servers of one's
 // own; those have to see to listeners and to draining.

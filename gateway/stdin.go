@@ -116,7 +116,7 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer forget()
 	}
-	in := &input{session: found, inputs: &s.inputs, body: r.Body, rc: http.NewResponseController(w), whole: r.ContentLength >= 0}
+	in := &input{session: found, inputs: &s.inputs, body: r.Body, rc: http.NewResponseController(w), whole: r.ContentLength >= 0, closing: eof}
 	n, err := in.copy(ctx)
 	s.metrics.stdinBytes.Add(float64(n))
 	if err == nil && eof {
@@ -135,6 +135,9 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 		err = corral.Errorf(corral.ErrUnavailable, "", "%w", err)
 	}
 	status, body := api.Encode(err)
+	if s.draining() {
+		w.Header().Set("Retry-After", "1")
+	}
 	return writeJSON(w, status, api.Written{N: n, Error: &body.Error})
 }
 
@@ -145,6 +148,7 @@ type input struct {
 	body    io.Reader
 	rc      *http.ResponseController
 	whole   bool // one write
+	closing bool // afterwards
 	read    bool // to the end
 }
 
@@ -161,7 +165,7 @@ func (in *input) copy(ctx context.Context) (total int64, err error) {
 	for first := true; ; first = false {
 		n, err := in.fill(buf)
 		// A body without bytes tells whether there could be any.
-		if n > 0 || first && errors.Is(err, io.EOF) {
+		if n > 0 || first && !in.closing && errors.Is(err, io.EOF) {
 			m, werr := in.write(ctx, buf[:n])
 			total += int64(m)
 			if werr != nil {

@@ -132,6 +132,16 @@ func (f *FrameReader) Chunk(buf []byte) (corral.Chunk, error) {
 	return c, nil
 }
 
+// Rest is how much of the last frame was not read.
+func (f *FrameReader) Rest() int { return f.left }
+
+// AtEnd reads to the end of the answer, after a frame that is Last, so that the
+// connection can be used again. False: there is something, or it was cut.
+func (f *FrameReader) AtEnd() bool {
+	_, err := f.r.ReadByte()
+	return errors.Is(err, io.EOF)
+}
+
 // ErrPause ends a sequence of frames before the log has ended.
 var ErrPause = errors.New("no more of the log in this answer")
 

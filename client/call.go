@@ -1,0 +1,240 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// maxAnswer bounds an answer that is held in memory.
+const maxAnswer = 64 << 20
+
+// A call is one request, which may be sent several times.
+type call struct {
+	method string
+	path   []string // segments
+	query  url.Values
+	body   []byte // JSON, unless kind says otherwise
+	kind   string
+
+	// once: sending it again might do something again.
+	once bool
+	// changes: it is worth telling apart whether it may have been done.
+	changes bool
+	// context of the request, if it is not that of the caller, who then has
+	// other means to end it.
+	context context.Context
+	header  map[string]string
+}
+
+// do sends a call until it is answered, and has take read the answer. An error
+// of take that is a cut counts as no answer. An answer of 400 or more is an
+// error and not given to take.
+func (c *Client) do(ctx context.Context, req call, take func(*http.Response) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := c.patience()
+	sent := false // and not answered
+	for {
+		err := c.try(ctx, req, take)
+		var no *noAnswer
+		if !errors.As(err, &no) {
+			return err
+		}
+		sent = sent || no.sent
+		lost := sent && req.changes
+		switch {
+		case ctx.Err() != nil && !lost:
+			return ctx.Err()
+		case ctx.Err() != nil:
+			return c.lost(req, ctx.Err())
+		case no.sent && req.once, lost && c.life.Err() != nil:
+			return c.lost(req, no.cause)
+		}
+		if !no.away && !c.reached.Load() || c.life.Err() != nil || w.wait(ctx) != nil {
+			switch {
+			case ctx.Err() != nil && !lost:
+				return ctx.Err()
+			case lost:
+				return c.lost(req, no.cause)
+			case no.away:
+				return no.cause // what the gateway itself said
+			}
+			return unreachable(c.where, no.cause)
+		}
+	}
+}
+
+// noAnswer is why a try came to nothing.
+type noAnswer struct {
+	cause error
+	sent  bool // the gateway may have acted on it
+	away  bool // the gateway said that it is stopping, and did not act on it
+}
+
+func (e *noAnswer) Error() string { return e.cause.Error() }
+func (e *noAnswer) Unwrap() error { return e.cause }
+
+func (c *Client) try(ctx context.Context, req call, take func(*http.Response) error) error {
+	if req.context != nil {
+		ctx = req.context
+	}
+	r, err := c.request(ctx, req)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if e := (*url.Error)(nil); errors.As(err, &e) { // it says "Post http://localhost/…", which is nowhere
+			err = e.Err
+		}
+		dial := (*net.OpError)(nil)
+		return &noAnswer{cause: err, sent: !(errors.As(err, &dial) && dial.Op == "dial")}
+	}
+	defer func() { resp.Body.Close() }() // as take leaves it
+	c.reached.Store(true)
+	if resp.StatusCode < 400 {
+		return take(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxBody))
+	if err != nil {
+		return &noAnswer{cause: err, sent: true}
+	}
+	err = api.Decode(resp.StatusCode, body)
+	if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
+		return &noAnswer{cause: &answered{err, body}, away: true}
+	}
+	return &answered{err, body}
+}
+
+// answered is an error that came from the gateway, with the answer it was in.
+type answered struct {
+	error
+	body []byte
+}
+
+func (e *answered) Unwrap() error { return e.error }
+
+func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
+	u := c.base.JoinPath("v1")
+	if len(req.path) > 0 {
+		escaped := make([]string, len(req.path))
+		for i, p := range req.path {
+			escaped[i] = url.PathEscape(p)
+		}
+		u = u.JoinPath(escaped...)
+	}
+	u.RawQuery = req.query.Encode()
+	var body io.Reader
+	if req.body != nil {
+		body = bytes.NewReader(req.body)
+	}
+	r, err := http.NewRequestWithContext(ctx, req.method, u.String(), body)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "cannot make a request: %w", err)
+	}
+	c.identify(r.Header)
+	if req.body != nil {
+		r.Header.Set("Content-Type", req.kind)
+		if req.kind == "" {
+			r.Header.Set("Content-Type", api.TypeJSON)
+		}
+	}
+	for k, v := range req.header {
+		r.Header.Set(k, v)
+	}
+	return r, nil
+}
+
+func (c *Client) identify(h http.Header) {
+	h.Set(api.HeaderAgent, c.agent)
+	if c.token != "" {
+		h.Set("Authorization", "Bearer "+c.token)
+	}
+}
+
+func (c *Client) lost(req call, cause error) error {
+	return corral.Errorf(corral.ErrLost, "look at the session before doing it again", "the connection to the gateway at %s was cut, and it is not known what became of %s: %w",
+		c.where, what(req), cause)
+}
+
+func what(req call) string {
+	name := req.method
+	for _, p := range req.path {
+		name += " " + p
+	}
+	return name
+}
+
+// json sends a call with v as its body, and decodes the answer into out. Either
+// may be nil.
+func (c *Client) json(ctx context.Context, req call, v, out any) error {
+	if v != nil {
+		data, err := json.Marshal(v)
+		if err != nil {
+			return corral.Errorf(corral.ErrInvalid, "", "cannot encode a request: %w", err)
+		}
+		req.body = data
+	}
+	return c.do(ctx, req, func(resp *http.Response) error { return decode(resp, out) })
+}
+
+func decode(resp *http.Response, out any) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return &noAnswer{cause: err, sent: true}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("%w: an answer that is not understood: %w", api.ErrInternal, err)
+	}
+	return nil
+}
+
+// A patience waits between tries, longer and longer.
+type patience struct {
+	until time.Time
+	pause time.Duration
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+func (c *Client) patience() *patience {
+	return &patience{until: time.Now().Add(c.retry), pause: firstPause}
+}
+
+var errTooLong = errors.New("the gateway was away for too long")
+
+// wait returns an error if there is to be no further try.
+func (w *patience) wait(ctx context.Context) error {
+	pause := w.pause/2 + rand.N(w.pause/2+1)
+	if time.Now().Add(pause).After(w.until) {
+		return errTooLong
+	}
+	w.pause = min(w.pause*3/2, lastPause)
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

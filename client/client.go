@@ -1,0 +1,112 @@
+package client
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// DefaultRetry is how long a gateway may be away.
+const DefaultRetry = 30 * time.Second
+
+// Options of a Client. Either Socket or URL is required.
+type Options struct {
+	// Socket is the path of the gateway's Unix socket.
+	Socket string
+	// URL is where the gateway listens on TCP ("http://127.0.0.1:7777"), and
+	// Token what it demands there.
+	URL   string
+	Token string
+
+	// Agent is whose sessions they are. Empty: session.DefaultAgent.
+	Agent string
+	// Retry bounds how long calls are repeated while the gateway is away.
+	// 0: DefaultRetry; negative: they are not.
+	Retry time.Duration
+}
+
+// Discover finds the gateway that uses a state directory. ErrUnavailable if
+// none listens there.
+func Discover(stateDir string) (Options, error) {
+	o := Options{Socket: filepath.Join(stateDir, api.SocketFile)}
+	conn, err := net.DialTimeout("unix", o.Socket, time.Second)
+	if err != nil {
+		return Options{}, unreachable(o.Socket, err)
+	}
+	return o, conn.Close()
+}
+
+// A Client speaks to one gateway, for one agent. Every method may be called
+// from any goroutine.
+type Client struct {
+	base    url.URL
+	where   string // the gateway, for people
+	token   string
+	agent   string
+	retry   time.Duration
+	http    *http.Client
+	life    context.Context // of streams that outlast a call
+	end     context.CancelFunc
+	reached atomic.Bool
+}
+
+// New makes a Client. It connects when it is used.
+func New(o Options) (*Client, error) {
+	c := &Client{token: o.Token, agent: o.Agent, retry: o.Retry}
+	if c.agent == "" {
+		c.agent = session.DefaultAgent
+	}
+	if err := session.ValidateAgent(c.agent); err != nil {
+		return nil, err
+	}
+	if c.retry == 0 {
+		c.retry = DefaultRetry
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	dial := dialer.DialContext
+	switch {
+	case (o.Socket == "") == (o.URL == ""):
+		return nil, corral.Errorf(corral.ErrInvalid, "set Socket or URL", "a client needs to know where its gateway is, once")
+	case o.Socket != "":
+		c.where = o.Socket
+		c.base = url.URL{Scheme: "http", Host: "localhost"}
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", o.Socket)
+		}
+	default:
+		base, err := url.Parse(strings.TrimSuffix(o.URL, "/"))
+		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+			return nil, corral.Errorf(corral.ErrInvalid, "write it like http://127.0.0.1:7777", "%q is no address of a gateway", o.URL)
+		}
+		c.where, c.base = base.Redacted(), *base
+	}
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext: dial, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
+		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
+	}}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close lets go of the gateway. Commands go on.
+func (c *Client) Close() error {
+	c.end()
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Agent is whose sessions they are.
+func (c *Client) Agent() string { return c.agent }
+
+func unreachable(where string, err error) error {
+	return corral.Errorf(corral.ErrUnavailable, "start one with: corral gateway", "no gateway can be reached at %s: %w", where, err)
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// EventMissed is the type of an event that says that the gateway no longer has
+// some of those that were asked for. Its Seq is the number after which they go
+// on.
+const EventMissed = api.EventMissed
+
+// EventOptions say which events to follow.
+type EventOptions struct {
+	// After is the number of the last event that was seen. 0: whatever is
+	// kept; negative: what happens from now on.
+	After int64
+	// AllAgents: not only those of the Client's agent.
+	AllAgents bool
+}
+
+// maxEvent bounds one event.
+const maxEvent = 1 << 20
+
+// Events follows what happens until ctx ends, or the loop over it does. It goes
+// on by itself where it was when the gateway was away; the sequence ends with an
+// error when ctx has ended, or the gateway was away for too long.
+func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.Event, error] {
+	return func(yield func(session.Event, error) bool) {
+		after := o.After
+		for w := c.patience(); ; {
+			done := false
+			err := c.do(ctx, eventsCall(o, after), func(resp *http.Response) error {
+				w = c.patience()
+				var err error
+				after, err = readEvents(resp.Body, after, func(e session.Event) bool {
+					done = !yield(e, nil)
+					return !done
+				})
+				return err
+			})
+			switch no := (*noAnswer)(nil); {
+			case done:
+				return
+			case ctx.Err() != nil:
+				yield(session.Event{}, ctx.Err())
+				return
+			case errors.As(err, &no) || err == nil:
+				if w.wait(ctx) == nil {
+					continue
+				}
+				err = unreachable(c.where, errTooLong)
+			}
+			yield(session.Event{}, err)
+			return
+		}
+	}
+}
+
+func eventsCall(o EventOptions, after int64) call {
+	req := call{method: http.MethodGet, path: []string{"events"}, query: url.Values{}}
+	if after >= 0 {
+		req.query.Set("after", strconv.FormatInt(after, 10))
+	}
+	if o.AllAgents {
+		req.query.Set("agent", api.AllAgents)
+	}
+	return req
+}
+
+// readEvents reads server-sent events until there are no more, or use has had
+// enough, and returns the number of the last. The end of the answer is no error:
+// there may be more in the next.
+func readEvents(body io.Reader, after int64, use func(session.Event) bool) (int64, error) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 0, 4096), maxEvent)
+	var kind string
+	var data []byte
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case field == "id":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 {
+				return after, fmt.Errorf("%w: an event has the id %q", api.ErrInternal, value)
+			}
+			after = n
+		case field == "event":
+			kind = value
+		case field == "data":
+			if len(data)+len(value) > maxEvent {
+				return after, fmt.Errorf("%w: an event has more than %d bytes", api.ErrInternal, maxEvent)
+			}
+			data = append(append(data, value...), '\n')
+		case field == "" && value == "" && data != nil:
+			e, err := event(kind, data)
+			if err != nil {
+				return after, err
+			}
+			if e.Type == EventMissed {
+				after = e.Seq
+			}
+			if !use(e) {
+				return after, nil
+			}
+			kind, data = "", nil
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return after, corral.Errorf(api.ErrInternal, "", "an event has more than %d bytes", maxEvent)
+	}
+	return after, nil
+}
+
+func event(kind string, data []byte) (e session.Event, err error) {
+	if kind == EventMissed {
+		var m api.Missed
+		err = json.Unmarshal(data, &m)
+		e = session.Event{Type: EventMissed, Seq: m.Next}
+	} else {
+		err = json.Unmarshal(bytes.TrimSpace(data), &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("%w: an event is not understood: %w", api.ErrInternal, err)
+	}
+	return e, nil
+}

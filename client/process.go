@@ -1,0 +1,119 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// A Process is a session of the gateway. See corral.Process; a session that
+// somebody else removed answers ErrNotFound.
+type Process struct {
+	c    *Client
+	info corral.Info
+	log  log
+}
+
+func (c *Client) process(st session.Status) *Process {
+	p := &Process{c: c, info: corral.Info{
+		ID: st.ID, PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed,
+		Dir: st.Dir, StartedAt: st.StartedAt, Warnings: st.Warnings,
+	}}
+	p.log.init(p)
+	return p
+}
+
+// Info says what was started, where and when.
+func (p *Process) Info() corral.Info { return p.info }
+
+// Log is the output. Read sequentially it comes in one stream.
+func (p *Process) Log() corral.Log { return &p.log }
+
+func (p *Process) call(method string, more ...string) call {
+	return call{method: method, path: append([]string{"sessions", p.info.ID}, more...)}
+}
+
+// Status describes the session now.
+func (p *Process) Status(ctx context.Context) (session.Status, error) {
+	var st session.Status
+	err := p.c.json(ctx, p.call(http.MethodGet), nil, &st)
+	return st, err
+}
+
+// Wait blocks until the session has ended. See corral.Process.
+func (p *Process) Wait(ctx context.Context) (corral.Exit, error) {
+	req := p.call(http.MethodGet, "wait")
+	req.query = url.Values{"timeout": {waitStep.String()}}
+	for {
+		var st session.Status
+		if err := p.c.json(ctx, req, nil, &st); err != nil {
+			return corral.Exit{}, err
+		}
+		switch {
+		case st.Exit != nil:
+			return *st.Exit, nil
+		case !st.Ended():
+		case st.Reason == session.ReasonNotStarted:
+			return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", p.info.ID, st.Detail)
+		default:
+			return corral.Exit{}, corral.Errorf(corral.ErrLost, "", "it is not known how session %s ended: %s", p.info.ID, st.Detail)
+		}
+	}
+}
+
+// waitStep is how long one request waits.
+const waitStep = api.MaxWait / 2
+
+// Signal sends a signal to the whole tree.
+func (p *Process) Signal(ctx context.Context, sig corral.Signal) error {
+	if !sig.Valid() {
+		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(sig))
+	}
+	req := p.call(http.MethodPost, "signal")
+	req.changes = true
+	switch sig {
+	case corral.SIGKILL, corral.SIGTERM, corral.SIGSTOP, corral.SIGCONT:
+	default:
+		req.once = true
+	}
+	return p.c.json(ctx, req, api.Signal{Signal: strconv.Itoa(int(sig))}, nil)
+}
+
+// Resize sets the size of the terminal.
+func (p *Process) Resize(ctx context.Context, size corral.Size) error {
+	return p.c.json(ctx, p.call(http.MethodPost, "resize"), size, nil)
+}
+
+// Kill ends the session: SIGTERM, and SIGKILL after a grace. It returns when
+// the session has ended.
+func (p *Process) Kill(ctx context.Context) (session.Status, error) {
+	var st session.Status
+	req := p.call(http.MethodPost, "kill")
+	req.changes = true
+	err := p.c.json(ctx, req, nil, &st)
+	return st, err
+}
+
+// Remove forgets an ended session, with its output.
+func (p *Process) Remove(ctx context.Context) error { return p.remove(ctx, nil) }
+
+// Discard kills the session if it runs, and forgets it.
+func (p *Process) Discard(ctx context.Context) error {
+	return p.remove(ctx, url.Values{"force": {"true"}})
+}
+
+func (p *Process) remove(ctx context.Context, query url.Values) error {
+	req := p.call(http.MethodDelete)
+	req.query, req.changes = query, true
+	err := p.c.json(ctx, req, nil, nil)
+	if errors.Is(err, corral.ErrNotFound) { // removed before, perhaps by a try whose answer was cut
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// Start begins a session in the background that nobody is notified about. See
+// corral.Executor.
+func (c *Client) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := c.Begin(ctx, cmd, false)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Begin is Start, with a choice: notify makes the end of the session an event.
+func (c *Client) Begin(ctx context.Context, cmd corral.Command, notify bool) (*Process, error) {
+	if err := cmd.Validate(); err != nil {
+		return nil, err
+	}
+	if cmd.ID == "" {
+		cmd.ID = corral.NewID() // so that it can be repeated
+	}
+	var status session.Status
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"sessions"}, changes: true}, api.NewStart(cmd, notify), &status)
+	if err != nil {
+		return nil, err
+	}
+	return c.process(status), nil
+}
+
+// Attach returns a session that was started earlier. See corral.Executor.
+func (c *Client) Attach(ctx context.Context, id string) (corral.Process, error) {
+	p, err := c.Session(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Session is Attach, by its own type.
+func (c *Client) Session(ctx context.Context, id string) (*Process, error) {
+	if corral.ValidateID(id) != nil {
+		return nil, corral.Errorf(corral.ErrNotFound, "list the sessions there are", "no session found for %q", id)
+	}
+	var status session.Status
+	req := call{method: http.MethodGet, path: []string{"sessions", id}, query: url.Values{"attach": {"true"}}}
+	if err := c.json(ctx, req, nil, &status); err != nil {
+		return nil, err
+	}
+	return c.process(status), nil
+}
+
+// Sessions lists the agent's sessions, or those of all agents, the newest
+// first.
+func (c *Client) Sessions(ctx context.Context, allAgents bool) ([]session.Status, error) {
+	req := call{method: http.MethodGet, path: []string{"sessions"}}
+	if allAgents {
+		req.query = url.Values{"agent": {api.AllAgents}}
+	}
+	var list api.Sessions[session.Status]
+	err := c.json(ctx, req, nil, &list)
+	return list.Sessions, err
+}
+
+// Sandboxes lists sandboxes into out, a pointer to a slice.
+func (c *Client) Sandboxes(ctx context.Context, out any) error {
+	return c.json(ctx, call{method: http.MethodGet, path: []string{"sandboxes"}}, nil, &api.Sandboxes{Sandboxes: out})
+}
+
+// Ready reports whether the gateway takes commands: nil, or ErrUnavailable.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.json(ctx, call{method: http.MethodGet, path: []string{"ready"}}, nil, nil)
+}
+
+// A Tool describes a tool to a model.
+type Tool = api.Tool
+
+// Tools describes the tools that the gateway has.
+func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
+	var list api.Tools
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"tools"}}, nil, &list)
+	return list.Tools, err
+}
+
+// Exec calls the tool exec: request is encoded as JSON, and the answer decoded
+// into result. When ctx ends, a command in the foreground is killed. With a
+// sessionId in the request the call is repeated if the connection is cut, and
+// otherwise ErrLost.
+func (c *Client) Exec(ctx context.Context, request, result any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return corral.Errorf(corral.ErrInvalid, "", "cannot encode a request: %w", err)
+	}
+	var named struct {
+		SessionID string `json:"sessionId"`
+	}
+	// What is not an object is for the gateway to refuse.
+	_ = json.Unmarshal(body, &named)
+	return c.json(ctx, call{method: http.MethodPost, path: []string{"exec"}, once: named.SessionID == "", changes: true}, json.RawMessage(body), result)
+}
+
+// Process calls the tool process, like Exec. It is repeated only if it was not
+// sent.
+func (c *Client) Process(ctx context.Context, request, result any) error {
+	return c.json(ctx, call{method: http.MethodPost, path: []string{"process"}, once: true, changes: true}, request, result)
+}
