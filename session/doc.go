@@ -28,7 +28,8 @@
 //
 // The end of a session in the background is an [Event], exactly once, written
 // in the same record as the end. It is none if somebody was waiting for the
-// end at that moment, by Wait, WaitFor or Poll: then that call has seen it.
+// end at that moment, by Wait, WaitFor or Poll: then that call has seen it. Nor
+// is it one that a session never began, since nobody was told that it had.
 // Events have sequence numbers that never repeat, and are pulled
 // ([Manager.Events]) like output is: whoever knows the last number it saw
 // loses nothing and sees nothing twice.

@@ -268,7 +268,8 @@ func (s *Session) tryFinish(e ended, tail string) error {
 		return nil
 	}
 	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e}
-	notify := s.start.Notify && s.background && !s.gone
+	// Of a session that never began nobody was told that it had.
+	notify := s.start.Notify && s.background && !s.gone && e.Reason != ReasonNotStarted
 	s.owed = notify && s.seers > 0
 	var err error
 	switch {

@@ -301,9 +301,11 @@ func TestReopenTo(t *testing.T) {
 		attach error
 		state  State
 		reason Reason
+		events int
 	}{
-		{"never heard of", corral.ErrNotFound, Failed, ReasonNotStarted},
-		{"lost", corral.ErrLost, Unknown, ReasonLost},
+		// Its caller was never told that it had begun.
+		{"never heard of", corral.ErrNotFound, Failed, ReasonNotStarted, 0},
+		{"lost", corral.ErrLost, Unknown, ReasonLost, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -325,7 +327,7 @@ func TestReopenTo(t *testing.T) {
 				r.open()
 				s = r.again(s)
 				r.status(s, tc.state, tc.reason)
-				r.events(1)
+				r.events(tc.events)
 				_, err = s.Wait(r.Context())
 				if want := tc.attach; !errors.Is(err, want) {
 					r.Errorf("Wait: %v", err)
