@@ -8,6 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +51,7 @@ func New(cfg Config) (*Executor, error) {
 	var err error
 	e.Executor, err = wardenexec.New(wardenexec.Options{
 		Dir: filepath.Join(cfg.StateDir, "logs", "host"), Ephemeral: cfg.InProcess,
-		Connect: connect, Prepare: e.cfg.prepare,
+		Connect: connect, EndedIdle: e.endedIdle, Prepare: e.cfg.prepare,
 		Info: corral.Info{Host: corral.HostGateway},
 		Log:  cfg.Log,
 	})
@@ -110,6 +113,16 @@ func (e *Executor) inProcess(_ context.Context, start bool) (wire.Conn, error) {
 
 func (e *Executor) wardenLog(format string, args ...any) {
 	e.cfg.Log.Warn(fmt.Sprintf(format, args...))
+}
+
+// endedIdle reports whether a warden of this directory ended with nothing to
+// keep.
+func (e *Executor) endedIdle(wid uint64) bool {
+	b, err := os.ReadFile(filepath.Join(e.runDir, warden.IdleName))
+	if err != nil {
+		return false
+	}
+	return slices.Contains(strings.Fields(string(b)), strconv.FormatUint(wid, 10))
 }
 
 // dialTimeout bounds how long a warden that lives may take to dial.

@@ -28,6 +28,10 @@ const LockName = "warden.lock"
 // LogName is the file beside it that a host warden logs to, since its start.
 const LogName = "warden.log"
 
+// IdleName is the file beside it in which host wardens note that they ended with
+// nothing to keep: a number a line, the one that Hello tells.
+const IdleName = "warden.idle"
+
 // linger is how long a host warden that has nothing to do waits for a gateway.
 const linger = 5 * time.Second
 
@@ -128,6 +132,9 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		go endWhenIdle(s, cancel)
 	}
 	err = s.ServeDir(ctx, dir)
+	if host && err == nil {
+		noteEnd(s, dir, log)
+	}
 	if host && errors.Is(err, os.ErrNotExist) {
 		// Nobody will come; what runs still has its deadlines.
 		s.WaitForCommands()
@@ -206,6 +213,33 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot write %s: %w", f.Name(), err)
 	}
 	return f, nil
+}
+
+// maxIdleFile bounds the file IdleName, in bytes.
+const maxIdleFile = 4096
+
+// noteEnd notes that this warden ends with nothing to keep: what it does not
+// know it never started. Without the note, what became of a command of which it
+// was never told would be unknown.
+func noteEnd(s *Supervisor, dir string, log func(string, ...any)) {
+	if s.Busy() {
+		return
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if info, err := os.Stat(dir + "/" + IdleName); err == nil && info.Size() > maxIdleFile {
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(dir+"/"+IdleName, flags, 0o600)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) { // the directory was removed
+			log("cannot note that nothing is kept: %v", err)
+		}
+		return
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "%d\n", s.Since()); err != nil {
+		log("cannot note that nothing is kept: %v", err)
+	}
 }
 
 // endWhenIdle ends a host warden that has nothing left to keep, and nobody to

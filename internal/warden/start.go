@@ -286,6 +286,7 @@ func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	s.ended = append(s.ended, p)
 	s.noteIdle()
 	if len(s.ended) > maxEnded {
+		s.since = now() // what is not known here may have run, as if under another
 		s.logf("dropping the exit status of %s: nobody asked for it", s.ended[0].id)
 		s.drop(s.ended[0])
 	}

@@ -147,6 +147,13 @@ func (s *Supervisor) WaitForCommands() {
 	}
 }
 
+// Since tells this supervisor from others; it is what Hello says.
+func (s *Supervisor) Since() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since
+}
+
 // Ending tells whether somebody asked an idle supervisor to end, and nothing has
 // come since.
 func (s *Supervisor) Ending() bool {
@@ -174,6 +181,7 @@ func (s *Supervisor) noteIdle() {
 type client struct {
 	s    *Supervisor
 	conn wire.Conn
+	over chan struct{} // closed when it is no longer served
 
 	// On a byte stream, whose turn it is: see stale.
 	epoch string
@@ -203,7 +211,7 @@ func (c *client) stale(m *wire.Message) bool {
 
 // Serve answers one connection until it ends. Commands go on after it.
 func (s *Supervisor) Serve(conn wire.Conn) error {
-	c := &client{s: s, conn: conn}
+	c := &client{s: s, conn: conn, over: make(chan struct{})}
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -236,7 +244,24 @@ func (s *Supervisor) disconnect(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.clients, c)
+	close(c.over)
 	s.noteIdle()
+}
+
+// hearOut waits until everything that gateways said which are gone has been
+// done. After that, what a new one does not find was never started.
+func (s *Supervisor) hearOut(c *client) {
+	s.mu.Lock()
+	var gone []*client
+	for other := range s.clients {
+		if h, ok := other.conn.(interface{ HungUp() bool }); ok && other != c && h.HungUp() {
+			gone = append(gone, other)
+		}
+	}
+	s.mu.Unlock()
+	for _, other := range gone {
+		<-other.over // all that it said is here, so this takes no waiting for others
+	}
 }
 
 func (s *Supervisor) detach(c *client) {
@@ -333,8 +358,9 @@ func (c *client) hello(m *wire.Message) error {
 	if !c.conn.PassesFiles() {
 		c.s.detach(c) // a new gateway speaks on the same stream
 	}
+	c.s.hearOut(c)
 	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
-		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.since})
+		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.Since()})
 	if err != nil {
 		return err
 	}

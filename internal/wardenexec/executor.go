@@ -23,6 +23,9 @@ type Options struct {
 	// one if there is none. ErrGone: there is none, and what the last one
 	// knew is lost.
 	Connect func(ctx context.Context, start bool) (wire.Conn, error)
+	// EndedIdle reports whether a warden that is gone ended with nothing to
+	// keep; wardens are told apart by what they say in Hello. Nil: none does.
+	EndedIdle func(warden uint64) bool
 	// Untrusted says that the warden may lie, and that whoever shares it
 	// may meddle with the descriptors it holds.
 	Untrusted bool
@@ -488,6 +491,10 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		err = p.adopt(ctx, c)
 	}
 	switch {
+	case (errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound)) && e.neverStarted(id, c):
+		err = corral.Errorf(corral.ErrNotFound, "it is safe to start it again", "process %s was about to be started, and was not", id)
+		e.forget(p)
+		err = errors.Join(err, e.records.notStarted(id))
 	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
 		p.tag.Info = e.opts.Info
 		p.tag.Info.ID = id
@@ -506,4 +513,18 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 	}
 	e.catchUp(p)
 	return p, nil
+}
+
+// neverStarted reports whether it is certain that a process of an earlier life,
+// which c does not know (nil: there is no warden), was not started: its warden
+// is the one that says so, or ended with nothing to keep.
+func (e *Executor) neverStarted(id string, c *client) bool {
+	warden := e.records.startedBy(id)
+	switch {
+	case warden == 0:
+		return false
+	case c != nil && c.warden == warden:
+		return true
+	}
+	return e.opts.EndedIdle != nil && e.opts.EndedIdle(warden)
 }

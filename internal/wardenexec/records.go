@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,9 +49,10 @@ type records struct {
 
 // entry is the last line about an ID. Ends are read again when they are needed.
 type entry struct {
-	kind byte
-	off  int64 // of the record
-	size int
+	kind   byte
+	off    int64 // of the record
+	size   int
+	warden uint64 // that was about to start it; 0: not known
 }
 
 const (
@@ -175,7 +177,11 @@ func (r *records) line(line []byte) {
 	}
 	switch line[0] {
 	case wasStarted:
-		r.index[string(id)] = entry{kind: wasStarted}
+		warden, err := strconv.ParseUint(string(rec), 10, 64)
+		if err != nil {
+			warden = 0
+		}
+		r.index[string(id)] = entry{kind: wasStarted, warden: warden}
 	case hasEnded:
 		r.index[string(id)] = entry{kind: hasEnded, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
 	case isGone:
@@ -201,8 +207,10 @@ func (r *records) add(kind byte, id string, rec []byte) error {
 	return nil
 }
 
-// start notes an ID before it is started.
-func (r *records) start(id string) error { return r.add(wasStarted, id, nil) }
+// start notes an ID before a warden is asked to start it.
+func (r *records) start(id string, warden uint64) error {
+	return r.add(wasStarted, id, strconv.AppendUint(nil, warden, 10))
+}
 
 // notStarted takes back start.
 func (r *records) notStarted(id string) error { return r.add(isGone, id, nil) }
@@ -218,6 +226,14 @@ func (r *records) end(id string, rec record) error {
 		return err
 	}
 	return r.add(hasEnded, id, b)
+}
+
+// startedBy is the warden that was asked to start an ID of which the end is not
+// known; 0 if that is not known either.
+func (r *records) startedBy(id string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index[id].warden
 }
 
 // find tells what is known of an ID: whether it was started, and how it ended
@@ -284,7 +300,7 @@ func (r *records) compact() error {
 	var b strings.Builder
 	for id, e := range r.index {
 		if e.kind == wasStarted {
-			fmt.Fprintf(&b, "%c %s\n", wasStarted, id)
+			fmt.Fprintf(&b, "%c %s %d\n", wasStarted, id, e.warden)
 			continue
 		}
 		rec := make([]byte, e.size)

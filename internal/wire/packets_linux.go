@@ -80,6 +80,22 @@ func (p *Packets) PassesFiles() bool { return true }
 // Close closes the socket.
 func (p *Packets) Close() error { return p.f.Close() }
 
+// HungUp tells whether the other end is closed. What it sent before can still be
+// received.
+func (p *Packets) HungUp() bool {
+	rc, err := p.f.SyscallConn()
+	if err != nil {
+		return true
+	}
+	poll := []unix.PollFd{{}}
+	n := 0
+	cerr := rc.Control(func(fd uintptr) {
+		poll[0].Fd = int32(fd)
+		n, err = unix.Poll(poll, 0) // POLLHUP is always looked for
+	})
+	return cerr != nil || err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
+}
+
 // Send sends one message.
 func (p *Packets) Send(m *Message, fds ...int) error {
 	if len(fds) > MaxFiles {
