@@ -23,6 +23,8 @@ test=(
 	gcc:gcc+libc6-dev # the race detector
 	dash:dash         # a shell whose behaviour is compared
 	tmux:tmux         # key names are compared with tmux's
+	node:nodejs       # other people's MCP programs
+	npm:npm
 )
 
 say() { echo "setup: $*" >&2; }
@@ -80,4 +82,8 @@ done
 if ((${#missing[@]} > 0)); then
 	mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
 	install_packages "${missing[@]}"
+fi
+
+if [[ $1 == test ]]; then
+	"${BASH_SOURCE[0]%/*}/mcp/install.sh" >/dev/null
 fi

@@ -56,6 +56,7 @@ var rules = map[string]rule{
 	"e2e":                              {tests: program},
 	"e2e/bench":                        {imports: hosts},
 	"e2e/crash":                        {tests: program},
+	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
 	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
 	"internal/exectest/pattern":        {},

@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -282,74 +281,4 @@ func exists(t *testing.T, path string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("there is no %s", path)
-}
-
-// A client of an older version of the protocol has a session, and cancels with
-// a request of its own.
-func TestOlderHTTP(t *testing.T) {
-	s := server(t)
-	url := serveHTTP(t, s)
-	dir := t.TempDir()
-	id := ""
-	post := func(message string) string {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		if id != "" {
-			req.Header.Set("Mcp-Session-Id", id)
-			req.Header.Set("MCP-Protocol-Version", "2025-06-18")
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode >= 300 {
-			t.Fatalf("%s: %s, %v", res.Status, body, err)
-		}
-		if h := res.Header.Get("Mcp-Session-Id"); h != "" {
-			id = h
-		}
-		return string(body)
-	}
-	post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
-	if id == "" {
-		t.Fatal("there is no session")
-	}
-	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	if got := post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"command":"echo hello"}}}`); !strings.Contains(got, `"output":"hello\n"`) {
-		t.Errorf("%s", got)
-	}
-	answer := make(chan string)
-	go func() {
-		answer <- post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exec","arguments":{"command":"touch ` + dir + `/begun; sleep 60","yieldMs":120000}}}`)
-	}()
-	exists(t, dir+"/begun")
-	post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"enough"}}`)
-	<-answer // the command was killed, or this would take a minute
-}
-
-func TestHandlerRefusesOtherOrigins(t *testing.T) {
-	h := server(t).Handler()
-	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden, "": http.StatusOK} {
-		req := httptest.NewRequest(http.MethodPost, "http://corral.example/mcp", bytes.NewReader([]byte(
-			`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
-		req.Header.Set("Mcp-Method", "server/discover")
-		if origin != "" {
-			req.Header.Set("Origin", origin)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, req)
-		if w.Code != want {
-			t.Errorf("%q: %d %s", origin, w.Code, w.Body)
-		}
-	}
 }
