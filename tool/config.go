@@ -83,7 +83,10 @@ func (d Defaults) notifyOnExit() bool { return d.NotifyOnExit == nil || *d.Notif
 
 // Tools are exec and process for one agent. Every method may be called from any
 // goroutine.
-type Tools struct{ cfg Config }
+type Tools struct {
+	cfg        Config
+	inputLimit time.Duration
+}
 
 // New returns the tools of an agent.
 func New(cfg Config) *Tools {
@@ -93,7 +96,7 @@ func New(cfg Config) *Tools {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Tools{cfg: cfg}
+	return &Tools{cfg: cfg, inputLimit: inputLimit}
 }
 
 // Definitions are those of the tools that the caller may use, with the

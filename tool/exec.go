@@ -28,13 +28,18 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	if err != nil {
 		return refused(ctx, err, warnings)
 	}
-	if denial := t.denied(ctx, p); denial != nil {
-		return *denial.warn(warnings)
+	denied, noted := t.guard(ctx, p)
+	if denied != nil {
+		return *denied.warn(warnings)
 	}
-	warnings = append(warnings, p.unenforced()...)
+	warnings = append(warnings, noted...)
 	s, err := t.begin(ctx, p)
 	if err != nil {
-		return refused(ctx, err, warnings)
+		r := refused(ctx, err, warnings)
+		if r.Status == StatusUnknown {
+			r.SessionID = p.command.ID // it may be told there what became of it
+		}
+		return r
 	}
 	var st session.Status
 	if p.background {
@@ -77,32 +82,28 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 	return t.cfg.Agent.Begin(start, session.Options{Command: p.command, Background: p.background, NotifyOnExit: p.notify})
 }
 
-// denied is the result of a command that may not run, or nil.
-func (t *Tools) denied(ctx context.Context, p plan) *ExecResult {
-	host, guarded := p.command.Host, p.command.Host == corral.HostGateway || p.command.Host == corral.HostNode
+// guard applies what there is of a policy: the result of a command that may not
+// run, or warnings about what was asked for and has no effect yet.
+func (t *Tools) guard(ctx context.Context, p plan) (denied *ExecResult, warnings []string) {
+	// The sandbox is its own boundary; so is what runs in its place.
+	route := corral.Route{Host: p.command.Host, Guarded: p.command.Host == corral.HostGateway || p.command.Host == corral.HostNode}
 	if t.cfg.Route != nil {
-		route, err := t.cfg.Route(p.command)
-		if err != nil {
+		var err error
+		if route, err = t.cfg.Route(p.command); err != nil {
 			r := refused(ctx, err, nil)
-			return &r
+			return &r, nil
 		}
-		host, guarded = route.Host, route.Guarded
 	}
-	if !guarded || p.security != SecurityDeny {
-		return nil
-	}
-	rule := fmt.Sprintf("host=%s security=%s", host, SecurityDeny)
-	return &ExecResult{
-		Status: StatusDenied, Reason: ReasonDenied, Error: "exec denied: " + rule,
-		Host: host, Node: p.command.Node, Cwd: p.command.Dir,
-		Denial: &Denial{Rule: rule, Allow: "security=allowlist or security=full, where the configuration allows it"},
-	}
-}
-
-// unenforced warns of what was asked for, and nothing here does yet.
-func (p plan) unenforced() []string {
-	if p.command.Host == corral.HostSandbox || p.command.Host == "" {
-		return nil // its own boundary
+	switch {
+	case !route.Guarded:
+		return nil, nil
+	case p.security == SecurityDeny:
+		rule := fmt.Sprintf("host=%s security=%s", route.Host, SecurityDeny)
+		return &ExecResult{
+			Status: StatusDenied, Reason: ReasonDenied, Error: "exec denied: " + rule,
+			Host: route.Host, Node: p.command.Node, Cwd: p.command.Dir,
+			Denial: &Denial{Rule: rule, Allow: "security=allowlist or security=full, where the configuration allows it"},
+		}, nil
 	}
 	var names []string
 	if p.security == SecurityAllowlist {
@@ -112,9 +113,9 @@ func (p plan) unenforced() []string {
 		names = append(names, "ask="+string(p.ask))
 	}
 	if len(names) == 0 {
-		return nil
+		return nil, nil
 	}
-	return []string{strings.Join(names, " and ") + " had no effect: no policy for commands is configured."}
+	return nil, []string{strings.Join(names, " and ") + " had no effect: no policy for commands is configured."}
 }
 
 // refused is the result of a command that was not started.

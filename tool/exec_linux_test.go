@@ -259,6 +259,10 @@ func TestExecSecurityDeny(t *testing.T) {
 	if r := tools.Exec(t.Context(), ExecRequest{Command: "true", Security: SecurityDeny}); r.Status != StatusCompleted {
 		t.Errorf("the sandbox, or what runs in its place, has no policy: %+v", r)
 	}
+	// What is not enforced yet is not passed over in silence.
+	if r := tools.Exec(t.Context(), ExecRequest{Command: "true", Host: corral.HostGateway, Security: SecurityAllowlist, Ask: AskAlways}); len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "security=allowlist and ask=always had no effect") {
+		t.Errorf("%+v", r)
+	}
 	// A call cannot loosen what is configured.
 	strict := onHost(t, Config{Defaults: Defaults{Security: SecurityDeny}})
 	if r := strict.Exec(t.Context(), ExecRequest{Command: "true", Host: corral.HostGateway, Security: SecurityFull}); r.Status != StatusDenied {

@@ -13,6 +13,9 @@ import (
 	"github.com/corral-exec/corral/session/keys"
 )
 
+// maxListed bounds a command in a list, in bytes.
+const maxListed = 2000
+
 // maxPattern bounds ProcessRequest.Pattern, in bytes.
 const maxPattern = 4096
 
@@ -116,8 +119,9 @@ func (t *Tools) list(ctx context.Context, r *ProcessResult) {
 	now := time.Now()
 	for _, st := range t.cfg.Agent.List(ctx) {
 		end := exitOf(st)
+		command, _ := bounded(st.Command, maxListed)
 		r.Sessions = append(r.Sessions, SessionEntry{
-			SessionID: st.ID, Status: Status(st.State), Reason: Reason(st.Reason), Name: st.Name, Command: st.Command,
+			SessionID: st.ID, Status: Status(st.State), Reason: Reason(st.Reason), Name: st.Name, Command: command,
 			PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir, PTY: st.TTY,
 			StartedAt: st.StartedAt, EndedAt: st.EndedAt, RuntimeMs: st.Duration(now).Milliseconds(), Background: st.Background,
 			ExitCode: end.ExitCode, Signal: end.Signal, SignalName: end.SignalName,
@@ -294,8 +298,15 @@ func (t *Tools) forget(ctx context.Context, s *session.Session, r *ProcessResult
 	return err
 }
 
+// inputLimit is how long a command may take to read what is written to it.
+const inputLimit = 30 * time.Second
+
+var errNotRead = errors.New("the command does not read its input")
+
 // input is the actions that type or write something.
 func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessRequest, r *ProcessResult) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.inputLimit, errNotRead)
+	defer cancel()
 	var n int
 	var warnings []string
 	var err error
@@ -320,8 +331,12 @@ func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessReques
 		return fmt.Errorf("no code for action %s", req.Action)
 	}
 	r.Warnings = append(r.Warnings, warnings...)
-	st := s.Status(ctx)
+	r.BytesWritten = &n
+	st := s.Status(context.WithoutCancel(ctx))
 	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errNotRead):
+		return corral.Errorf(corral.ErrUnavailable, "see with poll what it is doing",
+			"%w: session %s took %d bytes in %s", errNotRead, s.ID(), n, seconds(t.inputLimit))
 	case errors.Is(err, corral.ErrEnded), err != nil && st.Ended():
 		return notFound(req, "it has ended; read it with poll or log")
 	case errors.Is(err, corral.ErrStdinClosed):
@@ -330,7 +345,6 @@ func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessReques
 		return err
 	}
 	r.describe(st)
-	r.BytesWritten = &n
 	r.closed = req.Action == ActionWrite && req.EOF
 	return nil
 }

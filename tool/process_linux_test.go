@@ -213,6 +213,26 @@ func TestProcessLogIsBounded(t *testing.T) {
 	}
 }
 
+// What a command does not read does not block a call for ever.
+func TestProcessWriteIsBounded(t *testing.T) {
+	tools := onHost(t, Config{})
+	tools.inputLimit = 50 * time.Millisecond
+	id := begin(t, tools, "sleep 60", false)
+	r := tools.Process(t.Context(), ProcessRequest{Action: ActionWrite, SessionID: id, Data: strings.Repeat("x", 1<<20)})
+	if r.Reason != ReasonUnavailable || r.BytesWritten == nil || *r.BytesWritten == 0 || *r.BytesWritten >= 1<<20 || !strings.Contains(r.Text(), "does not read its input") {
+		t.Errorf("%+v: %q", r, r.Text())
+	}
+}
+
+func TestProcessListIsBounded(t *testing.T) {
+	tools := onHost(t, Config{})
+	begin(t, tools, "sleep 60 # "+strings.Repeat("x", 100_000), false)
+	r := do(t, tools, ProcessRequest{Action: ActionList})
+	if n := len(r.Sessions[0].Command); n > maxListed+100 || n < maxListed {
+		t.Errorf("%d bytes", n)
+	}
+}
+
 func TestProcessOfAnotherAgent(t *testing.T) {
 	m := sessions(t, host(t))
 	id := begin(t, New(Config{Agent: m.Agent("one")}), "sleep 60", false)

@@ -121,7 +121,7 @@ type SessionEntry struct {
 	Status    Status `json:"status"`
 	Reason    Reason `json:"reason,omitempty"`
 	Name      string `json:"name"`
-	Command   string `json:"command"`
+	Command   string `json:"command"` // of a long one, the beginning and the end
 
 	PID       int         `json:"pid"` // 0: not known
 	Host      corral.Host `json:"host,omitempty"`
