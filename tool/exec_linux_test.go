@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +323,65 @@ func TestProgress(t *testing.T) {
 	}
 	if last.Tail != "working\n" || last.OutputBytes != 8 || last.SessionID == "" || last.Elapsed <= 0 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// Nobody is shown anything when the call has returned.
+func TestProgressEndsWithTheCall(t *testing.T) {
+	tools := onHost(t, Config{})
+	var showing atomic.Bool
+	ctx := WithProgress(t.Context(), time.Millisecond, func(Progress) {
+		showing.Store(true)
+		time.Sleep(20 * time.Millisecond)
+		showing.Store(false)
+	})
+	tools.Exec(ctx, ExecRequest{Command: "sleep 0.1"})
+	if showing.Load() {
+		t.Error("it goes on")
+	}
+}
+
+// slowStart is cancelled while a start is under way, and cannot tell what
+// became of it if that start is given up.
+type slowStart struct {
+	corral.Executor
+	cancel func()
+}
+
+func (s slowStart) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	s.cancel()
+	select {
+	case <-ctx.Done():
+		return nil, corral.Errorf(corral.ErrLost, "", "nobody knows")
+	case <-time.After(50 * time.Millisecond):
+		return s.Executor.Start(ctx, cmd)
+	}
+}
+
+func TestExecCancelledAtTheStart(t *testing.T) {
+	ex := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"work": fakeexec.Sleep}}
+	t.Cleanup(func() { ex.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	tools := over(t, slowStart{ex, cancel}, Config{})
+	if r := tools.Exec(ctx, ExecRequest{Command: "work"}); r.Reason != ReasonCancelled || r.SignalName == nil {
+		t.Errorf("%+v", r)
+	}
+	if r := tools.Exec(ctx, ExecRequest{Command: "work"}); r.Reason != ReasonCancelled || ex.Starts() != 1 {
+		t.Errorf("%d starts, %+v", ex.Starts(), r)
+	}
+}
+
+func TestNotifyOnExit(t *testing.T) {
+	m := sessions(t, host(t))
+	tools := New(Config{Agent: m.Agent("main")})
+	quiet := tools.Exec(t.Context(), ExecRequest{Command: "cat", Background: true, NotifyOnExit: ptr(false)}).SessionID
+	loud := tools.Exec(t.Context(), ExecRequest{Command: "cat", Background: true}).SessionID
+	for _, id := range []string{quiet, loud} {
+		do(t, tools, ProcessRequest{Action: ActionWrite, SessionID: id, EOF: true})
+	}
+	got, err := m.Events(t.Context(), "main", 0)
+	if err != nil || len(got.Events) != 1 || got.Events[0].SessionID != loud {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

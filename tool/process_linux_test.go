@@ -49,7 +49,7 @@ func TestProcessLifeOfASession(t *testing.T) {
 		t.Errorf("%+v: %q", r, r.Text())
 	}
 	list := do(t, tools, ProcessRequest{Action: ActionList})
-	if len(list.Sessions) != 1 || list.Sessions[0].SessionID != id || list.Sessions[0].Status != StatusRunning || list.Sessions[0].Command != "cat; exit 3" {
+	if len(list.Sessions) != 1 || list.Sessions[0].SessionID != id || list.Sessions[0].Status != StatusRunning || !list.Sessions[0].Background || list.Sessions[0].Command != "cat; exit 3" {
 		t.Errorf("%+v", list)
 	}
 	if line := list.Text(); !strings.HasPrefix(line, id+" running   ") || !strings.Contains(line, " :: ") {
