@@ -16,7 +16,7 @@ func outcome(ctx context.Context, err error) (Status, Reason) {
 	switch {
 	case errors.Is(err, corral.ErrLost):
 		return StatusUnknown, ReasonLost
-	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return StatusFailed, ReasonCancelled
 	}
 	for _, o := range []struct {

@@ -1,6 +1,9 @@
 package tool
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +122,32 @@ func TestCuts(t *testing.T) {
 	}
 	if got, cut := bounded(text, 200); got != text || cut {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the turn is over")
+	cancel(cause)
+	for _, tc := range []struct {
+		ctx    context.Context
+		err    error
+		status Status
+		reason Reason
+	}{
+		{cancelled, fmt.Errorf("x: %w", cause), StatusFailed, ReasonCancelled},
+		{cancelled, fmt.Errorf("x: %w", context.Canceled), StatusFailed, ReasonCancelled},
+		{t.Context(), context.Canceled, StatusFailed, ReasonInternal}, // somebody else's
+		{cancelled, corral.ErrDir, StatusFailed, ReasonWorkdir},
+		{cancelled, corral.Errorf(corral.ErrLost, "", "x: %w", cause), StatusUnknown, ReasonLost},
+		{t.Context(), corral.Errorf(corral.ErrDenied, "", "x: %w", corral.ErrInvalid), StatusDenied, ReasonDenied},
+		{t.Context(), corral.ErrStdinClosed, StatusFailed, ReasonEnded},
+		{t.Context(), errors.ErrUnsupported, StatusFailed, ReasonUnsupported},
+		{t.Context(), errors.New("x"), StatusFailed, ReasonInternal},
+	} {
+		if status, reason := outcome(tc.ctx, tc.err); status != tc.status || reason != tc.reason {
+			t.Errorf("%v: %s, %s", tc.err, status, reason)
+		}
 	}
 }
 
