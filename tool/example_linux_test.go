@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,12 @@ import (
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )
+
+func closing(c io.Closer) {
+	if err := c.Close(); err != nil {
+		panic(err)
+	}
+}
 
 // Commands on this machine, for one agent.
 func Example() {
@@ -24,7 +31,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer host.Close()
+	defer closing(host)
 	ctx := context.Background()
 	sessions, err := session.Open(ctx, session.Config{
 		Dir:      filepath.Join(state, "sessions"),
@@ -33,7 +40,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer sessions.Close()
+	defer closing(sessions)
 
 	tools := tool.New(tool.Config{Agent: sessions.Agent("main")})
 	r := tools.Exec(ctx, tool.ExecRequest{Command: "echo hello; exit 3"})

@@ -294,7 +294,7 @@ func TestExecUnknown(t *testing.T) {
 			return nil
 		},
 	}
-	t.Cleanup(func() { ex.Close() })
+	closing(t, ex)
 	tools := over(t, ex, Config{})
 	r := tools.Exec(t.Context(), ExecRequest{Command: "work"})
 	if r.Status != StatusUnknown || r.Reason != ReasonLost || r.Ended == nil || r.ExitCode != nil || r.Signal != nil || r.SessionID == "" || !r.Failed() {
@@ -360,7 +360,7 @@ func (s slowStart) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 
 func TestExecCancelledAtTheStart(t *testing.T) {
 	ex := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"work": fakeexec.Sleep}}
-	t.Cleanup(func() { ex.Close() })
+	closing(t, ex)
 	ctx, cancel := context.WithCancel(t.Context())
 	tools := over(t, slowStart{ex, cancel}, Config{})
 	if r := tools.Exec(ctx, ExecRequest{Command: "work"}); r.Reason != ReasonCancelled || r.SignalName == nil {

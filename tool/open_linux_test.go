@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 	"testing"
 
@@ -27,12 +28,17 @@ func host(t *testing.T) corral.Executor {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closing(t, e)
+	return e
+}
+
+// closing closes c when the test ends.
+func closing(t *testing.T, c io.Closer) {
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return e
 }
 
 // over returns tools for sessions on an executor.
@@ -51,10 +57,6 @@ func sessions(t *testing.T, e corral.Executor) *session.Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	closing(t, m)
 	return m
 }

@@ -83,13 +83,13 @@ func lastChars(text string, n int) string {
 	return text
 }
 
-// bounded is a text of at most max bytes: its beginning and its end, if need
+// bounded is a text of at most limit bytes: its beginning and its end, if need
 // be, and how much is left out.
-func bounded(text string, max int) (string, bool) {
-	if len(text) <= max {
+func bounded(text string, limit int) (string, bool) {
+	if len(text) <= limit {
 		return text, false
 	}
-	head, tail := max/2, len(text)-max/2
+	head, tail := limit/2, len(text)-limit/2
 	for head > 0 && !utf8.RuneStart(text[head]) {
 		head--
 	}

@@ -113,7 +113,7 @@ func (r ProcessResult) stateText() string {
 	case r.SessionEnd == nil:
 		return ""
 	}
-	how := ""
+	var how string
 	switch {
 	case r.SignalName != nil:
 		how = "Process exited with signal " + *r.SignalName

@@ -8,6 +8,7 @@ package mcp_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -48,8 +49,7 @@ func serve(state string) error {
 	if err != nil {
 		return err
 	}
-	defer stop()
-	return s.Serve(context.Background(), os.Stdin, os.Stdout)
+	return errors.Join(s.Serve(context.Background(), os.Stdin, os.Stdout), stop())
 }
 
 // open makes a server with all that is under it.

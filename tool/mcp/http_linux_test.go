@@ -17,7 +17,7 @@ type older struct {
 	url, version, session string
 }
 
-func (o *older) request(t *testing.T, ctx context.Context, method, lastEvent, message string) *http.Request {
+func (o *older) request(ctx context.Context, t *testing.T, method, lastEvent, message string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, o.url, strings.NewReader(message))
 	if err != nil {
@@ -54,7 +54,7 @@ func (o *older) send(t *testing.T, req *http.Request) *http.Response {
 
 func (o *older) post(t *testing.T, message string) string {
 	t.Helper()
-	res := o.send(t, o.request(t, t.Context(), http.MethodPost, "", message))
+	res := o.send(t, o.request(t.Context(), t, http.MethodPost, "", message))
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestOlderClientCancels(t *testing.T) {
 	if got := o.post(t, execMessage(2, "echo hello")); !strings.Contains(got, `"output":"hello\n"`) {
 		t.Errorf("%s", got)
 	}
-	req := o.request(t, t.Context(), http.MethodPost, "", execMessage(3, "touch "+dir+"/begun; sleep 60"))
+	req := o.request(t.Context(), t, http.MethodPost, "", execMessage(3, "touch "+dir+"/begun; sleep 60"))
 	answered := make(chan error)
 	go func() {
 		res, err := http.DefaultClient.Do(req)
@@ -110,7 +110,7 @@ func TestOlderClientResumes(t *testing.T) {
 	o := connectOlder(t, serveHTTP(t, server(t)), "2025-11-25")
 	dir := t.TempDir()
 	ctx, cut := context.WithCancel(t.Context())
-	res := o.send(t, o.request(t, ctx, http.MethodPost, "", execMessage(2, "while ! [ -e "+dir+"/go ]; do sleep 0.02; done; echo there")))
+	res := o.send(t, o.request(ctx, t, http.MethodPost, "", execMessage(2, "while ! [ -e "+dir+"/go ]; do sleep 0.02; done; echo there")))
 	lines := bufio.NewScanner(res.Body)
 	event := ""
 	for event == "" && lines.Scan() {
@@ -126,7 +126,7 @@ func TestOlderClientResumes(t *testing.T) {
 	res.Body.Close()
 
 	o.post(t, execMessage(3, "touch "+dir+"/go"))
-	res = o.send(t, o.request(t, t.Context(), http.MethodGet, event, ""))
+	res = o.send(t, o.request(t.Context(), t, http.MethodGet, event, ""))
 	defer res.Body.Close()
 	for lines = bufio.NewScanner(res.Body); lines.Scan(); {
 		if strings.Contains(lines.Text(), `"output":"there\n"`) {

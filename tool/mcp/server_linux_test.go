@@ -61,7 +61,11 @@ func connect(t *testing.T, transport sdk.Transport, opt *sdk.ClientOptions) *sdk
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return c
 }
 
@@ -73,7 +77,9 @@ var transports = map[string]func(*testing.T, *mcp.Server) sdk.Transport{
 		served := make(chan error)
 		go func() { served <- s.Serve(context.WithoutCancel(t.Context()), inRead, outWrite) }()
 		t.Cleanup(func() {
-			inWrite.Close()
+			if err := inWrite.Close(); err != nil {
+				t.Error(err)
+			}
 			if err := <-served; err != nil {
 				t.Error(err)
 			}
@@ -265,7 +271,9 @@ func TestServeEnds(t *testing.T) {
 		}
 	}
 	exists(t, dir+"/begun")
-	inWrite.Close()
+	if err := inWrite.Close(); err != nil {
+		t.Error(err)
+	}
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
