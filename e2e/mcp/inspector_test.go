@@ -30,7 +30,7 @@ var targets = map[string]func(*testing.T) []string{
 // inspect has the inspector do something, and decodes what it printed.
 func inspect(t *testing.T, target, args []string, into any) {
 	t.Helper()
-	out, err := run(t, "mcp-inspector", append(append([]string{"--cli"}, args...), target...)...)
+	out, err := run(t, ".bin/mcp-inspector", append(append([]string{"--cli"}, args...), target...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

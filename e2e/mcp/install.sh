@@ -22,4 +22,4 @@ if ! cmp -s "$here/package.json" "$dir/installed.json"; then
 	fi
 	cp "$here/package.json" "$dir/installed.json"
 fi
-echo "$dir/node_modules/.bin"
+echo "$dir/node_modules"

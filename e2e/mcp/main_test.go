@@ -99,25 +99,27 @@ func serveHTTP(t *testing.T, wrap wrapper) string {
 	return strings.Replace(srv.URL, "127.0.0.1", "localhost", 1) + "/mcp"
 }
 
-// run runs one of the installed programs, and returns what it printed.
-func run(t *testing.T, name string, args ...string) (stdout string, err error) {
+// run runs one of the installed programs, by its path below node_modules, and
+// returns what it printed.
+func run(t *testing.T, program string, args ...string) (stdout string, err error) {
 	t.Helper()
 	install := exec.Command("./install.sh")
 	install.Stderr = os.Stderr
-	bin, err := install.Output()
+	modules, err := install.Output()
 	if err != nil {
-		t.Fatalf("cannot install %s: %v", name, err)
+		t.Fatalf("cannot install %s: %v", program, err)
 	}
-	dir := strings.TrimSpace(string(bin))
+	dir := strings.TrimSpace(string(modules))
+	bin := filepath.Join(dir, ".bin")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), args...)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+testdir.New(t), "NO_COLOR=1")
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "node"), append([]string{filepath.Join(dir, program)}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+testdir.New(t), "NO_COLOR=1")
 	cmd.Dir = testdir.New(t)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %q: %w\n%s%s", name, args, err, out.String(), errs.String())
+		return out.String(), fmt.Errorf("%s %q: %w\n%s%s", program, args, err, out.String(), errs.String())
 	}
 	return out.String(), nil
 }
