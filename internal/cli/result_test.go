@@ -28,8 +28,8 @@ func TestNewResult(t *testing.T) {
 		want Result
 	}{
 		{"completed", corral.Result{
-			Exit:   exit(3, 0, corral.ReasonExited),
-			Info:   corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
+			Exit:     exit(3, 0, corral.ReasonExited),
+			Info:     corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
 			Excerpts: corral.Excerpts{Stdout: corral.Excerpt{Head: "o"}, Stderr: corral.Excerpt{Head: "e"}, Output: corral.Excerpt{Head: "oe"}},
 		}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
