@@ -94,6 +94,12 @@ func (l *log) read(ctx context.Context, s *stream, off int64, buf []byte, sequen
 	}
 	stop := context.AfterFunc(ctx, s.cancel)
 	c, err := s.frames.Chunk(buf)
+	over := err == nil && s.single && s.frames.Rest() == 0
+	if over { // one more frame, after which the connection can be used again
+		if h, e := s.frames.Next(); e == nil && h.Last() {
+			s.frames.AtEnd()
+		}
+	}
 	if !stop() { // s is broken, but what was read was read
 		l.close(s)
 		if err == nil {
@@ -103,7 +109,7 @@ func (l *log) read(ctx context.Context, s *stream, off int64, buf []byte, sequen
 	}
 	switch {
 	case err == nil:
-		l.put(s, c.Next())
+		l.put(s, c.Next(), over)
 		return c, nil
 	case errors.Is(err, io.EOF):
 		l.close(s)
@@ -163,23 +169,15 @@ func (l *log) take(off int64) (s *stream, sequential, ended bool) {
 	return s, true, false
 }
 
-// put keeps s for the next Read.
-func (l *log) put(s *stream, next int64) {
-	if s.single && s.frames.Rest() == 0 {
-		// What is left is the last frame, after which the connection can be
-		// used again.
-		if h, err := s.frames.Next(); err == nil && h.Last() {
-			s.frames.AtEnd()
-		}
-		l.close(s)
-		l.mu.Lock()
-		l.next = next
-		l.mu.Unlock()
-		return
-	}
+// put keeps s for the next Read, unless it is over.
+func (l *log) put(s *stream, next int64, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next, s.next = next, next
+	if over {
+		l.close(s)
+		return
+	}
 	l.idle = append(l.idle, s)
 	s.expiry = time.AfterFunc(idleLimit, func() { l.expire(s) })
 	if len(l.idle) > idleStreams {

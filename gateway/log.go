@@ -17,8 +17,9 @@ var largeBuffers = sync.Pool{New: func() any { return new([api.HeaderLen + api.M
 
 const smallFrame = 4 << 10
 
-// readLog sends frames of the log: all that is there, or with follow all that
-// comes, up to limit bytes if there is one.
+// readLog sends frames of the log: all that is there, up to limit bytes if there
+// is one; or with follow all that comes, up to the first frame if there is a
+// limit: that is one corral.Log.Read.
 func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.session(r)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 		}
 		return rc.Flush()
 	}
-	return frames(ctx, log, frameRange{off, until, limit}, send)
+	return frames(ctx, log, frameRange{from: off, until: until, limit: limit, once: follow && limit > 0}, send)
 }
 
 // frameRange is what of a log to send.
@@ -74,6 +75,7 @@ type frameRange struct {
 	from  int64
 	until int64 // offset; -1: to the end of the log
 	limit int64 // bytes of output; 0: none
+	once  bool  // one frame
 }
 
 // frames sends what of a log there is in a range, and a last frame. That is
@@ -104,7 +106,7 @@ func frames(ctx context.Context, log *reader, rng frameRange, send func([]byte) 
 			more = len(c.Data) >= smallFrame
 			rng.from, last.Offset = c.Next(), c.Next()
 			if rng.limit > 0 {
-				if rng.limit -= int64(len(c.Data)); rng.limit == 0 {
+				if rng.limit -= int64(len(c.Data)); rng.limit == 0 || rng.once {
 					rng.until = rng.from
 				}
 			}
