@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,13 +39,12 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	conn, err := websocket.Accept(handshake{w.(*response)}, r, &websocket.AcceptOptions{
 		Subprotocols: []string{api.AttachProtocol}, CompressionMode: websocket.CompressionDisabled,
 		InsecureSkipVerify: true, // the origin was checked with everything else
 	})
-	if err != nil { // which has been answered
-		s.log.Debug("no WebSocket", "error", err)
-		return nil
+	if err != nil {
+		return corral.Errorf(corral.ErrInvalid, "use a WebSocket client with the subprotocol "+api.AttachProtocol, "the WebSocket handshake is malformed: %w", err)
 	}
 	defer conn.CloseNow()
 	if conn.Subprotocol() != api.AttachProtocol {
@@ -55,16 +55,22 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 		defer found.AttachTerminal()()
 	}
 	a := &attachment{conn: conn, session: found, metrics: s.metrics, input: make(chan message, 16)}
-	err = a.run(ctx, &reader{log: found.Log(), pace: s.pace, ended: stat.Ended}, off)
-	switch {
-	case err == nil:
-		return conn.Close(websocket.StatusNormalClosure, "the session has ended")
-	case errors.Is(context.Cause(ctx), errStopping):
-		return conn.Close(websocket.StatusServiceRestart, errStopping.Error())
+	if err := a.run(ctx, &reader{log: found.Log(), pace: s.pace, ended: stat.Ended}, off); err != nil {
+		s.log.Debug("an attached client is gone", "session", found.ID(), "error", err)
 	}
-	s.log.Debug("an attached client is gone", "session", found.ID(), "error", err)
 	return nil
 }
+
+// handshake leaves answering what is no handshake to us.
+type handshake struct{ *response }
+
+func (h handshake) WriteHeader(status int) {
+	if status < 400 {
+		h.response.WriteHeader(status)
+	}
+}
+
+func (h handshake) Write(p []byte) (int, error) { return len(p), nil }
 
 // An attachment is one client at one session.
 type attachment struct {
@@ -79,21 +85,28 @@ type message struct {
 	eof  bool
 }
 
-// errEnded ends an attachment as it should.
-var errEnded = errors.New("the session has ended")
-
-// run returns nil when the client has been told how the session ended.
+// run returns nil when the client has been told how the session ended, or that
+// the gateway stops. The connection is closed then. It ends receive, too, which
+// has no context: the end of one would cut the connection before anything can
+// be said.
 func (a *attachment) run(ctx context.Context, log *reader, off int64) error {
 	g, ctx := errgroup.WithContext(ctx)
+	over := errors.New("over")
 	g.Go(func() error { return a.receive(ctx) })
 	g.Go(func() error { return a.write(ctx) })
 	g.Go(func() error {
-		if err := a.send(ctx, log, off); err != nil {
-			return err
+		err := a.send(ctx, log, off)
+		switch {
+		case err == nil:
+			err = a.conn.Close(websocket.StatusNormalClosure, "the session has ended")
+		case errors.Is(context.Cause(ctx), errStopping):
+			err = a.conn.Close(websocket.StatusServiceRestart, errStopping.Error())
+		default:
+			a.conn.CloseNow()
 		}
-		return errEnded
+		return cmp.Or(err, over)
 	})
-	if err := g.Wait(); !errors.Is(err, errEnded) {
+	if err := g.Wait(); !errors.Is(err, over) {
 		return err
 	}
 	return nil
@@ -131,7 +144,7 @@ func (a *attachment) control(ctx context.Context, c api.Control) error {
 }
 
 func (a *attachment) put(ctx context.Context, t websocket.MessageType, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, StallLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StallLimit)
 	defer cancel()
 	return a.conn.Write(ctx, t, data)
 }
@@ -140,7 +153,7 @@ func (a *attachment) put(ctx context.Context, t websocket.MessageType, data []by
 // so that a command that reads nothing can still be interrupted.
 func (a *attachment) receive(ctx context.Context) error {
 	for {
-		t, data, err := a.conn.Read(ctx)
+		t, data, err := a.conn.Read(context.WithoutCancel(ctx))
 		if err != nil {
 			return err
 		}

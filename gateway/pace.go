@@ -70,11 +70,12 @@ func (r *reader) pay(ctx context.Context, off *int64) error {
 	if r.ended = stat.Ended; r.ended {
 		return nil
 	}
-	if err := limit.WaitN(ctx, r.owed); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return corral.Errorf(corral.ErrUnavailable, "", "the log cannot be read in time: %w", err)
+	pause := time.NewTimer(limit.ReserveN(time.Now(), r.owed).Delay())
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	r.owed = 0
 	return r.skip(ctx, off)

@@ -212,3 +212,13 @@ func (a answer) decoded() session.Status {
 	}
 	return st
 }
+
+func request(t testing.TB, ctx context.Context, method, url, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", api.TypeJSON)
+	return r
+}

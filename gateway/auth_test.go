@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/testdir"
+)
+
+func TestAuthorization(t *testing.T) {
+	g := newRig(t, func(c *Config) {
+		c.Hosts, c.Origins = []string{"build.example"}, []string{"https://console.example"}
+	})
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := map[string]int{ // status
+		"": 401, "Bearer " + testToken: 200, "bearer " + testToken: 200, "Bearer " + testToken + "0": 401, "Bearer": 401,
+		"Bearer " + testToken[1:]: 401, "Basic " + testToken: 401, testToken: 401,
+	}
+	hosts := map[string]bool{
+		"127.0.0.1:" + port: true, "localhost:" + port: true, "LOCALHOST": true, "[::1]:" + port: true, "127.8.9.1": true, "build.example": true, "build.example:" + port: true,
+		"evil.example:" + port: false, "localhost.evil.example": false, "10.0.0.1": false, "127.0.0.1.evil.example": false,
+	}
+	origins := map[string]bool{"": true, "https://console.example": true, "http://console.example": false, "http://127.0.0.1:" + port: false, "null": false, "https://console.example.evil": false}
+	for token, status := range tokens {
+		for host, hostOK := range hosts {
+			for origin, originOK := range origins {
+				want, wantOpen := status, 200
+				if !hostOK || !originOK {
+					want, wantOpen = 403, 403
+				}
+				header := []string{"Host", host}
+				if token != "" {
+					header = append(header, "Authorization", token)
+				}
+				if origin != "" {
+					header = append(header, "Origin", origin)
+				}
+				name := fmt.Sprintf("token %q, host %q, origin %q", token, host, origin)
+				if a := g.send(g.tcp, g.url+"/v1/sessions", "GET", "", header...); a.status != want {
+					t.Errorf("%s: %d, want %d", name, a.status, want)
+				} else if want == 401 && a.header.Get("WWW-Authenticate") == "" {
+					t.Errorf("%s: the answer does not say how to authenticate", name)
+				}
+				if a := g.send(g.tcp, g.url+"/v1/health", "GET", "", header...); a.status != wantOpen {
+					t.Errorf("health, %s: %d, want %d", name, a.status, wantOpen)
+				}
+				if a := g.do("GET", "/v1/sessions", "", header...); a.status != 200 {
+					t.Errorf("on the Unix socket, %s: %d", name, a.status)
+				}
+			}
+		}
+	}
+	if strings.Contains(g.log.String(), testToken[1:]) {
+		t.Error("a token is in the log")
+	}
+	for _, rt := range g.server.table() {
+		method, path, _ := strings.Cut(rt.pattern, " ")
+		path = strings.NewReplacer("{id}", "x", "{write}", "w").Replace(path)
+		want := 401
+		if rt.open {
+			want = 200
+		}
+		if a := g.send(g.tcp, g.url+path, method, ""); a.status != want {
+			t.Errorf("%s without a token: %d, want %d", rt.pattern, a.status, want)
+		}
+	}
+	g.send(&http.Client{Transport: g.tcp.Transport.(validating).next}, g.url+"/elsewhere", "GET", "").is(401)
+}
+
+func TestNoTokenNoTCP(t *testing.T) {
+	g := newRig(t, nil)
+	s, err := New(Config{Sessions: g.sessions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("Serve on TCP without a token: %v", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("the listener is open")
+	}
+}
+
+func TestToken(t *testing.T) {
+	path := filepath.Join(testdir.New(t), "token")
+	first, err := Token(path)
+	if err != nil || len(first) != 64 {
+		t.Fatalf("Token: %q, %v", first, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+	if again, err := Token(path); err != nil || again != first {
+		t.Errorf("Token again: %q, %v", again, err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Token(path); corral.Hint(err) == "" {
+		t.Errorf("a token that others may read: %v", err)
+	}
+	for _, text := range []string{"", "short\n", strings.Repeat("x", maxToken+1)} {
+		other := filepath.Join(testdir.New(t), "token")
+		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Token(other); corral.Hint(err) == "" {
+			t.Errorf("a token of %d characters: %q, %v", len(text), got, err)
+		}
+	}
+	if _, err := Token(filepath.Join(path, "none")); err == nil {
+		t.Error("a token in a directory that is none")
+	}
+}

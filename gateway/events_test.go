@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// lines reads server-sent events.
+func (g *rig) lines(path string, header ...string) (next func() string, close func()) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(g.t.Context())
+	r := request(g.t, ctx, "GET", "http://localhost"+path, "")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := g.unix.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		g.t.Fatalf("%s: %d", path, resp.StatusCode)
+	}
+	scan := bufio.NewScanner(resp.Body)
+	return func() string {
+			g.t.Helper()
+			text := ""
+			for scan.Scan() {
+				if scan.Text() == "" {
+					return text
+				}
+				text += scan.Text() + "\n"
+			}
+			return "EOF"
+		}, func() {
+			cancel()
+			resp.Body.Close()
+		}
+}
+
+func TestEvents(t *testing.T) {
+	g := newRig(t, nil)
+	next, closeFirst := g.lines("/v1/events")
+	if first := next(); !strings.Contains(first, "id: 0\n") {
+		t.Errorf("it begins with %q", first)
+	}
+	id := g.start("cat", `,"stdin":true,"notifyOnExit":true`)
+	g.do("POST", "/v1/sessions/"+id+"/stdin?eof=true", "last words\n").is(200)
+	if e := next(); !strings.HasPrefix(e, "id: 1\nevent: exec.finished\ndata: {") || !strings.Contains(e, id) || !strings.Contains(e, "last words") {
+		t.Errorf("the event is %q", e)
+	}
+	closeFirst()
+
+	// Nothing of what happens meanwhile is missed.
+	for range 2 {
+		other := g.start("cat", `,"stdin":true,"notifyOnExit":true`)
+		g.do("POST", "/v1/sessions/"+other+"/stdin?eof=true", "").is(200)
+	}
+	next, closeSecond := g.lines("/v1/events?after=0", "Last-Event-ID", "1")
+	defer closeSecond()
+	next()
+	for _, want := range []string{"id: 2\n", "id: 3\n"} {
+		if e := next(); !strings.HasPrefix(e, want) {
+			t.Errorf("the event is %q, want %s", e, want)
+		}
+	}
+	// Those of others are theirs, unless they are asked for.
+	other, closeOther := g.lines("/v1/events?after=0&agent=*", "Corral-Agent", "other")
+	defer closeOther()
+	other()
+	if e := other(); !strings.HasPrefix(e, "id: 1\n") {
+		t.Errorf("the event is %q", e)
+	}
+	g.stop()
+	if e := next(); e != "EOF" {
+		t.Errorf("after the end: %q", e)
+	}
+}
+
+// On a quiet stream there is a line from time to time, with the number at which
+// to go on.
+func TestHeartbeat(t *testing.T) {
+	g := newRig(t, nil)
+	g.close()
+	t.Cleanup(func() { g.stopped <- nil })
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, _, err := g.server.nextEvents(ctx, "main", 7)
+		if err == nil {
+			t.Error("the sessions are closed, and that is no error")
+		}
+	})
+}
