@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
 )
 
 // life is a client with all that is under it, as one life of a gateway has it.
@@ -26,6 +28,10 @@ type life struct {
 func (l *life) Close() error { l.close(); return nil }
 
 func open(t testing.TB, cfg hostexec.Config, state string) *life {
+	return openWith(t, cfg, state, nil)
+}
+
+func openWith(t testing.TB, cfg hostexec.Config, state string, change func(*gateway.Config)) *life {
 	cfg.StateDir = filepath.Join(state, "host")
 	host, err := hostexec.New(cfg)
 	if err != nil {
@@ -38,7 +44,13 @@ func open(t testing.TB, cfg hostexec.Config, state string) *life {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: sessions})
+	config := gateway.Config{Sessions: sessions, Tools: func(agent string) gateway.Tools {
+		return tools{tool.New(tool.Config{Agent: sessions.Agent(agent)})}
+	}}
+	if change != nil {
+		change(&config)
+	}
+	server, err := gateway.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +85,25 @@ func open(t testing.TB, cfg hostexec.Config, state string) *life {
 	}
 	t.Cleanup(l.close)
 	return l
+}
+
+// tools are those of package tool.
+type tools struct{ *tool.Tools }
+
+func (t tools) Call(ctx context.Context, name string, args json.RawMessage) (any, error) {
+	return t.Tools.Call(ctx, name, args)
+}
+
+func (t tools) List() []gateway.Tool {
+	var list []gateway.Tool
+	for _, d := range t.Definitions() {
+		schema, err := json.Marshal(d.Input)
+		if err != nil {
+			panic(err) // it is made from Go types
+		}
+		list = append(list, gateway.Tool{Name: d.Name, Description: d.Description, InputSchema: schema})
+	}
+	return list
 }
 
 // Whatever is true of processes is true of those that are spoken to over HTTP.

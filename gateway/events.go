@@ -13,9 +13,9 @@ import (
 	"github.com/corral-exec/corral/internal/api"
 )
 
-// heartbeat is how often a line is sent on a stream of events on which nothing
+// defaultHeartbeat is how often a line is sent on a stream of events on which nothing
 // happens, so that both sides and what is between them see that it lives.
-const heartbeat = 15 * time.Second
+const defaultHeartbeat = 15 * time.Second
 
 // events sends what happens as server-sent events. The id of an event is its
 // number, with which a client that comes back continues.
@@ -71,7 +71,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 
 // nextEvents is what to send next, and where that ends.
 func (s *Server) nextEvents(ctx context.Context, whose string, after int64) (string, int64, error) {
-	wait, cancel := context.WithTimeout(ctx, heartbeat)
+	wait, cancel := context.WithTimeout(ctx, s.heartbeat)
 	defer cancel()
 	got, err := s.cfg.Sessions.Events(wait, whose, after)
 	switch {

@@ -95,6 +95,7 @@ type Server struct {
 	pace    *pacer
 	inputs  inputs
 
+	heartbeat time.Duration
 	followers chan struct{} // one token each
 	stopping  context.Context
 	stop      context.CancelFunc
@@ -119,7 +120,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Sessions), pace: newPacer(cfg.FollowRate),
-		followers: make(chan struct{}, cfg.MaxFollowers),
+		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.handler = s.routes()

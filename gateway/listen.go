@@ -18,6 +18,9 @@ import (
 // that an earlier gateway left is replaced; one that a gateway listens on is
 // ErrConflict. Closing the listener removes it.
 func ListenUnix(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath { // it could be made, and nobody could open it
+		return nil, corral.Errorf(corral.ErrInvalid, "use a shorter state directory", "the path %s has %d bytes, and that of a socket has %d at most", path, len(path), maxSocketPath)
+	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the socket %s: %w", path, err)
@@ -29,10 +32,13 @@ func ListenUnix(path string) (net.Listener, error) {
 	l, err := bind(path)
 	if err != nil {
 		lock.Close()
-		return nil, corral.Errorf(corral.ErrUnavailable, "the path of a socket has 107 bytes at most", "cannot listen on %s: %w", path, err)
+		return nil, corral.Errorf(corral.ErrUnavailable, "check the directory", "cannot listen on %s: %w", path, err)
 	}
 	return &unixListener{UnixListener: l, path: path, lock: lock}, nil
 }
+
+// maxSocketPath is what fits into a sockaddr_un of Linux.
+const maxSocketPath = 107
 
 // bind makes the socket where nobody else can reach it, and moves it to its
 // place with its permissions set.

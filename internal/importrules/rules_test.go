@@ -45,8 +45,8 @@ var rules = map[string]rule{
 	"session/keys":   {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys"}, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
-	"gateway":        {imports: []string{".", "session", "internal/api"}, tests: append([]string{"client"}, hosts...)},
-	"client":         {imports: []string{".", "session", "internal/api"}, tests: append([]string{"gateway"}, hosts...)},
+	"gateway":        {imports: []string{".", "session", "internal/api"}, tests: append([]string{"client", "tool"}, hosts...)},
+	"client":         {imports: []string{".", "session", "tool", "internal/api"}, tests: append([]string{"gateway"}, hosts...)},
 	"internal/api":   {imports: contract},
 
 	"internal/cli":      {imports: hosts},

@@ -1,0 +1,299 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/session"
+)
+
+// A stop answers what is under way, closes what has no end, takes nothing new
+// and kills nothing.
+func TestDrain(t *testing.T) {
+	began := make(chan struct{})
+	g := newRig(t, func(c *Config) {
+		c.Tools = func(agent string) Tools {
+			return fakeTools{agent, func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {
+				s, err := c.Sessions.Agent(agent).Begin(ctx, session.Options{Command: corral.Command{Shell: "sleep", ID: "foreground"}})
+				if err != nil {
+					return nil, err
+				}
+				close(began)
+				st, err := s.Yield(ctx, -1)
+				return map[string]any{"status": st.State, "background": st.Background}, err
+			}}
+		}
+	})
+	id := g.start("sleep", "")
+	follower, err := g.unix.Do(request(t, t.Context(), "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Body.Close()
+	foreground, waiting := make(chan answer, 1), make(chan answer, 1)
+	go func() { foreground <- g.do("POST", "/v1/exec", `{"command":"x"}`) }()
+	go func() { waiting <- g.do("GET", "/v1/sessions/"+id+"/wait?timeout=10m", "") }()
+	<-began
+	for !strings.Contains(g.do("GET", "/v1/sessions", "").body, "foreground") {
+		time.Sleep(time.Millisecond)
+	}
+
+	g.server.Drain()
+	g.do("GET", "/v1/ready", "").is(503)
+	g.do("GET", "/v1/health", "").is(200)
+	if a := g.do("POST", "/v1/sessions", `{"command":"sleep"}`).code(503, "unavailable"); a.header.Get("Retry-After") == "" {
+		t.Error("the answer does not say to come back")
+	}
+	g.stop()
+	if a := (<-foreground).is(200); !strings.Contains(a.body, `"background":true,"status":"running"`) {
+		t.Errorf("the command in the foreground: %s", a.body)
+	}
+	if st := (<-waiting).is(200).decoded(); st.Ended() {
+		t.Errorf("what was waited for has ended: %+v", st)
+	}
+	if _, err := api.NewFrameReader(follower.Body).Chunk(make([]byte, 10)); !errors.Is(err, api.ErrPause) {
+		t.Errorf("the follower: %v", err)
+	}
+	if err := <-g.stopped; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	close(g.stopped)
+	if _, err := os.Lstat(g.socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket: %v", err)
+	}
+	if n := g.sessions.Counts()[session.Running]; n != 2 {
+		t.Errorf("%d sessions run", n)
+	}
+}
+
+// Who does not end in time is cut off.
+func TestDrainLimit(t *testing.T) {
+	release := make(chan struct{})
+	began := make(chan struct{})
+	g := newRig(t, func(c *Config) {
+		c.DrainLimit = 50 * time.Millisecond
+		c.MCP = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(began)
+			<-r.Context().Done()
+			close(release)
+		})
+	})
+	done := make(chan error, 1)
+	go func() {
+		resp, err := http.NewRequest("POST", "http://localhost/mcp", nil)
+		if err == nil {
+			_, err = g.unix.Transport.(validating).next.RoundTrip(resp) //nolint:bodyclose // there is none
+		}
+		done <- err
+	}()
+	<-began
+	g.stop()
+	if err := <-g.stopped; !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("Serve: %v", err)
+	}
+	close(g.stopped)
+	<-release
+	if err := <-done; err == nil {
+		t.Error("the request was answered")
+	}
+}
+
+func TestReady(t *testing.T) {
+	var problem error = errors.New("still looking")
+	g := newRig(t, func(c *Config) { c.Ready = func() error { return problem } })
+	if a := g.do("GET", "/v1/ready", "").is(503); !strings.Contains(a.body, "starting") {
+		t.Errorf("%s", a.body)
+	}
+	problem = nil
+	g.do("GET", "/v1/ready", "").is(200)
+}
+
+func TestListenUnix(t *testing.T) {
+	dir := testdir.New(t)
+	path := filepath.Join(dir, "s.sock")
+	l, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("the socket: %v, %v", info.Mode(), err)
+	}
+	if l.Addr().String() != path {
+		t.Errorf("the address is %s", l.Addr())
+	}
+	if _, err := ListenUnix(path); !errors.Is(err, corral.ErrConflict) {
+		t.Errorf("a second listener: %v", err)
+	}
+	if conn, err := net.Dial("unix", path); err != nil {
+		t.Errorf("the first listener, after that: %v", err)
+	} else {
+		conn.Close()
+	}
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	// What a killed gateway leaves is replaced.
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	if l, err = ListenUnix(path); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "s.sock.lock" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	// What is no socket is somebody's file.
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ListenUnix(path); err == nil {
+		t.Error("a file was replaced")
+	}
+	if _, err := ListenUnix(filepath.Join(dir, strings.Repeat("x", 120))); err == nil {
+		t.Error("a path that is too long")
+	}
+}
+
+// What is sent over a connection that is not HTTP, or too large, or never comes
+// to an end, is refused.
+func TestHostileConnections(t *testing.T) {
+	g := newRig(t, nil)
+	for name, tt := range map[string]struct{ send, want string }{
+		"not HTTP":      {"\x00\x01\x02\r\n\r\n", "HTTP/1.1 400"},
+		"large header":  {"GET /v1/health HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*api.MaxHeader) + "\r\n\r\n", "HTTP/1.1 431"},
+		"bad length":    {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", "HTTP/1.1 400"},
+		"two lengths":   {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "HTTP/1.1 400"},
+		"bad chunk":     {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 400"},
+		"short body":    {"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{", ""},
+		"encoded slash": {"GET /v1/sessions/..%2f..%2fx HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("unix", g.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			go io.WriteString(conn, tt.send) //nolint:errcheck // it may be refused before its end
+			if tt.want == "" {
+				return
+			}
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, tt.want) {
+				t.Errorf("the answer is %q, %v, want %s", line, err, tt.want)
+			}
+		})
+	}
+	g.do("GET", "/v1/health", "").is(200)
+}
+
+func TestConfig(t *testing.T) {
+	if _, err := New(Config{}); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("without sessions: %v", err)
+	}
+	g := newRig(t, func(c *Config) { c.FollowRate = -1 })
+	if err := g.server.Serve(t.Context()); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("without listeners: %v", err)
+	}
+	if g.server.pace.limit != nil {
+		t.Error("there is a limit")
+	}
+}
+
+func TestActivated(t *testing.T) {
+	if l, err := Activated(); err != nil || len(l) != 0 {
+		t.Errorf("without systemd: %v, %v", l, err)
+	}
+}
+
+func TestNotify(t *testing.T) {
+	path := filepath.Join(testdir.New(t), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	g := newRig(t, nil)
+	buf := make([]byte, 100)
+	for i, want := range []string{"READY=1", "STOPPING=1"} {
+		if i == 1 {
+			g.stop()
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := conn.Read(buf)
+		if err != nil || string(buf[:n]) != want {
+			t.Errorf("systemd was told %q, %v, want %s", buf[:n], err, want)
+		}
+	}
+}
+
+func TestTracing(t *testing.T) {
+	for _, k := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		t.Setenv(k, "")
+	}
+	if p, _, err := Tracing(t.Context()); p != nil || err != nil {
+		t.Errorf("without a word: %v, %v", p, err)
+	}
+	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
+	if _, _, err := Tracing(t.Context()); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("an exporter that there is not: %v", err)
+	}
+	got := make(chan string, 10)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	collector := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		got <- fmt.Sprint(r.URL.Path, err, strings.Contains(string(body), "corral"))
+	})}
+	served := make(chan error, 1)
+	go func() { served <- collector.Serve(l) }()
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+l.Addr().String())
+	p, stop, err := Tracing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newRig(t, func(c *Config) { c.Tracer = p })
+	g.do("GET", "/v1/health", "").is(200)
+	id := g.start("cat", `,"tty":{}`)
+	conn := g.attach(id, "") // through everything that wraps
+	g.tell(conn, 2, "x")
+	g.hear(conn)
+	g.do("DELETE", "/v1/sessions/"+id+"?force=true", "").is(204)
+	if err := stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if path := <-got; path != "/v1/traces<nil> true" {
+		t.Errorf("the collector got %s", path)
+	}
+	collector.Close()
+	<-served
+}
