@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
 )
 
 // BenchmarkFollowers measures by how much those who follow a command's output
@@ -83,26 +84,59 @@ func followedRun(b *testing.B, x corral.Executor, followers int) time.Duration {
 	return took
 }
 
-// BenchmarkExec is the time of "sh -lc true" over HTTP, from the request to the
-// end, beside that of os/exec.
+// BenchmarkExec is the time of a shell that does nothing, over HTTP, from the
+// request to the end, beside that of os/exec. "p50-us" is the median.
 func BenchmarkExec(b *testing.B) {
+	environ := []string{"PATH=/usr/bin:/bin", "SHELL=/bin/sh"}
 	b.Run("os", func(b *testing.B) {
-		for b.Loop() {
-			if err := exec.Command("sh", "-lc", "true").Run(); err != nil {
+		median(b, func() {
+			cmd := exec.Command("/bin/sh", "-c", "true")
+			cmd.Env = environ
+			if _, err := cmd.Output(); err != nil {
 				b.Fatal(err)
 			}
-		}
+		})
 	})
+	x := openWith(b, hostexec.Config{WardenPath: wardenbintest.Build(b), Workspace: b.TempDir(), Environ: environ}, testdir.New(b), nil)
 	b.Run("http", func(b *testing.B) {
-		x := openWith(b, hostexec.Config{WardenPath: wardenbintest.Build(b), Workspace: b.TempDir(), Environ: []string{"PATH=/usr/bin:/bin"}}, testdir.New(b), nil)
-		for b.Loop() {
-			var result struct {
-				Status   string
-				ExitCode *int
-			}
-			if err := x.Exec(context.Background(), map[string]any{"command": "true"}, &result); err != nil || result.ExitCode == nil || *result.ExitCode != 0 {
+		median(b, func() {
+			result, err := x.Exec(b.Context(), tool.ExecRequest{Command: "true"})
+			if err != nil || result.Ended == nil || result.ExitCode == nil || *result.ExitCode != 0 {
 				b.Fatal(result, err)
 			}
-		}
+		})
 	})
+	b.Run("tool", func(b *testing.B) { // without HTTP
+		t := tool.New(tool.Config{Agent: x.sessions.Agent(session.DefaultAgent)})
+		median(b, func() {
+			if result := t.Exec(b.Context(), tool.ExecRequest{Command: "true"}); result.Failed() {
+				b.Fatal(result)
+			}
+		})
+	})
+	b.Run("host", func(b *testing.B) { // without sessions
+		median(b, func() {
+			if _, err := corral.Run(b.Context(), x.host, corral.Command{Shell: "true"}, corral.RunOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("health", func(b *testing.B) {
+		median(b, func() {
+			if err := x.Ready(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+}
+
+func median(b *testing.B, f func()) {
+	var took []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		f()
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 }

@@ -21,8 +21,10 @@ import (
 // life is a client with all that is under it, as one life of a gateway has it.
 type life struct {
 	*client.Client
-	state string
-	close func()
+	host     *hostexec.Executor
+	sessions *session.Manager
+	state    string
+	close    func()
 }
 
 func (l *life) Close() error { l.close(); return nil }
@@ -66,7 +68,7 @@ func openWith(t testing.TB, cfg hostexec.Config, state string, change func(*gate
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &life{Client: c, state: state}
+	l := &life{Client: c, host: host, sessions: sessions, state: state}
 	closed := false
 	l.close = func() {
 		if closed {

@@ -2,13 +2,13 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
 )
 
 // Start begins a session in the background that nobody is notified about. See
@@ -91,25 +91,25 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	return list.Tools, err
 }
 
-// Exec calls the tool exec: request is encoded as JSON, and the answer decoded
-// into result. When ctx ends, a command in the foreground is killed. With a
-// sessionId in the request the call is repeated if the connection is cut, and
-// otherwise ErrLost.
-func (c *Client) Exec(ctx context.Context, request, result any) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return corral.Errorf(corral.ErrInvalid, "", "cannot encode a request: %w", err)
-	}
-	var named struct {
-		SessionID string `json:"sessionId"`
-	}
-	// What is not an object is for the gateway to refuse.
-	_ = json.Unmarshal(body, &named)
-	return c.json(ctx, call{method: http.MethodPost, path: []string{"exec"}, once: named.SessionID == "", changes: true}, json.RawMessage(body), result)
+// Exec calls the tool exec. When ctx ends, a command in the foreground is
+// killed. With a SessionID in the request the call is repeated if the connection
+// is cut; without one that is ErrLost. An outcome is a result and no error.
+func (c *Client) Exec(ctx context.Context, req tool.ExecRequest) (tool.ExecResult, error) {
+	var result tool.ExecResult
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"exec"}, once: req.SessionID == "", changes: true}, req, &result)
+	return result, err
 }
 
-// Process calls the tool process, like Exec. It is repeated only if it was not
-// sent.
-func (c *Client) Process(ctx context.Context, request, result any) error {
-	return c.json(ctx, call{method: http.MethodPost, path: []string{"process"}, once: true, changes: true}, request, result)
+// Process calls the tool process. If it was cut, that is ErrLost for actions
+// that change something, and for poll, which hands out output once; others are
+// repeated.
+func (c *Client) Process(ctx context.Context, req tool.ProcessRequest) (tool.ProcessResult, error) {
+	changes := true
+	switch req.Action {
+	case tool.ActionList, tool.ActionLog, tool.ActionWait, tool.ActionAttach:
+		changes = false
+	}
+	var result tool.ProcessResult
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"process"}, once: changes, changes: changes}, req, &result)
+	return result, err
 }
