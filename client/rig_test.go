@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
@@ -214,16 +213,6 @@ func read(t testing.TB, p corral.Process, off int64, n int) string {
 		text += string(c.Data)
 	}
 	return text
-}
-
-// eventually waits for what others do.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not after 20 s: %s", what)
-		}
-	}
 }
 
 // requests is how many of a kind the gateway has answered in this life.

@@ -180,7 +180,6 @@ type endless struct {
 	rate  int64 // bytes a second
 	kept  int64
 	reads int
-	least int64 // what was read furthest behind, relative to what is kept
 	ended bool
 }
 
