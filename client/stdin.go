@@ -54,7 +54,7 @@ func (p *Process) write(ctx context.Context, data []byte) (int, error) {
 	})
 	var done api.Written
 	req := p.call(http.MethodPost, "stdin")
-	req.query, req.kind, req.once, req.changes = url.Values{"write": {name}}, api.TypeBytes, true, true
+	req.query, req.kind = url.Values{"write": {name}}, api.TypeBytes
 	req.body, req.context = data, own
 	if req.body == nil {
 		req.body = []byte{}

@@ -243,6 +243,58 @@ func TestPace(t *testing.T) {
 	})
 }
 
+// A follower that the command overtakes goes on in the middle of what is kept,
+// where it can read for a while; where nothing is overtaken, nothing is left
+// out.
+func TestPaceOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &endless{began: time.Now(), rate: 1 << 30, kept: 32 << 20}
+		r := &reader{log: log, pace: newPacer(1 << 20)}
+		time.Sleep(time.Second)
+		off := int64(0)
+		for range 40 {
+			c, err := r.Read(t.Context(), off, make([]byte, api.MaxFrame))
+			if err != nil {
+				t.Fatal(err)
+			}
+			off = c.Next()
+		}
+		st, _ := log.Stat(t.Context())
+		if ahead := off - st.GapEnd; ahead < log.kept/4 {
+			t.Errorf("it reads %d bytes before what is overwritten next", ahead)
+		}
+
+		still := &still{corral.LogStat{Size: 32 << 20, GapStart: 1 << 20, GapEnd: 16 << 20}}
+		r, off = &reader{log: still, pace: newPacer(1 << 20)}, 0
+		read := int64(0)
+		for off < still.stat.Size {
+			c, err := r.Read(t.Context(), off, make([]byte, api.MaxFrame))
+			if err != nil {
+				t.Fatal(err)
+			}
+			off, read = c.Next(), read+int64(len(c.Data))
+		}
+		if read != still.stat.Size-still.stat.Gap() {
+			t.Errorf("%d bytes were read of %d that are kept", read, still.stat.Size-still.stat.Gap())
+		}
+	})
+}
+
+// still is the log of a command that has written and goes on without a word.
+type still struct{ stat corral.LogStat }
+
+func (l *still) Stat(context.Context) (corral.LogStat, error) { return l.stat, nil }
+
+func (l *still) Read(_ context.Context, off int64, buf []byte) (corral.Chunk, error) {
+	end := l.stat.Size
+	if off < l.stat.GapStart {
+		end = l.stat.GapStart
+	} else if off < l.stat.GapEnd {
+		off = l.stat.GapEnd
+	}
+	return corral.Chunk{Stream: corral.Stdout, Offset: off, Data: buf[:min(int64(len(buf)), end-off)]}, nil
+}
+
 // What a person can type or read is never delayed, however much others read.
 func TestPaceSmallReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
