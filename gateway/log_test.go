@@ -264,7 +264,7 @@ func TestPaceOvertaken(t *testing.T) {
 			t.Errorf("it reads %d bytes before what is overwritten next", ahead)
 		}
 
-		still := &still{corral.LogStat{Size: 32 << 20, GapStart: 1 << 20, GapEnd: 16 << 20}}
+		still := &still{corral.LogStat{Size: 32 << 20, GapStart: 8 << 20, GapEnd: 16 << 20}}
 		r, off = &reader{log: still, pace: newPacer(1 << 20)}, 0
 		read := int64(0)
 		for off < still.stat.Size {
