@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -20,7 +21,11 @@ func TestQuick(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	file := filepath.Join(t.TempDir(), "bench.json")
 	state := t.TempDir()
-	o := options{quick: true, json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t)}
+	program := filepath.Join(t.TempDir(), "corral")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o := options{quick: true, json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t), corral: program}
 	var table bytes.Buffer
 	if err := run(t.Context(), o, &table); err != nil {
 		t.Fatal(err)

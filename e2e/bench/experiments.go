@@ -95,6 +95,21 @@ func (s *site) experiments(o options) []experiment {
 			},
 		},
 		{
+			name: "http", title: "POST /v1/exec of true in a sandbox, and sh -lc true", unit: "ms",
+			rounds: o.roundsOr(20), reps: o.pick(24, 3),
+			places: s.pick(boxLocal, boxFDs, boxHTTP), value: latency(noop),
+			checks: []check{
+				{over: boxHTTP, under: boxLocal, atMost: 2},
+				{over: boxHTTP, under: boxFDs},
+			},
+		},
+		{
+			name: "followers", title: "1 GiB of output, whose log is followed", unit: "MB/s",
+			rounds: o.roundsOr(9), reps: 1,
+			places: s.pick(followed(0), followed(followers)), value: bandwidth(volume, produce),
+			checks: []check{{over: followed(followers), under: followed(0), atLeast: 0.9}},
+		},
+		{
 			name: "cold", title: "from no container to the end of sh -lc true", unit: "ms",
 			rounds: o.roundsOr(10), reps: 1,
 			places: s.pick(coldEngine, coldSandbox), value: latency(noop),

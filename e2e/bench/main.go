@@ -38,6 +38,7 @@ type options struct {
 	image  string
 	state  string // directory
 	warden string // program; empty: it is looked for
+	corral string // program
 }
 
 func main() {
@@ -52,6 +53,7 @@ func main() {
 	// way to a command and not the command.
 	flag.StringVar(&o.image, "image", images.Busybox, "`image` of the sandboxes")
 	flag.StringVar(&o.state, "state", os.TempDir(), "`directory` whose file system output is logged on")
+	flag.StringVar(&o.corral, "corral", "bin/corral", "`program` of the gateway, which make build makes")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
@@ -95,7 +97,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names(), ", "), "there is no measurement %q", name)
 		}
 	}
-	s, err := newSite(ctx, o.image, o.state, o.warden)
+	s, err := newSite(ctx, o.image, o.state, o.warden, o.corral)
 	if err != nil {
 		return err
 	}
@@ -123,6 +125,12 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 		r.addMemory(all)
+		sessions := o.pick(idleSessions, 10)
+		mb, err := s.gateway.idle(ctx, sessions)
+		if err != nil {
+			return err
+		}
+		r.addIdle(sessions, mb)
 	}
 	if o.json != "" {
 		if err := r.write(o.json); err != nil {

@@ -88,6 +88,16 @@ func (r *report) addMemory(all []memory) {
 	}
 }
 
+// idleSessions, and how much more memory a gateway may need for them, in MB.
+const (
+	idleSessions = 1000
+	maxIdle      = 50
+)
+
+func (r *report) addIdle(sessions int, mb float64) {
+	r.Checks = append(r.Checks, check{atMost: maxIdle}.outcome("memory", fmt.Sprintf("gateway, %d idle sessions", sessions), "MB", mb, 0, 0))
+}
+
 // table prints the report for people.
 func (r *report) table(out io.Writer) error {
 	fmt.Fprintf(out, "%s\n", r.Machine)

@@ -32,6 +32,7 @@ const (
 	boxFDs        = "sandbox, fds"
 	boxFrames     = "sandbox, frames"
 	boxEngine     = "docker exec"
+	boxHTTP       = "sandbox, gateway's HTTP"
 	coldSandbox   = "new sandbox"
 	coldEngine    = "docker run"
 )
@@ -51,12 +52,13 @@ type site struct {
 	api        *client.Client
 	places     map[string]place
 	wardens    map[string]int // process IDs of wardens, by name of place
+	gateway    *gateway
 	closers    []io.Closer
 }
 
 // newSite makes a sandbox for each driver and starts the wardens. On error
 // everything is removed.
-func newSite(ctx context.Context, image, state, wardenPath string) (_ *site, err error) {
+func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *site, err error) {
 	if os.Geteuid() != 0 {
 		return nil, corral.Errorf(corral.ErrInvalid, "run it as root", "cannot chroot into a sandbox's file system for comparison as user %d", os.Geteuid())
 	}
@@ -85,6 +87,9 @@ func newSite(ctx context.Context, image, state, wardenPath string) (_ *site, err
 		return nil, err
 	}
 	if err := s.addSandboxes(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.addGateway(ctx, program); err != nil {
 		return nil, err
 	}
 	s.add(place{name: coldSandbox, run: s.cold})

@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
 	"e2e":                              {tests: program},
-	"e2e/bench":                        {imports: hosts},
+	"e2e/bench":                        {imports: append([]string{"client", "session", "tool"}, hosts...)},
 	"e2e/crash":                        {tests: program},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
