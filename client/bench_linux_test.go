@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/hostexec"
@@ -22,16 +24,22 @@ import (
 // BenchmarkFollowers measures by how much those who follow a command's output
 // slow it down: a command that writes a gibibyte as fast as it can, alone and
 // with ten followers, in turns, so that both see the same machine. "slowdown-%"
-// is that of the medians.
+// is that of the medians. The "cpu" metrics are the time that gateway and
+// followers used until the command had ended, which says more on a busy machine.
 func BenchmarkFollowers(b *testing.B) {
 	for _, rate := range []int64{-1, 256 << 20, gateway.DefaultFollowRate} {
 		b.Run(fmt.Sprintf("rate=%dMiB", rate>>20), func(b *testing.B) {
 			x := openWith(b, hostexec.Config{WardenPath: wardenbintest.Build(b), Workspace: b.TempDir()}, testdir.New(b), func(c *gateway.Config) { c.FollowRate = rate })
 			var alone, followed []time.Duration
+			var cpuAlone, cpuFollowed time.Duration
 			for b.Loop() {
-				alone = append(alone, followedRun(b, x, 0))
-				followed = append(followed, followedRun(b, x, 10))
+				took, cpu := followedRun(b, x, 0)
+				alone, cpuAlone = append(alone, took), cpuAlone+cpu
+				took, cpu = followedRun(b, x, 10)
+				followed, cpuFollowed = append(followed, took), cpuFollowed+cpu
 			}
+			b.ReportMetric(cpuAlone.Seconds()*1000/float64(len(alone)), "cpu-alone-ms")
+			b.ReportMetric(cpuFollowed.Seconds()*1000/float64(len(followed)), "cpu-followed-ms")
 			slices.Sort(alone)
 			slices.Sort(followed)
 			a, f := alone[len(alone)/2], followed[len(followed)/2]
@@ -43,7 +51,7 @@ func BenchmarkFollowers(b *testing.B) {
 	}
 }
 
-func followedRun(b *testing.B, x corral.Executor, followers int) time.Duration {
+func followedRun(b *testing.B, x corral.Executor, followers int) (took, cpu time.Duration) {
 	p, err := x.Start(b.Context(), corral.Command{Args: []string{"sh", "-c", "read go; exec head -c 1073741824 /dev/zero"}, Stdin: true})
 	if err != nil {
 		b.Fatal(err)
@@ -70,7 +78,7 @@ func followedRun(b *testing.B, x corral.Executor, followers int) time.Duration {
 		})
 	}
 	time.Sleep(50 * time.Millisecond) // followers are waiting
-	begin := time.Now()
+	begin, cpuBegin := time.Now(), cpuTime(b)
 	if _, err := p.Write(b.Context(), []byte("\n")); err != nil {
 		b.Fatal(err)
 	}
@@ -78,12 +86,22 @@ func followedRun(b *testing.B, x corral.Executor, followers int) time.Duration {
 	if err != nil || !exit.Success() {
 		b.Fatal(exit, err)
 	}
-	took := exit.EndedAt.Sub(begin)
+	took, cpu = exit.EndedAt.Sub(begin), cpuTime(b)-cpuBegin
 	wg.Wait()
 	if err := p.Remove(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	return took
+	return took, cpu
+}
+
+// cpuTime is what this program has used: the gateway and the followers, not the
+// command.
+func cpuTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkExec is the time of a shell that does nothing, over HTTP, from the
