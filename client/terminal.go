@@ -75,7 +75,7 @@ func (t *Terminal) dial(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		conn.CloseNow()
+		_ = conn.CloseNow() // nobody wants it any more
 		return errClosed
 	}
 	t.conn = conn
@@ -132,7 +132,7 @@ func (t *Terminal) drop(conn *websocket.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.conn == conn && conn != nil {
-		conn.CloseNow()
+		_ = conn.CloseNow() // it is broken
 		t.conn = nil
 	}
 }

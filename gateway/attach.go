@@ -46,7 +46,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return corral.Errorf(corral.ErrInvalid, "use a WebSocket client with the subprotocol "+api.AttachProtocol, "the WebSocket handshake is malformed: %w", err)
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }() // closed already, if all went well
 	if conn.Subprotocol() != api.AttachProtocol {
 		return conn.Close(websocket.StatusPolicyViolation, "speak the subprotocol "+api.AttachProtocol)
 	}
@@ -102,7 +102,7 @@ func (a *attachment) run(ctx context.Context, log *reader, off int64) error {
 		case errors.Is(context.Cause(ctx), errStopping):
 			err = a.conn.Close(websocket.StatusServiceRestart, errStopping.Error())
 		default:
-			a.conn.CloseNow()
+			_ = a.conn.CloseNow() // the error that ends it is the one to tell
 		}
 		return cmp.Or(err, over)
 	})

@@ -15,7 +15,7 @@ import (
 func (g *rig) lines(path string, header ...string) (next func() string, close func()) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
-	r := request(g.t, ctx, "GET", "http://localhost"+path, "")
+	r := request(ctx, g.t, "GET", "http://localhost"+path, "")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

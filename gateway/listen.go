@@ -61,8 +61,7 @@ func bind(path string) (_ *net.UnixListener, err error) {
 		err = os.Rename(private, path)
 	}
 	if err != nil {
-		l.Close()
-		return nil, err
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }

@@ -103,7 +103,7 @@ func TestLogGap(t *testing.T) {
 func TestFollow(t *testing.T) {
 	g := newRig(t, nil)
 	id := g.start("cat", `,"stdin":true`)
-	resp, err := g.unix.Do(request(t, t.Context(), "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
+	resp, err := g.unix.Do(request(t.Context(), t, "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestMaxFollowers(t *testing.T) {
 	id := g.start("sleep", "")
 	var open []io.Closer
 	for range 2 {
-		resp, err := g.unix.Do(request(t, t.Context(), "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
+		resp, err := g.unix.Do(request(t.Context(), t, "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
 		if err != nil {
 			t.Fatal(err)
 		}

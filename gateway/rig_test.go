@@ -213,7 +213,7 @@ func (a answer) decoded() session.Status {
 	return st
 }
 
-func request(t testing.TB, ctx context.Context, method, url, body string) *http.Request {
+func request(ctx context.Context, t testing.TB, method, url, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

@@ -195,7 +195,7 @@ func TestTools(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		r := request(t, ctx, "POST", "http://localhost/v1/exec", `{"command":"wait"}`)
+		r := request(ctx, t, "POST", "http://localhost/v1/exec", `{"command":"wait"}`)
 		resp, err := g.unix.Do(r)
 		if err == nil {
 			resp.Body.Close()

@@ -94,6 +94,6 @@ func (s *Server) notify(state string) {
 
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
-		l.Close()
+		_ = l.Close() // nothing was accepted on it
 	}
 }

@@ -39,7 +39,7 @@ func TestDrain(t *testing.T) {
 		}
 	})
 	id := g.start("sleep", "")
-	follower, err := g.unix.Do(request(t, t.Context(), "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
+	follower, err := g.unix.Do(request(t.Context(), t, "GET", "http://localhost/v1/sessions/"+id+"/log?follow=true", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

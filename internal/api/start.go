@@ -17,8 +17,8 @@ type Start struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	Grace   Duration `json:"grace,omitempty"`
 
-	// Background: as corral.Executor.Start has no foreground, a session that
-	// is started here is always in the background; false is refused.
+	// Background may be true, which it is: what is started here is in the
+	// background from the start.
 	Background *bool `json:"background,omitempty"`
 	// NotifyOnExit: the end is an event.
 	NotifyOnExit bool `json:"notifyOnExit,omitempty"`
