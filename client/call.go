@@ -101,7 +101,11 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 			err = e.Err
 		}
 		dial := (*net.OpError)(nil)
-		return &noAnswer{cause: err, sent: !(errors.As(err, &dial) && dial.Op == "dial")}
+		sent := !(errors.As(err, &dial) && dial.Op == "dial")
+		if sent && ctx.Err() == nil { // somebody listened
+			c.reached.Store(true)
+		}
+		return &noAnswer{cause: err, sent: sent}
 	}
 	defer func() { resp.Body.Close() }() // as take leaves it
 	c.reached.Store(true)

@@ -129,6 +129,17 @@ func TestEvents(t *testing.T) {
 		}
 		break
 	}
+	for after, want := range map[int64]int{0: 3, 1: 2, 3: 0, -1: 0} {
+		n := 0
+		for e, err := range c.Events(t.Context(), client.EventOptions{After: after, Once: true}) {
+			if n++; err != nil || e.Seq <= after {
+				t.Fatalf("after %d, once: %+v, %v", after, e, err)
+			}
+		}
+		if n != want {
+			t.Errorf("after %d, once: %d events, want %d", after, n, want)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for e, err := range c.Events(ctx, client.EventOptions{After: -1}) {

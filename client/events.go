@@ -31,7 +31,12 @@ type EventOptions struct {
 	After int64
 	// AllAgents: not only those of the Client's agent.
 	AllAgents bool
+	// Once: only those that there are now, and then the sequence ends.
+	Once bool
 }
+
+// errCut ends events of which the rest was to come.
+var errCut = errors.New("the events were cut")
 
 // maxEvent bounds one event.
 const maxEvent = 1 << 20
@@ -43,7 +48,7 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 	return func(yield func(session.Event, error) bool) {
 		after := o.After
 		for w := c.patience(); ; {
-			done := false
+			done, cut := false, false
 			err := c.do(ctx, eventsCall(o, after), func(resp *http.Response) error {
 				w = c.patience()
 				var err error
@@ -51,6 +56,9 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 					done = !yield(e, nil)
 					return !done
 				})
+				if cut = errors.Is(err, errCut); cut {
+					return nil // and not sent again as it was
+				}
 				return err
 			})
 			switch no := (*noAnswer)(nil); {
@@ -58,6 +66,8 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 				return
 			case ctx.Err() != nil:
 				yield(session.Event{}, ctx.Err())
+				return
+			case err == nil && o.Once && !cut:
 				return
 			case errors.As(err, &no) || err == nil:
 				if w.wait(ctx) == nil {
@@ -78,6 +88,9 @@ func eventsCall(o EventOptions, after int64) call {
 	}
 	if o.AllAgents {
 		req.query.Set("agent", api.AllAgents)
+	}
+	if o.Once {
+		req.query.Set("once", "true")
 	}
 	return req
 }
@@ -121,8 +134,11 @@ func readEvents(body io.Reader, after int64, use func(session.Event) bool) (int6
 			kind, data = "", nil
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
 		return after, corral.Errorf(api.ErrInternal, "", "an event has more than %d bytes", maxEvent)
+	case err != nil:
+		return after, errCut
 	}
 	return after, nil
 }

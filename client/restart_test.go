@@ -137,6 +137,19 @@ func TestRestartTerminal(t *testing.T) {
 	}
 }
 
+// A Client whose very first call is cut has reached the gateway all the same.
+func TestFirstCallCut(t *testing.T) {
+	g := newRig(t)
+	c := g.throughLine()
+	g.line.swallow()
+	timer := time.AfterFunc(50*time.Millisecond, g.line.cut)
+	defer timer.Stop()
+	p := start(t, c, corral.Command{Shell: "echo"})
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 3 {
+		t.Errorf("%v, %v", exit, err)
+	}
+}
+
 // What cannot be repeated is lost when the answer is, and what can is repeated.
 func TestCut(t *testing.T) {
 	g := newRig(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
 )
 
 // defaultHeartbeat is how often a line is sent on a stream of events on which nothing
@@ -40,6 +41,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if after < 0 {
 		after = s.cfg.Sessions.LastEvent()
 	}
+	once, err := queryBool(r, "once")
+	if err != nil {
+		return err
+	}
 	ctx, done, err := s.follow(r.Context())
 	if err != nil {
 		return err
@@ -58,6 +63,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if err := rc.Flush(); err != nil {
+			return err
+		}
+		if once {
+			text, err = s.keptEvents(ctx, whose, after)
+			if err == nil {
+				_, err = w.Write([]byte(text))
+			}
 			return err
 		}
 		if text, after, err = s.nextEvents(ctx, whose, after); err != nil {
@@ -83,6 +95,25 @@ func (s *Server) nextEvents(ctx context.Context, whose string, after int64) (str
 	default:
 		return "", after, err
 	}
+	text, err := eventText(got, after)
+	return text, got.Next, err
+}
+
+// keptEvents are those that there are now.
+func (s *Server) keptEvents(ctx context.Context, whose string, after int64) (string, error) {
+	now, cancel := context.WithCancel(ctx)
+	cancel() // there is nothing to wait for
+	got, err := s.cfg.Sessions.Events(now, whose, after)
+	if err != nil && ctx.Err() == nil && now.Err() != nil {
+		return fmt.Sprintf(": nothing new\nid: %d\n\n", max(after, got.Next)), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return eventText(got, after)
+}
+
+func eventText(got session.Events, after int64) (string, error) {
 	text := []byte(nil)
 	add := func(id int64, kind string, v any) error {
 		data, err := json.Marshal(v)
@@ -94,13 +125,13 @@ func (s *Server) nextEvents(ctx context.Context, whose string, after int64) (str
 	}
 	if got.Missed {
 		if err := add(after, api.EventMissed, api.Missed{Next: got.Next}); err != nil {
-			return "", after, err
+			return "", err
 		}
 	}
 	for _, e := range got.Events {
 		if err := add(e.Seq, e.Type, e); err != nil {
-			return "", after, err
+			return "", err
 		}
 	}
-	return string(text), got.Next, nil
+	return string(text), nil
 }

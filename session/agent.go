@@ -120,7 +120,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
 	}
 	if cmd.ID == "" {
-		cmd.ID = newID()
+		cmd.ID = NewID()
 	} else {
 		start.Digest, start.Keep = cmd.Digest(), true
 	}

@@ -17,9 +17,9 @@ var (
 	nounList      = strings.Fields(nouns)
 )
 
-// newID is two words to recognise a session by, and 40 bits that make it
+// NewID is two words to recognise a session by, and 40 bits that make it
 // unguessable.
-func newID() string {
+func NewID() string {
 	var b [7]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	word := func(list []string, n byte) string { return list[int(n)%len(list)] }

@@ -100,7 +100,7 @@ func FuzzName(f *testing.F) {
 func TestNewID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		id := newID()
+		id := NewID()
 		if err := corral.ValidateID(id); err != nil || seen[id] || strings.Count(id, "-") != 2 {
 			t.Fatalf("%q, %v", id, err)
 		}

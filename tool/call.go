@@ -15,6 +15,19 @@ type Result interface {
 	Failed() bool
 }
 
+// ParseExec reads the arguments of exec as Call does. The warnings are for the
+// result.
+func ParseExec(arguments json.RawMessage) (req ExecRequest, warnings []string, err error) {
+	warnings, err = decode(arguments, &req)
+	return req, warnings, err
+}
+
+// ParseProcess reads those of process.
+func ParseProcess(arguments json.RawMessage) (req ProcessRequest, warnings []string, err error) {
+	warnings, err = decode(arguments, &req)
+	return req, warnings, err
+}
+
 // Call calls a tool by its name, with arguments in JSON. Malformed arguments
 // are a Result that says what is wrong with them; the error is ErrNotFound, for
 // a name that is no tool's.

@@ -30,8 +30,9 @@ func WithProgress(ctx context.Context, every time.Duration, show func(Progress))
 	return context.WithValue(ctx, progressKey{}, progressWatch{every, show})
 }
 
-// watch shows the progress of s until stop is called.
-func watch(ctx context.Context, s *session.Session) (stop func()) {
+// Watch shows the progress that look finds to whoever called WithProgress for
+// ctx, until stop is called. It is for tools that run elsewhere.
+func Watch(ctx context.Context, look func(context.Context) (p Progress, ok bool)) (stop func()) {
 	w, ok := ctx.Value(progressKey{}).(progressWatch)
 	if !ok || w.every <= 0 {
 		return func() {}
@@ -45,17 +46,9 @@ func watch(ctx context.Context, s *session.Session) (stop func()) {
 			select {
 			case <-ctx.Done():
 				return
-			case now := <-tick.C:
-				st := s.Status(ctx)
-				tail, err := s.Tail(ctx, tailBytes)
-				if err != nil {
-					tail = "" // the result says what is wrong with the output
-				}
-				if ctx.Err() == nil {
-					w.show(Progress{
-						SessionID: st.ID, Elapsed: st.Duration(now), OutputBytes: st.OutputBytes,
-						Tail: lastChars(corral.StripANSI(tail), TailChars),
-					})
+			case <-tick.C:
+				if p, ok := look(ctx); ok && ctx.Err() == nil {
+					w.show(p)
 				}
 			}
 		}
@@ -63,5 +56,25 @@ func watch(ctx context.Context, s *session.Session) (stop func()) {
 	return func() {
 		cancel()
 		wg.Wait()
+	}
+}
+
+// watch shows the progress of s until stop is called.
+func watch(ctx context.Context, s *session.Session) (stop func()) {
+	return Watch(ctx, func(ctx context.Context) (Progress, bool) {
+		st := s.Status(ctx)
+		tail, err := s.Tail(ctx, tailBytes)
+		if err != nil {
+			tail = "" // the result says what is wrong with the output
+		}
+		return NewProgress(st, tail), true
+	})
+}
+
+// NewProgress is a look at a session, with some of the end of its output.
+func NewProgress(st session.Status, tail string) Progress {
+	return Progress{
+		SessionID: st.ID, Elapsed: st.Duration(time.Now()), OutputBytes: st.OutputBytes,
+		Tail: lastChars(corral.StripANSI(tail), TailChars),
 	}
 }

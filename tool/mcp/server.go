@@ -15,9 +15,15 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
+// Tools are those of an agent: a *tool.Tools, or what stands for one elsewhere.
+type Tools interface {
+	Call(ctx context.Context, name string, arguments json.RawMessage) (tool.Result, error)
+	Definitions() []tool.Definition
+}
+
 // Config of a Server. Tools is required.
 type Config struct {
-	Tools *tool.Tools
+	Tools Tools
 
 	Name    string // of the server, for clients; empty: corral
 	Version string // empty: unknown
