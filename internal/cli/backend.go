@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -17,12 +18,13 @@ import (
 // backends make what commands run on. Tests replace them.
 type backends struct {
 	gateway func(gatewayOptions) (executor, error)
+	keeper  func(keeperOptions) (executor, error)
 	sandbox func(sandboxOptions) (executor, error)
 	engine  func(context.Context) (engine, error)
 }
 
 func realBackends() backends {
-	return backends{gateway: openGateway, sandbox: openSandbox, engine: openEngine}
+	return backends{gateway: openGateway, keeper: openKeeper, sandbox: openSandbox, engine: openEngine}
 }
 
 // An executor lets go of what it holds with Close.
@@ -39,7 +41,14 @@ type gatewayOptions struct {
 type sandboxOptions struct {
 	settings
 	stateDir string
-	progress *progress
+	progress imageProgress
+	log      *slog.Logger // nil: nothing is logged
+}
+
+// imageProgress shows how it goes with getting an image.
+type imageProgress interface {
+	show(images.Event)
+	finish()
 }
 
 // An engine is what corral's commands want of a container engine.
@@ -136,16 +145,16 @@ func (s settled) Start(ctx context.Context, cmd corral.Command) (corral.Process,
 	return nil, err
 }
 
-// A gateway is for one command: it lives in this process, and what it has to
+// A lone host is for one command: it lives in this process, and what it has to
 // keep it keeps in a directory of its own, which goes with it.
-type gateway struct {
+type loneHost struct {
 	*hostexec.Executor
 	dir   *tempDir
 	probe *pathenv.LoginProbe
 }
 
 func openGateway(o gatewayOptions) (_ executor, err error) {
-	g := &gateway{}
+	g := &loneHost{}
 	sweepTempDirs()
 	if g.dir, err = newTempDir(); err != nil {
 		return nil, err
@@ -172,7 +181,7 @@ func accountHome() string {
 	return home
 }
 
-func (g *gateway) Close() error {
+func (g *loneHost) Close() error {
 	err := g.Executor.Close()
 	g.probe.Close()
 	return errors.Join(err, g.dir.Close())

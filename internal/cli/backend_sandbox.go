@@ -40,7 +40,7 @@ func openSandbox(o sandboxOptions) (_ executor, err error) {
 		Engine: eng, StateDir: state, Name: o.Name,
 		Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
-		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral,
+		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral, Log: o.log,
 		EnsureImage: func(ctx context.Context, image string) error {
 			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()

@@ -157,7 +157,7 @@ func (a *app) diagnose(ctx context.Context) []finding {
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	return append(checks, a.checkStateDir(), a.checkLoginPath(ctx), a.checkEnvironment(), checkMode(a.settings.Mode))
+	return append(checks, a.checkStateDir(), a.checkGatewayState(ctx), a.checkLoginPath(ctx), a.checkEnvironment(), checkMode(a.settings.Mode))
 }
 
 // checkImage asks for the image that sandboxes would run on.

@@ -24,6 +24,10 @@ CORRAL_SANDBOX) says otherwise: then they run directly on this machine, with a
 warning. --host sandbox turns it on. With it on and no engine that answers, a
 command fails; it never runs on the gateway instead.
 
+If a gateway runs (corral gateway), it runs the command: then the command also
+outlives this call, and restarts of the gateway. --local has this call do it, and
+so has every flag that says what a sandbox is like.
+
 Standard input goes to the command if somebody redirected it for this call, as
 in "echo x | corral exec cat". One that is merely inherited, such as a script's
 or a terminal, is left alone; --stdin passes it on in any case, and
@@ -41,10 +45,12 @@ const execExample = `  corral exec --host sandbox 'python3 --version; git --vers
   corral exec --timeout 1.5 'sleep 60'
   corral exec --json 'exit 3'
   corral exec --host sandbox --pty bash
-  tar c . | corral exec --host sandbox 'tar t | wc -l'`
+  tar c . | corral exec --host sandbox 'tar t | wc -l'
+  corral exec --background --id server 'python3 -m http.server'`
 
 // Groups of flags in the help.
 const (
+	groupGateway = "Gateway"
 	groupWhere   = "Where"
 	groupWhat    = "What"
 	groupIO      = "Input and output"
@@ -53,6 +59,13 @@ const (
 
 // execFlags are the flags of one call.
 type execFlags struct {
+	local      bool
+	agent      string
+	id         string
+	background bool
+	wanted     []string // those given that only a gateway can serve
+	shape      []string // those given that say what a sandbox is like, or whether there is one
+
 	host, node  string
 	elevated    bool
 	workdir     string
@@ -79,6 +92,8 @@ func (a *app) execCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stdinGiven = cmd.Flags().Changed("stdin")
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
+			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
+			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent"})
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
@@ -93,6 +108,12 @@ func (a *app) execCommand() *cobra.Command {
 	// What follows the command is the command's.
 	f.SetInterspersed(false)
 	f.SortFlags = false
+
+	f.BoolVar(&o.background, "background", false, "print the session's ID and leave the command to the gateway")
+	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
+	a.addAgentFlag(cmd, &o.agent)
+	f.BoolVar(&o.local, "local", false, "run it from here, also if a gateway runs")
+	group(f, groupGateway, "background", "id", "agent", "local")
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
@@ -118,7 +139,7 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
-	for _, name := range []string{"timeout", "max-output", "memory", "cpus", "pids"} {
+	for _, name := range []string{"id", "timeout", "max-output", "memory", "cpus", "pids"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd
@@ -127,7 +148,7 @@ func (a *app) execCommand() *cobra.Command {
 // command is what the command line asks for.
 func (a *app) command(o *execFlags, args []string, program bool) (corral.Command, error) {
 	cmd := corral.Command{
-		Dir: o.workdir, PathPrepend: o.pathPrepend, Timeout: time.Duration(o.timeout),
+		ID: o.id, Dir: o.workdir, PathPrepend: o.pathPrepend, Timeout: time.Duration(o.timeout),
 		Node: o.node, Elevated: o.elevated, Log: a.logLimit(o),
 	}
 	switch {
@@ -168,6 +189,10 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 // check refuses flags that make no sense, by themselves or together.
 func (o *execFlags) check() error {
 	switch {
+	case o.local && len(o.wanted) > 0:
+		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--local runs a command without a gateway, and --%s is for one", o.wanted[0])
+	case o.background && o.maxOutput != 0:
+		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--max-output bounds output, and with --background there is none")
 	case slices.Contains(o.pathPrepend, ""):
 		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
 	case slices.Contains(o.sandboxOnly, "ephemeral") && slices.Contains(o.sandboxOnly, "name"):

@@ -12,11 +12,15 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/sandbox"
 )
 
 // exec runs the command that the command line asks for.
 func (a *app) exec(ctx context.Context, o *execFlags, args []string, program bool) error {
+	if o.background {
+		return a.execBackground(ctx, o, args, program)
+	}
 	if !o.json {
 		res, err := a.runCommand(ctx, o, args, program)
 		return a.ending(o, res, err)
@@ -79,17 +83,18 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	session := &session{app: a, cancel: cancel}
-	stop := session.forwardSignals()
+	front := &foreground{app: a, cancel: cancel}
+	stop := front.forwardSignals()
 	defer stop()
 
-	router, host, err := a.openRouter(ctx, o, cmd)
+	place, err := a.open(ctx, o, &cmd)
 	if err != nil {
 		return corral.Result{}, interrupted(ctx, err)
 	}
+	front.keep = o.id != ""
 	// What came of the command is known by then, and stays so.
 	defer func() {
-		if err := router.Close(); err != nil {
+		if err := place.Close(); err != nil {
 			a.warn("Not all was cleaned up: " + err.Error() + ".")
 		}
 	}()
@@ -102,12 +107,36 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		opt.Stdin = in
 	}
 	if o.pty {
-		restore := session.openTerminal(&cmd)
+		restore := front.openTerminal(&cmd)
 		defer restore()
 	}
-	defer session.remove()
-	res, err := corral.Run(ctx, started{router, session.start}, cmd, opt)
-	return res, interrupted(ctx, a.aboutDir(err, o.workdir, host))
+	defer front.remove()
+	res, err := corral.Run(ctx, started{place, front.start}, cmd, opt)
+	return res, interrupted(ctx, a.aboutDir(err, o.workdir, place.host))
+}
+
+// A place is what a command runs on: a Router of this process, or a gateway.
+type place struct {
+	executor
+	host    corral.Host // where it leads; empty: not known
+	gateway *client.Client
+}
+
+// open says where a command runs, and connects to it.
+func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (place, error) {
+	c, host, err := a.viaGateway(o, cmd)
+	if err != nil {
+		return place{}, err
+	}
+	if c != nil {
+		a.remote = true
+		return place{settled{c}, host, c}, nil
+	}
+	router, host, err := a.openRouter(ctx, o, *cmd)
+	if err != nil {
+		return place{}, err
+	}
+	return place{executor: router, host: host}, nil
 }
 
 // aboutDir is err with a hint that fits where it concerns the working directory.

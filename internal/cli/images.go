@@ -181,8 +181,8 @@ func (a *app) printRemoved(names []string, asJSON bool, err error) error {
 	return err
 }
 
-// withEngine connects to the engine for do, which ends with the first signal.
-func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) error) (err error) {
+// untilSignal calls do, which ends with the first signal.
+func (a *app) untilSignal(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := make(chan os.Signal, 1)
@@ -196,16 +196,23 @@ func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) e
 		case <-ctx.Done():
 		}
 	}()
-	eng, err := a.backends.engine(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := eng.Close(); err == nil {
-			err = cerr
+	return interrupted(ctx, do(ctx))
+}
+
+// withEngine connects to the engine for do, which ends with the first signal.
+func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) error) error {
+	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+		eng, err := a.backends.engine(ctx)
+		if err != nil {
+			return err
 		}
-	}()
-	return interrupted(ctx, do(ctx, eng))
+		defer func() {
+			if cerr := eng.Close(); err == nil {
+				err = cerr
+			}
+		}()
+		return do(ctx, eng)
+	})
 }
 
 func (a *app) withStore(ctx context.Context, do func(context.Context, images.Store) error) error {

@@ -36,6 +36,7 @@ type app struct {
 	backends       backends
 
 	settings settings // after the command line and the environment were read
+	remote   bool     // commands are run by a gateway, not by this process
 	helpErr  error    // of writing help, which cobra has no way to return
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
@@ -78,7 +79,9 @@ func (a *app) warn(text string) {
 // for people.
 func (a *app) warnAll(warnings []string) {
 	said := map[string]bool{}
-	if a.kept == nil {
+	if a.remote && a.kept == nil {
+		warnings = a.warnStanding(warnings)
+	} else if a.kept == nil {
 		env, err := a.gatewayEnvironment()
 		if err == nil {
 			for _, w := range env.Warnings() {
@@ -94,6 +97,25 @@ func (a *app) warnAll(warnings []string) {
 			a.warn(w)
 		}
 	}
+}
+
+// warnStanding says in one line what a gateway leaves out of every command's
+// environment, and returns the other warnings.
+func (a *app) warnStanding(warnings []string) []string {
+	const source = " from " + string(pathenv.SourceDaemon)
+	var others []string
+	dropped := 0
+	for _, w := range warnings {
+		if before, _, standing := strings.Cut(w, source); standing {
+			dropped += strings.Count(before, ",") + 1
+		} else {
+			others = append(others, w)
+		}
+	}
+	if dropped > 0 {
+		a.warn(fmt.Sprintf("Variables of the gateway's environment that were not passed on: %d (--json lists them).", dropped))
+	}
+	return others
 }
 
 // gatewayEnvironment is that of a command on the gateway which asks for nothing.
@@ -154,7 +176,9 @@ func (a *app) root() *cobra.Command {
 	fromEnvironment(root.PersistentFlags(), "state-dir")
 	must(root.MarkPersistentFlagDirname("state-dir"))
 
-	root.AddCommand(a.execCommand(), a.sandboxCommand(), a.imagesCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
+	root.AddCommand(a.execCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
+		a.eventsCommand(), a.processCommand(), a.gatewayCommand(),
+		a.sandboxCommand(), a.imagesCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

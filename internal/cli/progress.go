@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -129,3 +130,25 @@ func sentence(text string) string {
 	}
 	return string(r)
 }
+
+// A progressLog shows progress in the log of a gateway: a line for each phase.
+type progressLog struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	phase images.Phase
+}
+
+func (p *progressLog) show(e images.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case e.Warning:
+		p.log.Warn(oneLine(sentence(e.Message)), "image", e.Image)
+	case e.Phase != p.phase && e.Message != "":
+		p.phase = e.Phase
+		p.log.Info("getting an image: "+oneLine(e.Message), "image", e.Image)
+	}
+}
+
+func (p *progressLog) finish() {}

@@ -31,6 +31,11 @@ type console struct {
 
 func onConsole(t *testing.T, args ...string) *console {
 	t.Helper()
+	return onConsoleWith(t, []string{"CORRAL_STATE_DIR=" + t.TempDir()}, args...)
+}
+
+func onConsoleWith(t *testing.T, env []string, args ...string) *console {
+	t.Helper()
 	tty, peer, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +49,7 @@ func onConsole(t *testing.T, args ...string) *console {
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = peer, peer, peer
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
-	c.cmd.Env = append(os.Environ(), "SHELL=/bin/sh", "GORACE="+raceOptions, "TMPDIR="+t.TempDir(), "CORRAL_STATE_DIR="+t.TempDir())
+	c.cmd.Env = append(append(os.Environ(), "SHELL=/bin/sh", "GORACE="+raceOptions, "TMPDIR="+t.TempDir()), env...)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

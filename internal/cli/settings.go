@@ -42,8 +42,20 @@ type settings struct {
 	Ephemeral bool
 }
 
-// addSandboxFlags defines the flags that say what a sandbox is like.
+// addSandboxFlags defines the flags that say what a sandbox is like, and which
+// one it is.
 func (a *app) addSandboxFlags(cmd *cobra.Command) {
+	a.addSandboxesFlags(cmd)
+	s, f := &a.settings, cmd.Flags()
+	f.StringVar(&s.Name, "name", "", "`NAME`: which sandbox; each name is a container of its own (default default)")
+	f.BoolVar(&s.Ephemeral, "ephemeral", false, "use a container of its own, and remove it afterwards")
+	fromEnvironment(f, "name")
+	group(f, groupSandbox, "name", "ephemeral")
+	must(cmd.RegisterFlagCompletionFunc("name", a.completeSandboxes))
+}
+
+// addSandboxesFlags defines the flags that say what every sandbox is like.
+func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	s, f := &a.settings, cmd.Flags()
 	s.Mode = modeOff
 	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", modeOff, modeAll, modeRequired)
@@ -56,15 +68,12 @@ func (a *app) addSandboxFlags(cmd *cobra.Command) {
 	f.Var(size{&s.Memory, true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
 	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
 	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
-	f.StringVar(&s.Name, "name", "", "`NAME`: which sandbox; each name is a container of its own (default default)")
-	f.BoolVar(&s.Ephemeral, "ephemeral", false, "use a container of its own, and remove it afterwards")
-	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name")
-	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral")
+	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
+	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
 
 	must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
 	must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
 	must(cmd.RegisterFlagCompletionFunc("user", a.completeUser))
-	must(cmd.RegisterFlagCompletionFunc("name", a.completeSandboxes))
 	must(cmd.MarkFlagDirname("workspace"))
 }
 

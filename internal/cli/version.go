@@ -55,9 +55,13 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printVersion(asJSON bool) error {
+func (a *app) versionInfo() versionInfo {
 	build, _ := debug.ReadBuildInfo()
-	v := newVersionInfo(a.version, build)
+	return newVersionInfo(a.version, build)
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	v := a.versionInfo()
 	if asJSON {
 		return a.printJSON(v, nil)
 	}

@@ -16,7 +16,8 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
-	program  = slices.Concat(hosts, []string{"internal/cli"})
+	service  = slices.Concat(hosts, []string{"session", "tool", "tool/mcp", "gateway", "client", "internal/api"})
+	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
 // testOnly are for tests, and for each other, alone.
@@ -49,7 +50,7 @@ var rules = map[string]rule{
 	"client":         {imports: []string{".", "session", "tool", "internal/api"}, tests: append([]string{"gateway"}, hosts...)},
 	"internal/api":   {imports: contract},
 
-	"internal/cli":      {imports: hosts},
+	"internal/cli":      {imports: service},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 

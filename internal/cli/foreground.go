@@ -13,11 +13,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A session is a command in the foreground, with a user at the other end:
+// A foreground is a command that this call waits for, with a user at the other end:
 // signals go to it, and the terminal's size.
-type session struct {
+type foreground struct {
 	app    *app
 	cancel context.CancelCauseFunc // ends a start that is under way, or a run
+	keep   bool                    // the process is not forgotten when it has ended
 
 	// Only for openTerminal and what it returns.
 	terminal *os.File
@@ -32,7 +33,7 @@ type session struct {
 const callLimit = 5 * time.Second
 
 // start is told of the process. From here on signals are the command's.
-func (s *session) start(p corral.Process) {
+func (s *foreground) start(p corral.Process) {
 	s.app.warnAll(p.Info().Warnings)
 	s.makeRaw()
 	s.mu.Lock()
@@ -41,16 +42,16 @@ func (s *session) start(p corral.Process) {
 	s.resize() // it may have changed since the command was told
 }
 
-func (s *session) current() corral.Process {
+func (s *foreground) current() corral.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process
 }
 
 // remove forgets the process, if it has ended: nobody will ask for it again.
-func (s *session) remove() {
+func (s *foreground) remove() {
 	p := s.current()
-	if p == nil {
+	if p == nil || s.keep {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
@@ -61,7 +62,7 @@ func (s *session) remove() {
 }
 
 // forwardSignals hands on what is sent to corral until stop is called.
-func (s *session) forwardSignals() (stop func()) {
+func (s *foreground) forwardSignals() (stop func()) {
 	// Buffered, because the runtime drops what nobody waits for.
 	c := make(chan os.Signal, 16)
 	for _, s := range forwarded {
@@ -88,7 +89,7 @@ func (s *session) forwardSignals() (stop func()) {
 	}
 }
 
-func (s *session) handle(got os.Signal) {
+func (s *foreground) handle(got os.Signal) {
 	switch number := signalNumber(got); number {
 	case corral.SIGWINCH:
 		s.resize()
@@ -100,7 +101,7 @@ func (s *session) handle(got os.Signal) {
 
 // end hands on a signal that is meant to end the command. The second kills,
 // and the third is for when not even that is possible.
-func (s *session) end(number corral.Signal) {
+func (s *foreground) end(number corral.Signal) {
 	s.mu.Lock()
 	p := s.process
 	s.signals++
@@ -123,7 +124,7 @@ func (s *session) end(number corral.Signal) {
 // openTerminal gives cmd a terminal of the size of ours. Ours is made raw when
 // the command has started, if it is where the input comes from; restore undoes
 // that, and may be called in any case.
-func (s *session) openTerminal(cmd *corral.Command) (restore func()) {
+func (s *foreground) openTerminal(cmd *corral.Command) (restore func()) {
 	cmd.TTY = &corral.Size{}
 	for _, f := range []any{s.app.stdin, s.app.stdout} {
 		if file, ok := f.(*os.File); ok && isTerminal(file) {
@@ -132,15 +133,18 @@ func (s *session) openTerminal(cmd *corral.Command) (restore func()) {
 			break
 		}
 	}
-	return func() {
-		if s.raw != nil {
-			// Nothing can be done for a terminal that is gone.
-			_ = term.Restore(int(s.terminal.Fd()), s.raw)
-		}
+	return s.restore
+}
+
+// restore undoes makeRaw.
+func (s *foreground) restore() {
+	if s.raw != nil {
+		// Nothing can be done for a terminal that is gone.
+		_ = term.Restore(int(s.terminal.Fd()), s.raw)
 	}
 }
 
-func (s *session) makeRaw() {
+func (s *foreground) makeRaw() {
 	if s.terminal == nil || s.terminal != s.app.stdin {
 		return
 	}
@@ -153,7 +157,7 @@ func (s *session) makeRaw() {
 }
 
 // size is that of our terminal; the zero size if it has none.
-func (s *session) size() *corral.Size {
+func (s *foreground) size() *corral.Size {
 	cols, rows, err := term.GetSize(int(s.terminal.Fd()))
 	const limit = 1<<16 - 1
 	if err != nil || cols <= 0 || rows <= 0 || cols > limit || rows > limit {
@@ -163,7 +167,7 @@ func (s *session) size() *corral.Size {
 }
 
 // resize follows our terminal. A size that cannot be set is no reason to stop.
-func (s *session) resize() {
+func (s *foreground) resize() {
 	p := s.current()
 	if p == nil || s.terminal == nil {
 		return

@@ -1,0 +1,210 @@
+//go:build linux
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+)
+
+// A testGateway is one that a test runs and kills.
+type testGateway struct {
+	t   *testing.T
+	env []string
+	cmd *exec.Cmd
+	log bytes.Buffer
+}
+
+func newGateway(t *testing.T) *testGateway {
+	t.Helper()
+	g := &testGateway{t: t, env: []string{
+		"CORRAL_STATE_DIR=" + filepath.Join(testdir.New(t), "state"), "CORRAL_WARDEN=" + wardenbintest.Build(t),
+		"SHELL=/bin/sh", "GORACE=" + raceOptions, "DOCKER_HOST=unix:///nonexistent/docker.sock",
+	}}
+	g.start()
+	t.Cleanup(g.kill)
+	return g
+}
+
+func (g *testGateway) start() {
+	g.t.Helper()
+	g.cmd = g.command("gateway")
+	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(eventuallyWithin); g.command("gateway", "status").Run() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			g.kill()
+			g.t.Fatalf("the gateway is not ready: %s", &g.log)
+		}
+	}
+}
+
+func (g *testGateway) kill() {
+	_ = g.cmd.Process.Kill() // it may be gone
+	_ = g.cmd.Wait()
+}
+
+func (g *testGateway) command(args ...string) *exec.Cmd {
+	g.t.Helper()
+	program, err := exec.LookPath("corral")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), g.env...)
+	return cmd
+}
+
+// corral runs corral to its end, and returns what it printed.
+func (g *testGateway) corral(args ...string) string {
+	g.t.Helper()
+	out, err := g.command(args...).CombinedOutput()
+	if err != nil {
+		g.t.Fatalf("corral %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// A trap that runs ends a read.
+const askAndAnswer = `stty -echo; stty size; trap 'stty size' WINCH; while :; do read x || continue; echo "<$x>"; test "$x" = bye && exit 5; done`
+
+// repl starts a session on a terminal, and waits until it knows its size.
+func (g *testGateway) repl() {
+	g.t.Helper()
+	g.corral("exec", "-q", "--background", "--pty", "--id", "repl", askAndAnswer)
+	for deadline := time.Now().Add(eventuallyWithin); !strings.Contains(g.corral("logs", "repl"), "30 120"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			g.t.Fatal("the session says nothing")
+		}
+	}
+}
+
+func TestPTYAttach(t *testing.T) {
+	g := newGateway(t)
+	g.repl()
+
+	// What was there is shown, the size is ours now, and what is typed arrives.
+	c := onConsoleWith(t, g.env, "attach", "repl")
+	c.expect(`attached to repl; ctrl-p,ctrl-q detaches\r\n`)
+	c.expect("30 120\r\n")
+	c.expect("25 81\r\n")
+	if !c.raw() {
+		t.Error("the terminal is not raw")
+	}
+	c.send("one\r")
+	c.expect("<one>\r\n")
+	c.resize(33, 99)
+	c.expect("33 99\r\n")
+
+	// The gateway is killed, and started again: the terminal goes on, and what
+	// is typed meanwhile is not lost.
+	g.kill()
+	time.Sleep(200 * time.Millisecond) // until the connection is seen to be cut
+	c.send("two\r")
+	g.start()
+	c.expect("<two>\r\n")
+
+	// Detached: the terminal is as it was, the session goes on, and a key that
+	// might have been one of those was passed on.
+	c.send("\x10three\r")
+	c.expect("<\x10three>\r\n")
+	c.send("\x10\x11")
+	c.expect("detached from repl, which goes on\r\n")
+	c.wait(0)
+	if n := strings.Count(c.screen(), "<one>"); n != 1 {
+		t.Errorf("output was shown %d times: %q", n, c.screen())
+	}
+
+	// A second terminal sees the end of it; the exit code is the command's.
+	c = onConsoleWith(t, g.env, "attach", "--detach-keys", "ctrl-a,d", "--tail", "1", "rep")
+	c.expect("attached to repl; ctrl-a,d detaches\r\n")
+	c.send("\x01\x10bye\r")
+	c.expect("<\x01\x10bye>\r\n")
+	c.send("bye\r")
+	c.wait(5)
+	if strings.Contains(c.screen(), "<one>") {
+		t.Errorf("--tail 1 showed more: %q", c.screen())
+	}
+}
+
+// A signal to corral detaches, and puts the terminal back.
+func TestPTYAttachSignalled(t *testing.T) {
+	g := newGateway(t)
+	g.repl()
+	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGHUP} {
+		c := onConsoleWith(t, g.env, "attach", "-q", "repl")
+		c.expect("30 120\r\n")
+		c.expect("25 81\r\n")
+		c.signal(s)
+		c.wait(0)
+	}
+	if out := g.corral("ps", "-q"); out != "repl\n" {
+		t.Errorf("running: %q", out)
+	}
+}
+
+// A session without a terminal is typed at by the line, and Ctrl-C detaches.
+func TestConsoleAttach(t *testing.T) {
+	g := newGateway(t)
+	g.corral("exec", "-q", "--background", "--stdin", "--id", "cat", "tr a-z A-Z")
+	c := onConsoleWith(t, g.env, "attach", "cat")
+	c.expect("attached to cat; Ctrl-C detaches\r\n")
+	if c.raw() {
+		t.Error("the terminal is raw")
+	}
+	c.send("\x03")
+	c.expect("detached from cat, which goes on\r\n")
+	c.wait(0)
+	c = onConsoleWith(t, g.env, "attach", "-q", "cat")
+	c.send("line\r\x04")
+	c.expect("LINE")
+	c.wait(0)
+}
+
+// corral exec --pty is on a gateway's terminal as it is on one of its own.
+func TestPTYExecByGateway(t *testing.T) {
+	g := newGateway(t)
+	c := onConsoleWith(t, g.env, "exec", "-q", "--pty", `stty -echo; stty size; trap 'stty size' WINCH; read x; echo "<$x>"; until read y; do :; done; exit 5`)
+	c.expect("25 81\r\n")
+	c.send("typed\r")
+	c.expect("<typed>\r\n")
+	g.kill()
+	g.start()
+	c.resize(33, 99)
+	c.send("\r")
+	c.wait(5)
+	if out := g.corral("ps", "-a", "-q"); out != "" {
+		t.Errorf("it is still known: %q", out)
+	}
+}
+
+// The table of sessions fits the terminal, and is coloured there.
+func TestConsoleTable(t *testing.T) {
+	g := newGateway(t)
+	g.corral("exec", "-q", "--background", "--id", "a-session-with-a-long-name", "true "+strings.Repeat("word ", 40))
+	g.corral("wait", "a-session-with-a-long-name")
+	c := onConsoleWith(t, append(g.env, "TERM=xterm", "NO_COLOR="), "ps", "-a")
+	c.wait(0)
+	if !strings.Contains(c.screen(), "\x1b[2mexit 0\x1b[m") {
+		t.Errorf("no colours: %q", c.screen())
+	}
+	c = onConsoleWith(t, append(g.env, "NO_COLOR=1"), "ps", "-a")
+	c.wait(0)
+	for line := range strings.SplitSeq(strings.TrimSpace(c.screen()), "\r\n") {
+		if len([]rune(line)) > 81 || strings.Contains(line, "\x1b") {
+			t.Errorf("a line of %d characters: %q", len([]rune(line)), line)
+		}
+	}
+}

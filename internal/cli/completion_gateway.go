@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// askClient asks the gateway while somebody waits for the completion of a
+// word. If there is none, or it does not answer, there are no words.
+func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Context, *client.Client) error) {
+	if a.readEnvironment(cmd.Flags()) != nil {
+		return
+	}
+	if agent == "" {
+		agent = cmd.Flag("agent").Value.String()
+	}
+	o, _, err := a.findGateway()
+	if err != nil {
+		return
+	}
+	o.Agent, o.Retry = agent, -1
+	c, err := client.New(o)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
+	defer cancel()
+	_ = ask(ctx, c) // nobody can be told
+}
+
+// completeSessions completes the IDs of sessions, up to most of them (0: any
+// number), with their names.
+func (a *app) completeSessions(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, noFiles
+		}
+		var words []string
+		a.askClient(cmd, "", func(ctx context.Context, c *client.Client) error {
+			list, err := c.Sessions(ctx, false)
+			for _, s := range list {
+				if !slices.Contains(args, s.ID) {
+					words = append(words, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+printable(s.Name)))
+				}
+			}
+			return err
+		})
+		return words, noFiles
+	}
+}
+
+// completeAgents completes the names of agents that have sessions.
+func (a *app) completeAgents(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	words := []string{}
+	if name := cmd.Name(); name == "ps" || name == "events" {
+		words = append(words, cobra.CompletionWithDesc(api.AllAgents, "all of them"))
+	}
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Sessions(ctx, true)
+		for _, s := range list {
+			if !slices.Contains(words, s.Agent) {
+				words = append(words, s.Agent)
+			}
+		}
+		return err
+	})
+	return words, noFiles
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// Variables that say where the gateway is.
+const (
+	envURL       = "CORRAL_URL"
+	envTokenFile = "CORRAL_TOKEN_FILE"
+)
+
+// errNoGateway is wrapped by the errors for a gateway that does not run.
+var errNoGateway = corral.Errorf(corral.ErrUnavailable, "", "no gateway is running")
+
+const startGateway = "start one: corral gateway"
+
+// findGateway says where the gateway is that commands are sent to: the one that
+// CORRAL_URL names, else the one that uses the state directory. The record is
+// nil where that gateway left none that can be read from here.
+func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return client.Options{}, nil, err
+	}
+	if url := a.getenv(envURL); url != "" {
+		file := cmp.Or(a.getenv(envTokenFile), filepath.Join(dir, api.TokenFile))
+		token, err := readToken(file)
+		if err != nil {
+			return client.Options{}, nil, corral.Errorf(corral.ErrUnavailable, hintFor(err, "name the gateway's token file in "+envTokenFile),
+				"cannot call the gateway at %s: %w", url, err)
+		}
+		record, err := readRecord(filepath.Dir(file))
+		return client.Options{URL: url, Token: token}, record, err
+	}
+	o, err := client.Discover(dir)
+	if err != nil {
+		return client.Options{}, nil, corral.Errorf(errNoGateway, startGateway, "no gateway is running with the state directory %s", dir)
+	}
+	record, err := readRecord(dir)
+	return o, record, err
+}
+
+// addAgentFlag defines whose sessions they are.
+func (a *app) addAgentFlag(cmd *cobra.Command, agent *string) {
+	f := cmd.Flags()
+	f.StringVar(agent, "agent", session.DefaultAgent, "`NAME`: whose sessions")
+	fromEnvironment(f, "agent")
+	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+}
+
+// connect returns a client of the gateway.
+func (a *app) connect(agent string) (*client.Client, error) {
+	o, _, err := a.findGateway()
+	if err != nil {
+		return nil, err
+	}
+	o.Agent, o.Retry = agent, awayLimit
+	return client.New(o)
+}
+
+// withClient calls do with a client of the gateway. The first signal ends it.
+func (a *app) withClient(ctx context.Context, agent string, do func(context.Context, *client.Client) error) error {
+	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+		c, err := a.connect(agent)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		return do(ctx, c)
+	})
+}
+
+// maxToken bounds a token file, in bytes.
+const maxToken = 4096
+
+func readToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxToken))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("the token file %s is empty", path)
+	}
+	return token, nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// detachKeys are what is typed to detach: bytes, and how they are written.
+type detachKeys struct {
+	sequence []byte
+	text     string
+}
+
+const (
+	defaultDetachKeys = "ctrl-p,ctrl-q"
+	noDetachKeys      = "none"
+	maxDetachKeys     = 8
+)
+
+func (k *detachKeys) Type() string   { return "keys" }
+func (k *detachKeys) String() string { return k.text }
+
+// Set reads "ctrl-p,ctrl-q": characters, and ctrl- with a letter or one of
+// @ [ \ ] ^ _.
+func (k *detachKeys) Set(s string) error {
+	if s == noDetachKeys {
+		k.sequence, k.text = nil, s
+		return nil
+	}
+	var sequence []byte
+	for key := range strings.SplitSeq(s, ",") {
+		name := strings.ToLower(key)
+		ctrl, found := strings.CutPrefix(name, "ctrl-")
+		switch {
+		case found && len(ctrl) == 1 && ctrl[0] >= 'a' && ctrl[0] <= 'z':
+			sequence = append(sequence, ctrl[0]-'a'+1)
+		case found && len(ctrl) == 1 && strings.Contains(`@[\]^_`, ctrl):
+			sequence = append(sequence, ctrl[0]&0x1f)
+		case len(key) == 1 && key[0] > ' ' && key[0] < 0x7f:
+			sequence = append(sequence, key[0])
+		default:
+			return errors.New("use keys such as " + defaultDetachKeys + ", or " + noDetachKeys)
+		}
+	}
+	if len(sequence) > maxDetachKeys {
+		return errors.New("use fewer keys")
+	}
+	k.sequence, k.text = sequence, s
+	return nil
+}
+
+// A detacher looks for keys in what is typed. It holds back what may be the
+// beginning of them until it is known not to be.
+type detacher struct {
+	sequence []byte
+	held     []byte
+}
+
+// pass returns what of input is for the session, and whether the keys came. What
+// comes after them is nobody's.
+func (d *detacher) pass(input []byte) (out []byte, detach bool) {
+	if len(d.sequence) == 0 {
+		return input, false
+	}
+	for _, b := range input {
+		d.held = append(d.held, b)
+		for !bytes.HasPrefix(d.sequence, d.held) { // give up the oldest until it may be one again
+			out = append(out, d.held[0])
+			d.held = d.held[1:]
+		}
+		if len(d.held) == len(d.sequence) {
+			return out, true
+		}
+	}
+	return out, false
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/session"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	var agent string
+	var follow, asJSON bool
+	after := int64(-1)
+	cmd := &cobra.Command{
+		Use: "events [flags]", Short: "Print what became of sessions in the background",
+		Long: `Print the events that the gateway keeps, a line for each: the end of sessions in
+the background. With --follow it goes on until a signal ends it, also across
+restarts of the gateway, and without --after it begins with what comes next.
+--agent '*' has those of every agent; --json one document on each line.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o := client.EventOptions{After: after, AllAgents: everyAgent(agent), Once: !follow}
+			if after < 0 && !follow {
+				o.After = 0
+			}
+			if o.AllAgents {
+				agent = session.DefaultAgent
+			}
+			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
+				for e, err := range c.Events(ctx, o) {
+					if err != nil {
+						if follow && errors.Is(err, context.Canceled) {
+							return nil // as it was meant to end
+						}
+						return err
+					}
+					if err := a.printEvent(e, o.AllAgents, asJSON); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
+	f.Var(offset{&after}, "after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept")
+	a.addAgentFlag(cmd, &agent)
+	f.BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
+	must(cmd.RegisterFlagCompletionFunc("after", cobra.NoFileCompletions))
+	return cmd
+}
+
+func (a *app) printEvent(e session.Event, agents, asJSON bool) error {
+	if e.Type == client.EventMissed {
+		a.warn(fmt.Sprintf("Some events before number %d are no longer kept.", e.Seq))
+		return nil
+	}
+	if asJSON {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		return a.printLine(string(data))
+	}
+	line := fmt.Sprintf("%d  %s  ", e.Seq, e.Time.Local().Format(time.DateTime))
+	if agents {
+		line += e.Agent + "  "
+	}
+	return a.printLine(line + printable(e.Text))
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/session"
+)
+
+// awayLimit is how long a gateway may be away that has answered before. It is long enough
+// for a machine under load to start it again, and for an upgrade.
+const awayLimit = 2 * time.Minute
+
+// viaGateway returns a client of the gateway that is to run a command, and
+// where the command will go; nil if it is to run from here. A gateway is used
+// if there is one and the command would go to the same place there as it would
+// from here: what the call says about hosts and sandboxes always holds, and
+// nothing that was meant for a sandbox runs without one because a gateway has
+// none. The working directory becomes one that the gateway understands.
+func (a *app) viaGateway(o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
+	local := func(why string) (*client.Client, corral.Host, error) {
+		if len(o.wanted) == 0 {
+			return nil, "", nil
+		}
+		return nil, "", corral.Errorf(corral.ErrInvalid, "leave out one of them", "--%s needs a gateway to run the command, and %s", o.wanted[0], why)
+	}
+	if o.local {
+		return nil, "", nil
+	}
+	if len(o.shape) > 0 {
+		return local("--" + o.shape[0] + " has this call run it: a gateway's sandboxes are as the gateway was told")
+	}
+	opt, record, err := a.findGateway()
+	if errors.Is(err, errNoGateway) && len(o.wanted) == 0 {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	there, same, err := a.sameRoute(o, record)
+	if err != nil {
+		return nil, "", err
+	}
+	if !same {
+		return local("the gateway's settings would not have the command run where it is asked to")
+	}
+	if there.Host == corral.HostGateway && !filepath.IsAbs(cmd.Dir) {
+		here, err := os.Getwd()
+		if err != nil {
+			return nil, "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
+		}
+		cmd.Dir = filepath.Join(here, cmd.Dir)
+	}
+	cmd.Host = corral.Host(o.host)
+	if cmd.ID == "" {
+		cmd.ID = session.NewID() // which people can read
+	}
+	opt.Agent, opt.Retry = o.agent, awayLimit
+	c, err := client.New(opt)
+	return c, there.Host, err
+}
+
+// sameRoute says where a gateway would run a command, and whether that is
+// where this process would. Without a record of the gateway only a call that
+// asks for nothing can be sent there.
+func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, same bool, err error) {
+	asks := o.host != "" || o.elevated || o.node != "" || a.settings.Mode != modeOff
+	if r == nil {
+		if asks {
+			return there, false, corral.Errorf(corral.ErrUnavailable, "leave out --host, --elevated and CORRAL_SANDBOX, or use --local",
+				"it cannot be told from here where the gateway would run the command")
+		}
+		return there, true, nil
+	}
+	on := map[bool]corral.SandboxState{false: corral.SandboxOff, true: corral.SandboxOn}
+	there, err = corral.Resolve(corral.RouteRequest{
+		Requested: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
+		Sandbox: on[r.Sandbox != modeOff], SandboxRequired: r.Sandbox == modeRequired,
+	})
+	if err == nil {
+		err = guard{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
+	}
+	if !asks {
+		return there, true, nil // the gateway's own answer is the best there is
+	}
+	here, hereErr := corral.Resolve(corral.RouteRequest{
+		Configured: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
+		Sandbox: on[a.settings.Mode != modeOff], SandboxRequired: a.settings.Mode == modeRequired,
+	})
+	return there, err == nil && hereErr == nil && here.Host == there.Host && here.Sandboxed == there.Sandboxed &&
+		guard{required: a.settings.Mode == modeRequired, elevated: true}.check(here) == nil, nil
+}
+
+// A backgroundResult is what corral exec --background --json prints.
+type backgroundResult struct {
+	Status    string      `json:"status"` // "running"
+	SessionID string      `json:"sessionId"`
+	PID       int         `json:"pid"`
+	StartedAt time.Time   `json:"startedAt"`
+	Host      corral.Host `json:"host"`
+	Node      string      `json:"node"`
+	Sandboxed bool        `json:"sandboxed"`
+	Cwd       string      `json:"cwd"`
+	Warnings  []string    `json:"warnings"`
+}
+
+// execBackground starts a command and leaves it to the gateway.
+func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, program bool) error {
+	warnings := []string{}
+	if o.json {
+		a.kept, a.quiet = &warnings, true
+	}
+	cmd, err := a.command(o, args, program)
+	if err != nil {
+		return err
+	}
+	if err := a.settings.complete(); err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Log = o.stdinGiven && o.stdin, corral.LogLimit{}
+	if o.pty {
+		(&foreground{app: a}).openTerminal(&cmd)
+	}
+	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+		c, host, err := a.viaGateway(o, &cmd)
+		if err != nil {
+			return err
+		}
+		a.remote = true
+		defer func() { err = errors.Join(err, c.Close()) }()
+		p, err := c.Begin(ctx, cmd, true)
+		if err != nil {
+			return a.aboutDir(err, o.workdir, host)
+		}
+		info := p.Info()
+		a.warnAll(info.Warnings)
+		if !o.json {
+			return a.printLine(info.ID)
+		}
+		return a.printJSON(backgroundResult{
+			"running", info.ID, info.PID, info.StartedAt, info.Host, info.Node, info.Sandboxed, info.Dir, warnings,
+		}, nil)
+	})
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/session"
+)
+
+const gatewayLong = `Serve commands, sessions and tools over HTTP until a signal ends it.
+
+It listens on the socket gateway.sock in the state directory, which only this
+user can open, and with --listen also on a TCP port of the loopback interface,
+where the token in gateway.token is asked for. Corral's other commands find it
+by its socket.
+
+What runs outlives the gateway: after a restart, also after kill -9, every
+session is there with its output and its exit status. The first SIGTERM or
+Ctrl-C ends it in good order: sessions go to the background, requests under way
+are answered. The second one ends it at once, which costs nothing but those.
+
+How commands run is said here, by the flags and variables of corral exec. Each
+agent has a sandbox of its own.`
+
+const gatewayExample = `  corral gateway
+  corral gateway --sandbox all --workspace /srv/checkout --listen 127.0.0.1:7777
+  corral gateway status
+  corral gateway install --user && systemctl --user enable --now corral`
+
+// gatewayFlags are those of corral gateway that are not settings.
+type gatewayFlags struct {
+	listen    string
+	logFormat string
+	logLevel  string
+	quietly   bool // only what is wrong is logged, unless logLevel says otherwise
+
+	timeout     seconds
+	pathPrepend []string
+	elevated    bool
+
+	maxSessions int
+	keep        int
+	keepBytes   int64
+	keepFor     seconds
+}
+
+const groupServe = "Serving"
+
+func (a *app) gatewayCommand() *cobra.Command {
+	o := &gatewayFlags{}
+	cmd := &cobra.Command{
+		Use: "gateway [flags]", Short: "Serve commands, sessions and tools over HTTP",
+		Long: gatewayLong, Example: gatewayExample,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return onlyCommands(cmd, args)
+			}
+			return a.runGateway(cmd.Context(), o)
+		},
+	}
+	a.addGatewayFlags(cmd, o)
+	cmd.AddCommand(a.gatewayStatus(), a.gatewayInstall(), a.gatewayUninstall())
+	return cmd
+}
+
+// addGatewayFlags defines what can be said about a gateway.
+func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
+	o.timeout = seconds(defaultTimeout)
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; the loopback interface only")
+	f.Var(optional{&o.timeout}, "timeout", "`TIME`: of commands of which the tool call says none; 0 is never (default 30m)")
+	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH of tool calls; may be repeated")
+	f.BoolVar(&o.elevated, "allow-elevated", false, "let calls that ask for it leave the sandbox for this machine")
+	f.IntVar(&o.maxSessions, "max-sessions", 1000, "`N`: how many sessions of an agent may run at a time")
+	f.IntVar(&o.keep, "keep", 200, "`N`: how many sessions of an agent that have ended are kept")
+	o.keepBytes = 2 << 30
+	f.Var(size{&o.keepBytes, false}, "keep-bytes", "`SIZE`: how much output of sessions that have ended is kept in all")
+	o.keepFor = seconds(24 * time.Hour)
+	f.Var(&o.keepFor, "keep-for", "`TIME`: how long a session is kept after its end")
+	addChoice(cmd, &o.logFormat, "log-format", "how the log on standard error is written (default text)", "text", "json")
+	addChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
+	own := []string{"listen", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
+	group(f, groupServe, own...)
+	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
+	for _, name := range []string{"listen", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	must(cmd.MarkFlagDirname("path-prepend"))
+	a.addSandboxesFlags(cmd)
+	for _, name := range []string{"memory", "cpus", "pids"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+}
+
+// optional is a flag of which the help says the default in its own words.
+type optional struct{ *seconds }
+
+func (optional) String() string { return "" }
+
+// check refuses what makes no sense.
+func (o *gatewayFlags) check() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"max-sessions", o.maxSessions}, {"keep", o.keep}} {
+		if n.value <= 0 {
+			return corral.Errorf(corral.ErrInvalid, "use a number greater than 0", "--%s is %d", n.flag, n.value)
+		}
+	}
+	if o.keepFor == 0 {
+		return corral.Errorf(corral.ErrInvalid, "use a time such as 24h", "--keep-for is 0")
+	}
+	if slices.Contains(o.pathPrepend, "") {
+		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
+	}
+	if o.listen == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(o.listen)
+	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
+		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "--listen %q is no address and port", o.listen)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
+			"--listen %q is not of the loopback interface: whoever reaches a gateway can run commands", o.listen)
+	}
+	return nil
+}
+
+func (o *gatewayFlags) retention() session.Retention {
+	return session.Retention{Count: o.keep, Bytes: o.keepBytes, Age: time.Duration(o.keepFor)}
+}
+
+// logger writes the log, to standard error as daemons do.
+func (a *app) logger(o *gatewayFlags) *slog.Logger {
+	level := slog.LevelInfo
+	if o.quietly || a.quiet {
+		level = slog.LevelWarn
+	}
+	if o.logLevel != "" {
+		must(level.UnmarshalText([]byte(o.logLevel))) // one of the choices
+	}
+	opt := &slog.HandlerOptions{Level: level}
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(a.stderr, opt))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, opt))
+}
+
+// runGateway serves until a signal. From the first one on signals have their
+// usual effect again, so that the second ends the program at once: commands
+// and sessions lose nothing by that.
+func (a *app) runGateway(ctx context.Context, o *gatewayFlags) error {
+	if err := a.checkGateway(o); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, ending()...)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	s, err := a.openService(ctx, o, true)
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx)
+}
+
+// checkGateway refuses what makes no sense, and says what is implied.
+func (a *app) checkGateway(o *gatewayFlags) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return a.settings.complete()
+}
+
+// ending are the signals that end a gateway, without those that whoever started
+// it wants to be ignored.
+func ending() []os.Signal {
+	return slices.DeleteFunc(slices.Clone(endingSignals), signal.Ignored)
+}

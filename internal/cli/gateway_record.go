@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// recordFile is what a gateway says of itself, in its state directory.
+const recordFile = "gateway.json"
+
+// A gatewayRecord tells Corral's other commands about the gateway of a state
+// directory. It may be left over from a gateway that was killed: whether one
+// runs is asked at its socket.
+type gatewayRecord struct {
+	PID       int       `json:"pid"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt"`
+	Socket    string    `json:"socket,omitempty"`
+	Listen    []string  `json:"listen,omitempty"` // addresses of TCP
+
+	// How commands run that say nothing of it.
+	Sandbox       string `json:"sandbox"` // off, all or required
+	AllowElevated bool   `json:"allowElevated"`
+	Workspace     string `json:"workspace"` // on this machine
+}
+
+func (r gatewayRecord) write(dir string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+recordFile+"-") // 0600
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", recordFile, err)
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, recordFile))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot write %s: %w", recordFile, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// maxRecord bounds a record, in bytes.
+const maxRecord = 64 << 10
+
+// readRecord reads the record of a state directory; nil if there is none.
+func readRecord(dir string) (*gatewayRecord, error) {
+	path := filepath.Join(dir, recordFile)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && info.Size() > maxRecord {
+		err = fmt.Errorf("it has %d bytes", info.Size())
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // removed in the meantime
+		return nil, nil
+	}
+	r := new(gatewayRecord)
+	if err == nil {
+		err = json.Unmarshal(data, r)
+	}
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "restart the gateway, which writes it anew", "cannot read what the gateway says of itself in %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// removeRecord removes it, if it is still ours.
+func removeRecord(dir string, pid int) error {
+	r, err := readRecord(dir)
+	if err != nil || r == nil || r.PID != pid {
+		return err
+	}
+	return os.Remove(filepath.Join(dir, recordFile))
+}

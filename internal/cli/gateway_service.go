@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
+)
+
+// sessionsDir is where the table of sessions is, in the state directory.
+const sessionsDir = "sessions"
+
+// A service is a gateway: executors, the sessions on them, and an HTTP server
+// before those.
+type service struct {
+	app   *app
+	flags *gatewayFlags
+	dir   string // the state directory
+	log   *slog.Logger
+
+	listeners []net.Listener
+	hosts     *hosts
+	sessions  *session.Manager
+	server    *gateway.Server
+	standing  []string // warnings that every command on this machine has
+
+	stopTracing func(context.Context) error
+
+	mcp mcpServers
+}
+
+// openService takes the state directory and makes everything ready. Whoever
+// connects meanwhile waits; without listen nobody can.
+func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ *service, err error) {
+	s := &service{app: a, flags: o, log: a.logger(o)}
+	s.mcp.make = s.newMCP
+	if s.dir, err = a.stateDir(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if listen {
+		if err := s.listen(); err != nil {
+			return nil, err
+		}
+	}
+	if env, err := a.gatewayEnvironment(); err == nil {
+		s.standing = env.Warnings()
+	}
+	if s.hosts, err = a.openHosts(s.dir, o.elevated, s.log); err != nil {
+		return nil, err
+	}
+	if s.sessions, err = session.Open(ctx, session.Config{
+		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
+		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
+	}); err != nil {
+		return nil, err
+	}
+	if !listen {
+		return s, nil
+	}
+	return s, s.makeServer(ctx)
+}
+
+func (s *service) makeServer(ctx context.Context) error {
+	cfg := gateway.Config{
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Log: s.log,
+	}
+	if slices.ContainsFunc(s.listeners, overTCP) {
+		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile))
+		if err != nil {
+			return err
+		}
+		cfg.Token = token
+	}
+	var err error
+	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
+		return err
+	}
+	s.server, err = gateway.New(cfg)
+	return err
+}
+
+func overTCP(l net.Listener) bool { return l.Addr().Network() != "unix" }
+
+// listen takes the sockets that systemd hands in, or makes them. The Unix
+// socket is made in any case: it is how others find this gateway.
+func (s *service) listen() error {
+	handed, err := gateway.Activated()
+	if err != nil {
+		return err
+	}
+	s.listeners = handed
+	path := filepath.Join(s.dir, api.SocketFile)
+	if !slices.ContainsFunc(handed, func(l net.Listener) bool { return l.Addr().String() == path }) {
+		l, err := gateway.ListenUnix(path)
+		if errors.Is(err, corral.ErrConflict) {
+			return s.taken()
+		}
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	if s.flags.listen == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.flags.listen)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "give --listen another port, or 0 for any", "cannot listen on %s: %w", s.flags.listen, err)
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// taken says who has the state directory.
+func (s *service) taken() error {
+	who := "another gateway"
+	if r, err := readRecord(s.dir); err == nil && r != nil {
+		who = fmt.Sprintf("another gateway (pid %d)", r.PID)
+	}
+	return corral.Errorf(corral.ErrConflict, "corral gateway status says more; stop that one, or give this one another --state-dir",
+		"%s uses the state directory %s", who, s.dir)
+}
+
+// drainPause is what is left for answers after the sessions went to the
+// background, before clients that listen over MCP are let go of.
+const drainPause = time.Second
+
+// serve serves until ctx ends, and lets go of everything.
+func (s *service) serve(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.record().write(s.dir); err != nil {
+		return err
+	}
+	served := make(chan struct{})
+	var owned sync.WaitGroup
+	owned.Go(func() { s.sweep(ctx) })
+	owned.Go(func() {
+		select {
+		case <-served:
+			return
+		case <-ctx.Done():
+		}
+		s.log.Info("stopping; another signal stops at once")
+		s.sessions.Drain()
+		select {
+		case <-served:
+		case <-time.After(drainPause):
+			s.mcp.close(s.log)
+		}
+	})
+	err = s.server.Serve(ctx, s.listeners...)
+	close(served)
+	owned.Wait()
+	return err
+}
+
+// sweep removes containers that nobody will use again.
+func (s *service) sweep(ctx context.Context) {
+	sweepTempDirs()
+	if s.app.settings.Mode == modeOff {
+		return
+	}
+	eng, err := s.app.backends.engine(ctx)
+	if err == nil {
+		var removed []string
+		removed, err = eng.Sweep(ctx, s.dir)
+		err = errors.Join(err, eng.Close())
+		if len(removed) > 0 {
+			s.log.Info("removed containers that nobody will use again", "containers", removed)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("cannot look for containers that nobody will use again", "error", err, "hint", corral.Hint(err))
+	}
+}
+
+func (s *service) record() gatewayRecord {
+	r := gatewayRecord{
+		PID: os.Getpid(), Version: s.app.versionInfo().Version, StartedAt: time.Now().UTC(),
+		Sandbox: s.app.settings.Mode, AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
+	}
+	for _, l := range s.listeners {
+		if overTCP(l) {
+			r.Listen = append(r.Listen, l.Addr().String())
+		} else {
+			r.Socket = l.Addr().String()
+		}
+	}
+	return r
+}
+
+// close lets go of what there is, from the outside in.
+func (s *service) close() error {
+	var errs []error
+	s.mcp.close(s.log)
+	for _, l := range s.listeners {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) { // the server closes those it served on
+			errs = append(errs, err)
+		}
+	}
+	if s.sessions != nil {
+		errs = append(errs, s.sessions.Close())
+	}
+	if s.hosts != nil {
+		errs = append(errs, s.hosts.Close())
+	}
+	if s.stopTracing != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		defer cancel()
+		errs = append(errs, s.stopTracing(ctx))
+	}
+	return errors.Join(append(errs, removeRecord(s.dir, os.Getpid()))...)
+}
+
+// sandboxes lists the containers. Without an engine there are none, if there
+// need not be one.
+func (s *service) sandboxes(ctx context.Context) (any, error) {
+	eng, err := s.app.backends.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := eng.Sandboxes(ctx, s.dir)
+	if errors.Is(err, corral.ErrUnavailable) && s.app.settings.Mode == modeOff {
+		rows, err = nil, nil
+	}
+	if rows == nil {
+		rows = []sandboxRow{}
+	}
+	return rows, errors.Join(err, eng.Close())
+}
+
+// newTools are the tools of an agent.
+func (s *service) newTools(agent string) *tool.Tools {
+	timeout := time.Duration(s.flags.timeout)
+	if timeout == 0 {
+		timeout = -1 // none, in the words of package tool
+	}
+	return tool.New(tool.Config{
+		Agent:      s.sessions.Agent(agent),
+		Defaults:   tool.Defaults{Timeout: timeout, PathPrepend: s.flags.pathPrepend},
+		Route:      func(cmd corral.Command) (corral.Route, error) { return s.hosts.of(agent).Route(cmd) },
+		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
+		Standing:   s.standing,
+		Log:        s.log,
+	})
+}
+
+func (s *service) tools(agent string) gateway.Tools { return apiTools{s.newTools(agent)} }
+
+// apiTools are tools as the API has them.
+type apiTools struct{ *tool.Tools }
+
+func (t apiTools) Call(ctx context.Context, name string, args json.RawMessage) (any, error) {
+	return t.Tools.Call(ctx, name, args)
+}
+
+func (t apiTools) List() []gateway.Tool {
+	var list []gateway.Tool
+	for _, d := range t.Definitions() {
+		schema, err := json.Marshal(d.Input)
+		must(err) // it was made from a Go type
+		list = append(list, gateway.Tool{Name: d.Name, Description: d.Description, InputSchema: schema})
+	}
+	return list
+}

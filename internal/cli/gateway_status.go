@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/session"
+)
+
+// statusLimit bounds how long a gateway may take to say how it is.
+const statusLimit = 5 * time.Second
+
+// gatewayState is what corral gateway status prints.
+type gatewayState struct {
+	Running  bool                  `json:"running"`
+	Ready    bool                  `json:"ready"` // it takes commands
+	StateDir string                `json:"stateDir"`
+	Error    string                `json:"error,omitempty"` // why it is not ready
+	Gateway  *gatewayRecord        `json:"gateway,omitempty"`
+	Sessions map[session.State]int `json:"sessions,omitempty"`
+	Agents   int                   `json:"agents"`
+}
+
+func (a *app) gatewayStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status [flags]", Short: "Say whether a gateway runs, and how it is",
+		Long: `Say whether a gateway runs with the state directory, or where CORRAL_URL says, and
+how it is.
+
+Exit code: 0 if it takes commands, 1 if it does not.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
+				s, err := a.askGateway(ctx)
+				if err != nil {
+					return err
+				}
+				var end error
+				if !s.Ready {
+					end = &exitError{exitFindings, ""}
+				}
+				if asJSON {
+					return a.printJSON(s, end)
+				}
+				if err := a.printState(s); err != nil {
+					return err
+				}
+				return end
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// askGateway says how the gateway is. That there is none is an answer.
+func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return gatewayState{}, err
+	}
+	s := gatewayState{StateDir: dir}
+	o, record, err := a.findGateway()
+	if errors.Is(err, errNoGateway) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Gateway, o.Retry = record, -1
+	c, err := client.New(o)
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	defer cancel()
+	list, err := c.Sessions(ctx, true)
+	s.Running = err == nil || !errors.Is(err, corral.ErrUnavailable)
+	if err == nil {
+		s.Sessions = map[session.State]int{}
+		agents := map[string]bool{}
+		for _, st := range list {
+			s.Sessions[st.State]++
+			agents[st.Agent] = true
+		}
+		s.Agents = len(agents)
+		err = c.Ready(ctx)
+	}
+	if s.Ready = err == nil; err != nil {
+		s.Error = oneLine(err.Error())
+	}
+	return s, nil
+}
+
+func (a *app) printState(s gatewayState) error {
+	if !s.Running {
+		what := "No gateway is running with the state directory " + s.StateDir + "."
+		if s.Error != "" {
+			what = "The gateway does not answer: " + s.Error + "."
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s\nTo start one: corral gateway\n", what)
+		return err
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	state := "running"
+	if !s.Ready {
+		state = "running, not ready: " + s.Error
+	}
+	fmt.Fprintf(w, "state\t%s\n", state)
+	if r := s.Gateway; r != nil {
+		fmt.Fprintf(w, "pid\t%d\n", r.PID)
+		fmt.Fprintf(w, "version\t%s\n", r.Version)
+		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
+		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
+		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
+	}
+	fmt.Fprintf(w, "sessions\t%d running, %d ended", s.Sessions[session.Running], s.Sessions[session.Completed]+s.Sessions[session.Failed])
+	if n := s.Sessions[session.Unknown]; n > 0 {
+		fmt.Fprintf(w, ", %d unknown", n)
+	}
+	if s.Agents > 1 {
+		fmt.Fprintf(w, ", of %d agents", s.Agents)
+	}
+	fmt.Fprintln(w)
+	return w.Flush()
+}

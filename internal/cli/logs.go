@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+)
+
+// lineCount is how many lines, or all.
+type lineCount int
+
+const allLines lineCount = -1
+
+func (n *lineCount) Type() string { return "lines" }
+
+func (n *lineCount) String() string {
+	if *n == allLines {
+		return "all"
+	}
+	return strconv.Itoa(int(*n))
+}
+
+func (n *lineCount) Set(s string) error {
+	if s == "all" {
+		*n = allLines
+		return nil
+	}
+	v, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return errors.New("use a number of lines, or all")
+	}
+	*n = lineCount(v)
+	return nil
+}
+
+// A window says where in a log to begin.
+type window struct {
+	tail  lineCount
+	since int64 // offset; negative: by tail
+}
+
+func (w *window) addFlags(cmd *cobra.Command, tail lineCount) {
+	w.tail, w.since = tail, -1
+	f := cmd.Flags()
+	f.Var(&w.tail, "tail", "`LINES`: begin so many lines before the end, or all")
+	f.Var(offset{&w.since}, "since-offset", "`BYTES`: begin at this offset, such as the end of what was read before")
+	for _, name := range []string{"tail", "since-offset"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+}
+
+// offset is a place in a log, in bytes from 0.
+type offset struct{ n *int64 }
+
+func (o offset) Type() string { return "offset" }
+
+func (o offset) String() string {
+	if o.n == nil || *o.n < 0 {
+		return ""
+	}
+	return strconv.FormatInt(*o.n, 10)
+}
+
+func (o offset) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return errors.New("use a number of bytes, from 0")
+	}
+	*o.n = int64(n)
+	return nil
+}
+
+// begin is the offset to begin at.
+func (w *window) begin(ctx context.Context, log corral.Log) (int64, error) {
+	if w.since >= 0 {
+		return w.since, nil
+	}
+	if w.tail == allLines {
+		return 0, nil
+	}
+	return lastLines(ctx, log, int(w.tail))
+}
+
+func (a *app) logsCommand() *cobra.Command {
+	var agent string
+	var follow bool
+	var w window
+	cmd := &cobra.Command{
+		Use: "logs [flags] ID", Short: "Print the output of a session",
+		Long: `Print the output of a session, byte for byte, standard output to standard output
+and standard error to standard error. What the log had to drop is said in a
+warning. --follow goes on until the session has ended, also across restarts of
+the gateway.`,
+		Example: `  corral logs --follow --tail 20 server`,
+		Args:    oneSession, ValidArgsFunction: a.completeSessions(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSession(cmd.Context(), agent, args[0], func(ctx context.Context, p *client.Process) error {
+				return a.copyLog(ctx, p.Log(), &w, follow)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the session has ended")
+	w.addFlags(cmd, allLines)
+	a.addAgentFlag(cmd, &agent)
+	return cmd
+}
+
+// oneSession refuses anything but one argument.
+func oneSession(cmd *cobra.Command, args []string) error {
+	if err := atLeastOne("ID of a session")(cmd, args); err != nil {
+		return err
+	}
+	return atMost(1)(cmd, args)
+}
+
+// withSession calls do with a session of the gateway.
+func (a *app) withSession(ctx context.Context, agent, id string, do func(context.Context, *client.Process) error) error {
+	return a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
+		p, err := find(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		return do(ctx, p)
+	})
+}
+
+// copyLog prints a log: what there is now, or all that comes.
+func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow bool) error {
+	off, err := w.begin(ctx, log)
+	if err != nil {
+		return err
+	}
+	until := int64(math.MaxInt64)
+	if !follow {
+		stat, err := log.Stat(ctx)
+		if err != nil {
+			return err
+		}
+		until = stat.Size
+	}
+	buf := make([]byte, 64<<10)
+	for off < until {
+		c, err := log.Read(ctx, off, buf)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.writeChunk(c, off); err != nil {
+			return err
+		}
+		off = c.Next()
+	}
+	return nil
+}
+
+// writeChunk prints output that was read at an offset.
+func (a *app) writeChunk(c corral.Chunk, off int64) error {
+	if gap := c.Offset - off; gap > 0 {
+		a.warn(fmt.Sprintf("%d bytes of the output are missing here: the log keeps its beginning and its end.", gap))
+	}
+	out := a.stdout
+	if c.Stream == corral.Stderr {
+		out = a.stderr
+	}
+	if _, err := out.Write(c.Data); err != nil {
+		return fmt.Errorf("cannot write the session's %s: %w", c.Stream, err)
+	}
+	return nil
+}
+
+// lastLines is the offset of the last n lines of a log as it is now. A line
+// without its end counts. It is read backwards, in steps that double.
+func lastLines(ctx context.Context, log corral.Log, n int) (int64, error) {
+	stat, err := log.Stat(ctx)
+	if err != nil {
+		return 0, err
+	}
+	begin := stat.Size // of what was looked at
+	if n == 0 {
+		return begin, nil
+	}
+	var ends []int64 // of lines in [begin, stat.Size), the last first
+	for step := int64(16 << 10); begin > 0; step *= 2 {
+		from := max(begin-step, 0)
+		found, err := lineEnds(ctx, log, from, begin)
+		if err != nil {
+			return 0, err
+		}
+		for i := len(found) - 1; i >= 0; i-- {
+			if found[i] == stat.Size { // the last line's own
+				continue
+			}
+			if ends = append(ends, found[i]); len(ends) == n {
+				return found[i], nil
+			}
+		}
+		begin = from
+	}
+	return 0, nil
+}
+
+// lineEnds are the offsets after line feeds in a range.
+func lineEnds(ctx context.Context, log corral.Log, from, until int64) ([]int64, error) {
+	var ends []int64
+	buf := make([]byte, 64<<10)
+	for from < until {
+		c, err := log.Read(ctx, from, buf)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, b := range c.Data {
+			if end := c.Offset + int64(i) + 1; b == '\n' && end <= until {
+				ends = append(ends, end)
+			}
+		}
+		from = c.Next()
+	}
+	return ends, nil
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+func (a *app) psCommand() *cobra.Command {
+	var agent string
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "ps [flags]", Short: "List the sessions of the gateway",
+		Long: `List the sessions that run, the newest first; with --all also those that have
+ended. --agent '*' lists those of every agent. With --quiet only IDs are printed.
+
+An ID is shortened to where no other begins the same; every command that wants
+one takes such a beginning.`,
+		Example: `  corral ps --all
+  corral kill $(corral ps -q)`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
+				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })
+				return a.printSessions(list, shown, everyAgent(agent), asJSON)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&all, "all", "a", false, "also those that have ended")
+	a.addAgentFlag(cmd, &agent)
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func everyAgent(agent string) bool { return agent == api.AllAgents }
+
+// withSessions calls do with the sessions of an agent, or of all.
+func (a *app) withSessions(ctx context.Context, agent string, do func([]session.Status) error) error {
+	all := everyAgent(agent)
+	if all {
+		agent = session.DefaultAgent
+	}
+	return a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Sessions(ctx, all)
+		if err != nil {
+			return err
+		}
+		return do(list)
+	})
+}
+
+// printSessions prints those of a list that are to be shown.
+func (a *app) printSessions(list, shown []session.Status, agents, asJSON bool) error {
+	switch {
+	case asJSON:
+		if shown == nil {
+			shown = []session.Status{}
+		}
+		return a.printJSON(shown, nil)
+	case a.quiet:
+		for _, s := range shown {
+			if err := a.printLine(s.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return a.writeTable(sessionTable(list, shown, agents, time.Now()))
+}
+
+func sessionTable(list, shown []session.Status, agents bool, now time.Time) table {
+	t := table{headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "NAME"}}
+	if agents {
+		t.headings = slices.Insert(t.headings, 1, "AGENT")
+	}
+	for _, s := range shown {
+		age := ""
+		if !s.StartedAt.IsZero() {
+			age = ageText(now.Sub(s.StartedAt))
+		}
+		ran := ""
+		if s.Ended() && !s.StartedAt.IsZero() {
+			ran = ageText(s.Duration(now))
+		}
+		host := string(s.Host)
+		if s.Node != "" {
+			host += ":" + s.Node
+		}
+		row := []cell{{shortSession(s.ID, list), plain}, stateCell(s), {age, plain}, {ran, plain}, {host, plain}, {s.Name, plain}}
+		if agents {
+			row = slices.Insert(row, 1, cell{s.Agent, plain})
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// stateCell is how a session is, in a word or two.
+func stateCell(s session.Status) cell {
+	switch {
+	case s.State == session.Running && s.Unreachable:
+		return cell{"running (unreachable)", yellow}
+	case s.State == session.Running && s.WaitingForInput:
+		return cell{"running (input?)", yellow}
+	case s.State == session.Running:
+		return cell{"running", green}
+	case s.State == session.Unknown:
+		return cell{"unknown", yellow}
+	case s.State == session.Failed:
+		return cell{string(s.Reason), red}
+	case s.Exit == nil:
+		return cell{string(s.State), plain}
+	case s.Exit.Signal != 0:
+		return cell{s.Exit.Signal.String(), red}
+	case s.Exit.Code != 0:
+		return cell{fmt.Sprintf("exit %d", s.Exit.Code), red}
+	}
+	return cell{"exit 0", dim}
+}
+
+// shortSession is enough of a session's ID to find it again: IDs that people can
+// read are left as they are.
+func shortSession(id string, list []session.Status) string {
+	const readable, short = 24, 12
+	if len(id) <= readable {
+		return id
+	}
+	for n := short; n < len(id); n++ {
+		if !slices.ContainsFunc(list, func(s session.Status) bool { return s.ID != id && strings.HasPrefix(s.ID, id[:n]) }) {
+			return id[:n]
+		}
+	}
+	return id
+}
+
+// find returns the session that an ID, or an unambiguous beginning of one,
+// names. An ID goes before what it is a beginning of.
+func find(ctx context.Context, c *client.Client, id string) (*client.Process, error) {
+	if err := corral.ValidateID(id); err != nil {
+		return nil, err
+	}
+	list, err := c.Sessions(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	found, err := match(list, id, c.Agent())
+	if err != nil {
+		return nil, err
+	}
+	return c.Session(ctx, found)
+}
+
+func match(list []session.Status, id, agent string) (string, error) {
+	var found []string
+	for _, s := range list {
+		if s.ID == id {
+			return id, nil
+		}
+		if strings.HasPrefix(s.ID, id) {
+			found = append(found, s.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", corral.Errorf(corral.ErrNotFound, "corral ps --all says which there are", "agent %s has no session %s", agent, id)
+	case 1:
+		return found[0], nil
+	}
+	const most = 5
+	more := ""
+	if n := len(found) - most; n > 0 {
+		found, more = found[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return "", corral.Errorf(corral.ErrInvalid, "give more of it", "%s is the beginning of several sessions: %s%s", id, strings.Join(found, ", "), more)
+}
+
+// printLine prints a line that was asked for.
+func (a *app) printLine(text string) error {
+	if _, err := fmt.Fprintln(a.stdout, text); err != nil {
+		return fmt.Errorf("cannot write the result: %w", err)
+	}
+	return nil
+}
