@@ -177,7 +177,7 @@ func (a *app) root() *cobra.Command {
 	must(root.MarkPersistentFlagDirname("state-dir"))
 
 	root.AddCommand(a.execCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
-		a.eventsCommand(), a.processCommand(), a.gatewayCommand(),
+		a.eventsCommand(), a.processCommand(), a.gatewayCommand(), a.mcpCommand(),
 		a.sandboxCommand(), a.imagesCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

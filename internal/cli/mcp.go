@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
+	"github.com/corral-exec/corral/tool/mcp"
+)
+
+const mcpLong = `Serve the tools exec and process over the Model Context Protocol, on standard
+input and output, for clients that start their servers themselves.
+
+If a gateway runs, it runs the commands, as it was told to: they and their
+sessions outlive this process and restarts of the gateway, and are seen by
+everybody who asks it. If none runs, this process is the gateway of the state
+directory while it lives, without a socket; what it leaves running is found
+by the next.`
+
+func (a *app) mcpCommand() *cobra.Command {
+	var agent string
+	o := &gatewayFlags{}
+	cmd := &cobra.Command{
+		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
+		Long: mcpLong, Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
+			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
+				return a.serveMCP(ctx, agent, o, given)
+			})
+		},
+	}
+	a.addAgentFlag(cmd, &agent)
+	group(cmd.Flags(), groupServe, "agent")
+	a.addGatewayFlags(cmd, o)
+	must(cmd.Flags().MarkHidden("listen"))
+	o.quietly = true
+	return cmd
+}
+
+// gatewayOnly are the flags that say how a gateway works.
+func gatewayOnly(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(f.Annotations[groupAnnotation]) > 0 && f.Name != "agent" && !strings.HasPrefix(f.Name, "log-") {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// serveMCP serves one client, until it closes its end or ctx ends.
+func (a *app) serveMCP(ctx context.Context, agent string, o *gatewayFlags, given []string) (err error) {
+	if o.listen != "" {
+		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen", "corral mcp listens nowhere")
+	}
+	c, err := a.connect(agent)
+	if err == nil {
+		defer func() { err = errors.Join(err, c.Close()) }()
+		if len(given) > 0 {
+			return corral.Errorf(corral.ErrInvalid, "leave it out, or give it to the gateway", "--%s is for the gateway, and one runs already", given[0])
+		}
+		log := a.logger(o)
+		server := mcp.New(mcp.Config{Tools: remoteTools{c, log}, Version: a.versionInfo().Version, Log: log})
+		return a.serveStreams(ctx, server)
+	}
+	if !errors.Is(err, errNoGateway) {
+		return err
+	}
+	if err := a.checkGateway(o); err != nil {
+		return err
+	}
+	s, err := a.openService(ctx, o, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return a.serveStreams(ctx, s.newMCP(agent))
+}
+
+func (a *app) serveStreams(ctx context.Context, server *mcp.Server) error {
+	err := server.Serve(ctx, a.stdin, a.stdout)
+	if ctx.Err() != nil {
+		return nil // that is how it ends
+	}
+	return errors.Join(err, server.Close())
+}
+
+// remoteTools are an agent's tools at a gateway.
+type remoteTools struct {
+	c   *client.Client
+	log *slog.Logger
+}
+
+// Definitions are the same at every gateway of this version.
+func (remoteTools) Definitions() []tool.Definition { return tool.New(tool.Config{}).Definitions() }
+
+// Call calls a tool of the gateway. That the gateway is away is a result, as
+// everything is that a model should know.
+func (t remoteTools) Call(ctx context.Context, name string, args json.RawMessage) (tool.Result, error) {
+	switch name {
+	case tool.ExecName:
+		req, warnings, err := tool.ParseExec(args)
+		if err != nil {
+			return failedExec(err, warnings), nil
+		}
+		return t.exec(ctx, req, warnings), nil
+	case tool.ProcessName:
+		req, warnings, err := tool.ParseProcess(args)
+		var r tool.ProcessResult
+		if err == nil {
+			r, err = t.c.Process(ctx, req)
+		}
+		if err != nil {
+			r = tool.ProcessResult{Action: req.Action, Error: oneLine(err.Error()), Hint: oneLine(corral.Hint(err))}
+			r.Status, r.Reason = outcomeOf(err)
+		}
+		r.Warnings = append(warnings, r.Warnings...)
+		if r.Warnings == nil {
+			r.Warnings = []string{}
+		}
+		return r, nil
+	}
+	return nil, corral.Errorf(corral.ErrNotFound, "the tools are "+tool.ExecName+" and "+tool.ProcessName, "there is no tool %q", name)
+}
+
+// failedExec is the result of a call of exec that came to nothing.
+func failedExec(err error, warnings []string) tool.ExecResult {
+	r := tool.ExecResult{Error: oneLine(err.Error()), Hint: oneLine(corral.Hint(err)), Warnings: append([]string{}, warnings...)}
+	r.Status, r.Reason = outcomeOf(err)
+	if r.Status == tool.StatusDenied {
+		r.Denial = &tool.Denial{Rule: r.Error, Allow: r.Hint}
+	} else {
+		r.Ended = &tool.Ended{}
+	}
+	return r
+}
+
+// exec gives the session an ID if the call has none, so that the call can be
+// repeated when the gateway was restarted in the middle of it: that runs
+// nothing again. A session that nobody chose an ID for is forgotten when all of
+// it is in the result, as it would have been at the gateway.
+func (t remoteTools) exec(ctx context.Context, req tool.ExecRequest, warnings []string) tool.ExecResult {
+	chosen := req.SessionID != ""
+	if !chosen {
+		req.SessionID = session.NewID()
+	}
+	id := req.SessionID
+	stop := tool.Watch(ctx, func(ctx context.Context) (tool.Progress, bool) { return t.look(ctx, id) })
+	r, err := t.c.Exec(ctx, req)
+	stop()
+	if err != nil {
+		r = failedExec(err, warnings)
+		if r.Status == tool.StatusUnknown {
+			r.SessionID = id
+		}
+		return r
+	}
+	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " from "+string(pathenv.SourceDaemon)) })
+	r.Warnings = append(warnings, r.Warnings...)
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	if !chosen && r.SessionID == id && r.Ended != nil && !r.Truncated && r.Status != tool.StatusUnknown {
+		t.forget(ctx, id)
+		r.SessionID = ""
+	}
+	return r
+}
+
+func (t remoteTools) forget(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+	defer cancel()
+	p, err := t.c.Session(ctx, id)
+	if err == nil {
+		err = p.Remove(ctx)
+	}
+	if err != nil && !errors.Is(err, corral.ErrNotFound) {
+		t.log.Warn("cannot forget a session that has ended", "session", id, "error", err)
+	}
+}
+
+// look is how a command is doing.
+func (t remoteTools) look(ctx context.Context, id string) (tool.Progress, bool) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	p, err := t.c.Session(ctx, id)
+	if err != nil {
+		return tool.Progress{}, false // not begun yet, or away
+	}
+	st, err := p.Status(ctx)
+	if err != nil {
+		return tool.Progress{}, false
+	}
+	const enough = 4 * tool.TailChars
+	buf, tail := make([]byte, enough), []byte(nil)
+	for off := max(st.OutputBytes-enough, 0); off < st.OutputBytes; {
+		c, err := p.Log().Read(ctx, off, buf)
+		if err != nil {
+			break
+		}
+		tail, off = append(tail, c.Data...), c.Next()
+	}
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	return tool.NewProgress(st, strings.ToValidUTF8(string(tail), "\uFFFD")), true
+}
+
+// outcomeOf is what an error says of a call.
+func outcomeOf(err error) (tool.Status, tool.Reason) {
+	switch status, reason := outcome(err); status {
+	case StatusUnknown:
+		return tool.StatusUnknown, tool.ReasonLost
+	case StatusDenied:
+		return tool.StatusDenied, tool.ReasonDenied
+	default:
+		return tool.StatusFailed, tool.Reason(reason)
+	}
+}
