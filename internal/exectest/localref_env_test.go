@@ -13,6 +13,9 @@ import (
 
 func (w *world) environ(cmd corral.Command) []string {
 	env := overlay(refEnv, cmd.Env)
+	if cmd.TTY != nil && env["TERM"] == "" && !w.bad("sets no TERM") {
+		env["TERM"] = "xterm-256color"
+	}
 	env[refToken] = w.token(cmd.ID)
 	if len(cmd.PathPrepend) > 0 && !w.bad("ignores PathPrepend") {
 		list := append(append([]string{}, cmd.PathPrepend...), env["PATH"])

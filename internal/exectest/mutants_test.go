@@ -49,6 +49,7 @@ var mutants = []struct{ defect, cases string }{
 	{"does not make the terminal the controlling one", "tty/isatty"},
 	{"gives everything a terminal", "tty/none"},
 	{"ignores the terminal's size", "tty/size"},
+	{"sets no TERM", "tty/term"},
 	{"resizes nothing", "tty/resize tty/resize-without"},
 	{"has a pipe for standard error on a terminal", "tty/isatty tty/one-stream"},
 	{"has no input on a terminal without Stdin", "tty/input"},

@@ -13,6 +13,7 @@ var ttyCases = []Case{
 	{Name: "tty/isatty", Doc: "All three standard streams are one terminal, which is the controlling one and has a name.", Func: ttyIsATTY},
 	{Name: "tty/none", Doc: "Without TTY none of the standard streams is a terminal and there is no controlling one.", Func: ttyNone},
 	{Name: "tty/size", Doc: "The terminal has the size asked for; a zero size is DefaultSize.", Func: ttySize},
+	{Name: "tty/term", Doc: "A command on a terminal has a TERM, xterm-256color if nobody says otherwise.", Func: ttyTerm},
 	{Name: "tty/resize", Doc: "Resize changes the size and the command gets SIGWINCH.", Func: ttyResize},
 	{Name: "tty/resize-without", Doc: "Resize without a terminal answers errors.ErrUnsupported.", Func: ttyResizeWithout},
 	{Name: "tty/one-stream", Doc: "Standard error is part of standard output, in exact order.", Func: ttyOneStream},
@@ -65,6 +66,17 @@ func ttySize(t *T) {
 }
 
 func sizeLine(s corral.Size) string { return fmt.Sprintf("size=%dx%d\r\n", s.Rows, s.Cols) }
+
+func ttyTerm(t *T) {
+	want := "xterm-256color"
+	if base, ok := t.Target.BaseEnv["TERM"]; ok {
+		want = base
+	}
+	cmd := onTTY(t.prog("env"))
+	equal(t, "TERM", t.environ(t.ok(cmd))["TERM"], want)
+	cmd.Env = map[string]string{"TERM": "vt100"}
+	equal(t, "TERM of the call", t.environ(t.ok(cmd))["TERM"], "vt100")
+}
 
 func ttyResize(t *T) {
 	p := t.start(onTTY(t.prog("winch")))
