@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -48,8 +49,30 @@ func (s *Session) waitsForInput(ctx context.Context, log corral.Log, idle time.D
 	if idle < PromptIdle || s.size == 0 {
 		return false
 	}
-	// A prompt is output that does not end its line.
-	var last [1]byte
-	c, err := log.Read(ctx, s.size-1, last[:])
-	return err == nil && len(c.Data) == 1 && c.Data[0] != '\n'
+	return s.atPrompt(ctx, log)
+}
+
+// promptTail is how much of the output is looked at for a prompt.
+const promptTail = 256
+
+// unseen is what may follow the end of a line without beginning the next one:
+// what sets colours, modes and titles, and clears the rest of the line. A shell
+// switches bracketed paste off when it has read a command.
+var unseen = regexp.MustCompile(`(?:\r|\x1b(?:\[[0-?]*[hlmK]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>]))+\z`)
+
+// atPrompt reports whether the output ends with a prompt: with something to be
+// seen that does not end its line.
+func (s *Session) atPrompt(ctx context.Context, log corral.Log) bool {
+	var buf [promptTail]byte
+	tail := buf[:0]
+	for off := max(0, s.size-promptTail); off < s.size; {
+		c, err := log.Read(ctx, off, buf[len(tail):])
+		if err != nil || len(c.Data) == 0 {
+			return false
+		}
+		tail = append(tail, c.Data...)
+		off = c.Next()
+	}
+	tail = tail[:len(tail)-len(unseen.Find(tail))]
+	return len(tail) > 0 && tail[len(tail)-1] != '\n'
 }

@@ -166,6 +166,23 @@ func TestWaitingForInput(t *testing.T) {
 		r.ok(err)
 		expect(0, false)
 		expect(2*time.Second, true)
+		for output, prompt := range map[string]bool{
+			"\r\n\x1b[?2004l\r":                          false, // bash has read a command
+			"\x1b[32mdone\n\x1b[0m\x1b[K":                false,
+			"done\n\x1b]0;title\x07\x1b(B\x1b>\x1b[?25h": false,
+			"\n" + strings.Repeat("\x1b[0m", 70):         false, // nothing in sight
+			"\n\x1b[?2004h\x1b[1m$ \x1b[0m\x1b[K":        true,
+			"\n\x1b[5;3H\x1b[?25h":                       true, // the cursor of a full screen
+			"\n\x1b]0;title\x07\x1b[":                    true,
+		} {
+			_, err = s.Write(r.Context(), []byte(output))
+			r.ok(err)
+			expect(0, false)
+			time.Sleep(2 * time.Second)
+			if st := s.Status(r.Context()); st.WaitingForInput != prompt {
+				r.Errorf("after %q: waiting %v", output, st.WaitingForInput)
+			}
+		}
 		r.ok(s.Discard(r.Context()))
 	})
 }

@@ -58,7 +58,7 @@ type Status struct {
 	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
 	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of which the log keeps nothing
 	// WaitingForInput is a guess: input is open, and the output stopped
-	// InputIdle ago, or at a prompt.
+	// InputIdle ago, or PromptIdle ago at a prompt: within a line.
 	WaitingForInput bool `json:"waitingForInput,omitempty"`
 	// Unreachable says that the executor cannot be reached now, so that
 	// what is said here is what was known last.
