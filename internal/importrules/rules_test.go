@@ -58,6 +58,7 @@ var rules = map[string]rule{
 	"e2e/bench":                        {imports: append([]string{"client", "session", "tool"}, hosts...)},
 	"e2e/crash":                        {tests: program},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
+	"e2e/interactive":                  {tests: append([]string{"session", "session/keys"}, program...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
 	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
 	"internal/exectest/pattern":        {},
