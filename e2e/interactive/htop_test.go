@@ -16,14 +16,14 @@ import (
 var chosenLine = regexp.MustCompile(`(?m)^(?:\x1b\[[0-9;]*m| )*\x1b\[(?:[0-9]+;)*4[36]m(?:\x1b\[[0-9;]*m| )*[0-9]+ .*$`)
 
 // choice is the line that is chosen now.
-func (d *driver) choice() string {
-	return strings.TrimSpace(style.ReplaceAllString(chosenLine.FindString(d.screen.styled()), ""))
+func (s *screen) choice() string {
+	s.Helper()
+	return strings.TrimSpace(style.ReplaceAllString(chosenLine.FindString(s.styled()), ""))
 }
 
-// chosen waits until such a line is chosen.
-func (d *driver) chosen(is func(line string) bool) {
-	d.Helper()
-	d.until(sight{"the right line being chosen", func(string) bool { return is(d.choice()) }})
+// chosen is such a line being chosen.
+func (s *screen) chosen(is func(line string) bool) sight {
+	return sight{"the right line being chosen", func(string) bool { return is(s.choice()) }}
 }
 
 func TestHtop(t *testing.T) {
@@ -33,9 +33,9 @@ func TestHtop(t *testing.T) {
 		d.show("htop has started")
 
 		first := ""
-		d.chosen(func(line string) bool { first = line; return line != "" })
+		d.until(d.screen.chosen(func(line string) bool { first = line; return line != "" }))
 		d.press("Down")
-		d.chosen(func(line string) bool { return line != "" && line != first })
+		d.until(d.screen.chosen(func(line string) bool { return line != "" && line != first }))
 
 		d.press("F5")
 		d.until(shows(`F5List`), shows(`[├└]─ `))
@@ -48,7 +48,7 @@ func TestHtop(t *testing.T) {
 		d.until(shows(`^F3Next .*Search:$`))
 		d.send(keys.Request{Literal: "htop -d 7"})
 		d.until(shows(`Search: htop -d 7$`))
-		d.chosen(func(line string) bool { return strings.Contains(line, "htop -d 7") })
+		d.until(d.screen.chosen(func(line string) bool { return strings.Contains(line, "htop -d 7") }))
 		d.press("Escape")
 		d.until(shows(`F10Quit`))
 

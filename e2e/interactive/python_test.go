@@ -57,9 +57,9 @@ func TestPython(t *testing.T) {
 		d.answer(&at, prompt)
 		d.waits()
 		// This one does not know brackets, and whoever pastes is told.
-		_, warnings, err := d.s.Paste(t.Context(), "6*7", true)
+		_, warnings, err := d.s.Paste(pl.Context(), "6*7", true)
 		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bracketed=false") {
-			t.Errorf("%q, %v", warnings, err)
+			pl.Errorf("%q, %v", warnings, err)
 		}
 		d.press("Enter")
 		d.answer(&at, `\n42\r\n`)

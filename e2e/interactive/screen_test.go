@@ -33,7 +33,7 @@ set -g remain-on-exit on
 type screen struct {
 	*testing.T
 	socket string
-	size   corral.Size
+	env    []string // of what runs on it; nil: this process's
 }
 
 // newScreen makes a terminal with a program on it.
@@ -43,11 +43,8 @@ func newScreen(t *testing.T, size corral.Size, env []string, program string, arg
 	if err := os.WriteFile(filepath.Join(dir, "tmux.conf"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{T: t, socket: filepath.Join(dir, "tmux"), size: size}
+	s := &screen{T: t, socket: filepath.Join(dir, "tmux"), env: env}
 	start := []string{"-f", filepath.Join(dir, "tmux.conf"), "new-session", "-d", "-x", strconv.Itoa(int(size.Cols)), "-y", strconv.Itoa(int(size.Rows))}
-	for _, kv := range env {
-		start = append(start, "-e", kv)
-	}
 	s.tmux(append(append(start, "--", program), args...)...)
 	t.Cleanup(func() { s.tmux("kill-server") })
 	return s
@@ -55,7 +52,9 @@ func newScreen(t *testing.T, size corral.Size, env []string, program string, arg
 
 func (s *screen) tmux(args ...string) string {
 	s.Helper()
-	out, err := exec.Command("tmux", append([]string{"-S", s.socket}, args...)...).CombinedOutput()
+	cmd := exec.Command("tmux", append([]string{"-S", s.socket}, args...)...)
+	cmd.Env = s.env
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.Fatalf("tmux %q: %v: %s", args, err, out)
 	}
@@ -70,7 +69,6 @@ func (s *screen) ask(format string) string {
 
 func (s *screen) resize(size corral.Size) {
 	s.Helper()
-	s.size = size
 	s.tmux("resize-window", "-x", strconv.Itoa(int(size.Cols)), "-y", strconv.Itoa(int(size.Rows)))
 }
 

@@ -31,13 +31,13 @@ func TestSSHKeygen(t *testing.T) {
 		for pass, want := range map[string]bool{secret: true, "another": false} {
 			out, err := exec.Command("ssh-keygen", "-y", "-P", pass, "-f", pl.path("id_test")).Output()
 			if public := strings.TrimSpace(pl.read("id_test.pub")); want != (err == nil && strings.TrimSpace(string(out)) == public) {
-				t.Errorf("with %q: %v, %q; the public key is %q", pass, err, out, public)
+				pl.Errorf("with %q: %v, %q; the public key is %q", pass, err, out, public)
 			}
 		}
 
 		// What was typed is nowhere: not in the output, not in what is kept.
 		if strings.Contains(d.output(), secret) {
-			t.Errorf("the passphrase is in the output %q", d.output())
+			pl.Errorf("the passphrase is in the output %q", d.output())
 		}
 		files := 0
 		err := filepath.WalkDir(pl.state, func(name string, e fs.DirEntry, err error) error {
@@ -47,12 +47,12 @@ func TestSSHKeygen(t *testing.T) {
 			files++
 			data, err := os.ReadFile(name)
 			if bytes.Contains(data, []byte("battery")) {
-				t.Errorf("the passphrase is in %s", name)
+				pl.Errorf("the passphrase is in %s", name)
 			}
 			return err
 		})
 		if err != nil || files < 2 {
-			t.Errorf("%d files were read: %v", files, err)
+			pl.Errorf("%d files were read: %v", files, err)
 		}
 	})
 }

@@ -75,7 +75,7 @@ func TestVim(t *testing.T) {
 		d.press(":wq", "Enter")
 		d.ends(0)
 		if got, want := pl.read("notes.txt"), text+kept+"\n"; got != want {
-			t.Errorf("the file is\n%q, not\n%q", got, want)
+			pl.Errorf("the file is\n%q, not\n%q", got, want)
 		}
 	})
 }
