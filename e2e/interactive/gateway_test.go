@@ -59,6 +59,8 @@ func startGateway(pl *place, flags ...string) *gateway {
 	var log bytes.Buffer
 	cmd := g.command(append([]string{"gateway"}, flags...)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
+	// Where it was started is of no interest to what runs on other terminals.
+	cmd.Env = append(g.env, "TERM=dumb", "COLUMNS=40", "LINES=5")
 	if err := cmd.Start(); err != nil {
 		pl.Fatal(err)
 	}

@@ -33,17 +33,23 @@ set -g remain-on-exit on
 type screen struct {
 	*testing.T
 	socket string
-	env    []string // of what runs on it; nil: this process's
+	env    []string
 }
 
-// newScreen makes a terminal with a program on it.
+// newScreen makes a terminal with a program on it, which has that environment;
+// nil: this process's.
 func newScreen(t *testing.T, size corral.Size, env []string, program string, args ...string) *screen {
 	t.Helper()
 	dir := testdir.New(t)
 	if err := os.WriteFile(filepath.Join(dir, "tmux.conf"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{T: t, socket: filepath.Join(dir, "tmux"), env: env}
+	if env == nil {
+		env = os.Environ()
+	}
+	// The directory in its environment has a tmux that a killed test leaves go
+	// with the directory.
+	s := &screen{T: t, socket: filepath.Join(dir, "tmux"), env: append(env, "TMUX_TMPDIR="+dir)}
 	start := []string{"-f", filepath.Join(dir, "tmux.conf"), "new-session", "-d", "-x", strconv.Itoa(int(size.Cols)), "-y", strconv.Itoa(int(size.Rows))}
 	s.tmux(append(append(start, "--", program), args...)...)
 	t.Cleanup(func() { s.tmux("kill-server") })
@@ -52,7 +58,7 @@ func newScreen(t *testing.T, size corral.Size, env []string, program string, arg
 
 func (s *screen) tmux(args ...string) string {
 	s.Helper()
-	cmd := exec.Command("tmux", append([]string{"-S", s.socket}, args...)...)
+	cmd := exec.Command("tmux", append([]string{"-u", "-S", s.socket}, args...)...)
 	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
