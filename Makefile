@@ -108,6 +108,11 @@ race: setup-test ## The same with the race detector
 e2e: setup-test build ## Run the end-to-end tests as well, with an engine
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(GO) test -tags e2e $(TESTFLAGS) ./...
 
+.PHONY: chaos
+chaos: setup-test ## Kill gateways under load and break what is under them: 120 kills, 60 sessions at a time (make test does less; sets the clock)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CHAOS_KILLS=120 CORRAL_CHAOS_SESSIONS=60 \
+		$(GO) test -tags e2e,chaos -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/chaos
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh
@@ -122,8 +127,8 @@ bench: setup-demo build image ## Measure: JSON and a table
 check: $(STATICCHECK) ## gofmt, go vet and staticcheck (part of make test)
 	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l .); \
 		[[ -z $$files ]] || { echo "check: not gofmted:" $$files >&2; exit 1; }
-	@$(GO) vet -tags e2e ./...
-	@$(STATICCHECK) -tags e2e ./...
+	@$(GO) vet -tags e2e,chaos ./...
+	@$(STATICCHECK) -tags e2e,chaos ./...
 
 .PHONY: lint
 lint: check tidy-check vuln $(GOLANGCI) ## All linters; slow the first time, when they are built

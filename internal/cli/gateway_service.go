@@ -150,7 +150,8 @@ const drainPause = time.Second
 func (s *service) serve(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.record().write(s.dir); err != nil {
-		return err
+		// On a full disk, for one. What runs is looked after all the same.
+		s.log.Warn("other commands cannot be told about this gateway", "error", err)
 	}
 	served := make(chan struct{})
 	var owned sync.WaitGroup
