@@ -30,12 +30,12 @@ type gateway struct {
 func everyGateway(t *testing.T, test func(g *gateway)) {
 	t.Run("gateway", func(t *testing.T) {
 		t.Parallel()
-		test(startGateway(newPlace(t, corral.HostGateway), "--workspace", "."))
+		test(startGateway(newPlace(t), "--workspace", "."))
 	})
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
 		makeImage(t)
-		test(startGateway(newPlace(t, corral.HostSandbox), "--workspace", ".", "--sandbox", "all", "--image", image, "--workspace-access", "rw"))
+		test(startGateway(newPlace(t), "--workspace", ".", "--sandbox", "all", "--image", image, "--workspace-access", "rw"))
 	})
 }
 

@@ -50,7 +50,7 @@ var (
 	}
 	imageWithout = regexp.MustCompile(`/terminfo/./(?:[^lstvx]|[^/]*[+])|` +
 		`/vim/vim[0-9]*/(?:doc|lang|spell|tutor|pack)$|` +
-		`/python3[^/]*/(?:test|tests|idlelib|lib2to3|tkinter|ensurepip|turtledemo|config-[^/]*|dist-packages|pydoc_data)$`)
+		`/python3[^/]*/(?:test|tests|idlelib|lib2to3|tkinter|ensurepip|turtledemo|config-[^/]*|dist-packages|pydoc_data|(?:.*/)?__pycache__)$`)
 )
 
 // imageTexts are files of the image alone, and its empty directories.
@@ -67,8 +67,11 @@ var imageTexts = map[string]string{
 // makeImage has the engine have the image.
 func makeImage(t *testing.T) {
 	t.Helper()
-	making.Lock()
-	defer making.Unlock()
+	made.Lock()
+	defer made.Unlock()
+	if made.already {
+		return
+	}
 	engine := enginetest.New(t).Images()
 	root := imageRoot{}
 	for name, text := range imageTexts {
@@ -81,6 +84,7 @@ func makeImage(t *testing.T) {
 	old, err := engine.ImageInspect(t.Context(), image)
 	switch {
 	case err == nil && old.Config != nil && old.Config.Labels[imageDigest] == digest:
+		made.already = true
 		return
 	case err != nil && !errdefs.IsNotFound(err):
 		t.Fatal(err)
@@ -88,7 +92,7 @@ func makeImage(t *testing.T) {
 	if err := root.importInto(t, engine, digest); err != nil {
 		t.Fatalf("cannot import the image: %v", err)
 	}
-	if made, err := engine.ImageInspect(t.Context(), image); err != nil || made.Config.Labels[imageDigest] != digest {
+	if now, err := engine.ImageInspect(t.Context(), image); err != nil || now.Config.Labels[imageDigest] != digest {
 		t.Fatalf("the engine did not take the image: %v", err)
 	}
 	if old.ID != "" {
@@ -97,10 +101,14 @@ func makeImage(t *testing.T) {
 			t.Errorf("cannot remove the image from before: %v", err)
 		}
 	}
+	made.already = true
 }
 
-// making is held by who makes the image.
-var making sync.Mutex
+// made is what this process knows of the image.
+var made struct {
+	sync.Mutex
+	already bool
+}
 
 // An imageRoot is a root file system: files of this machine by their paths,
 // under which they are in the image as well, and texts.

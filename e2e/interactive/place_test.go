@@ -22,7 +22,6 @@ import (
 // A place is where programs run.
 type place struct {
 	*testing.T
-	host  corral.Host
 	work  string // the workspace, as this process sees it
 	state string
 	agent session.Agent
@@ -32,7 +31,7 @@ type place struct {
 func everywhere(t *testing.T, test func(pl *place)) {
 	t.Run("gateway", func(t *testing.T) {
 		t.Parallel()
-		pl := newPlace(t, corral.HostGateway)
+		pl := newPlace(t)
 		executor, err := hostexec.New(hostexec.Config{
 			StateDir: pl.state, Workspace: pl.work, WardenPath: wardenbintest.Build(t), Log: pl.log(),
 			// What a daemon has that no terminal started.
@@ -47,7 +46,7 @@ func everywhere(t *testing.T, test func(pl *place)) {
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
 		makeImage(t)
-		pl := newPlace(t, corral.HostSandbox)
+		pl := newPlace(t)
 		executor, err := sandbox.New(sandbox.Config{
 			Engine: enginetest.New(t), StateDir: pl.state, Image: image, WardenPath: wardenbintest.Build(t), Log: pl.log(),
 			Workspace: pl.work, WorkspaceAccess: sandbox.AccessReadWrite,
@@ -60,10 +59,10 @@ func everywhere(t *testing.T, test func(pl *place)) {
 	})
 }
 
-func newPlace(t *testing.T, host corral.Host) *place {
+func newPlace(t *testing.T) *place {
 	t.Helper()
 	dir := testdir.New(t)
-	pl := &place{T: t, host: host, work: filepath.Join(dir, "work"), state: filepath.Join(dir, "state")}
+	pl := &place{T: t, work: filepath.Join(dir, "work"), state: filepath.Join(dir, "state")}
 	if err := os.Mkdir(pl.work, 0o755); err != nil {
 		t.Fatal(err)
 	}
