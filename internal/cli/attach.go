@@ -79,15 +79,17 @@ func (a *app) attach(ctx context.Context, o *attachFlags, id string) error {
 	if err != nil {
 		return err
 	}
-	term, err := p.Attach(ctx, off)
-	if err != nil {
-		return err
-	}
-	defer term.Close()
 	t := &attachment{
-		front: foreground{app: a, process: p, cancel: cancel}, process: p, term: term, status: st, next: off,
+		front: foreground{app: a, process: p, cancel: cancel}, process: p, status: st, next: off,
 		keys: detacher{sequence: o.keys.sequence}, detach: func() { cancel(errDetached) },
 	}
+	if err := t.findScreen(ctx, p.Log()); err != nil {
+		return err
+	}
+	if t.term, err = p.Attach(ctx, t.next); err != nil {
+		return err
+	}
+	defer t.term.Close()
 	err = t.run(ctx, o)
 	if errors.Is(context.Cause(ctx), errDetached) {
 		a.tell("detached from " + st.ID + ", which goes on")
@@ -105,6 +107,11 @@ type attachment struct {
 	next    int64 // offset in the log
 	keys    detacher
 	detach  func()
+
+	screen *screenState // nil: no terminal shows the session's terminal
+	redraw bool         // the program has to draw its screen anew
+	past   pastOutput
+	now    int64 // output before was answered when it was new
 }
 
 func (t *attachment) run(ctx context.Context, o *attachFlags) error {
@@ -125,7 +132,11 @@ func (t *attachment) run(ctx context.Context, o *attachFlags) error {
 	} else {
 		t.keys.sequence = nil // whoever types by the line cannot type them
 	}
-	t.resize(ctx)
+	defer t.leave()
+	if err := t.enter(); err != nil {
+		return err
+	}
+	t.draw(ctx)
 	if input {
 		// It ends with this process if nothing is typed any more.
 		if isTerminal(a.stdin) {
@@ -147,7 +158,7 @@ func (t *attachment) run(ctx context.Context, o *attachFlags) error {
 			}
 			continue
 		}
-		if err := a.writeChunk(m.Chunk, t.next); err != nil {
+		if err := t.show(m.Chunk); err != nil {
 			return err
 		}
 		t.next = m.Chunk.Next()
@@ -219,13 +230,17 @@ func (t *attachment) onSignals(ctx context.Context) (stop func()) {
 	}
 }
 
-// resize tells the session the size of our terminal. The gateway may be away,
-// and a size that cannot be set is no reason to stop.
-func (t *attachment) resize(ctx context.Context) {
+// resize tells the session the size of our terminal.
+func (t *attachment) resize(ctx context.Context) { t.resizeTo(ctx, func(*corral.Size) {}) }
+
+// resizeTo does so with a change. The gateway may be away, and a size that
+// cannot be set is no reason to stop.
+func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
 	if t.front.terminal == nil || t.status.Ended() {
 		return
 	}
 	if size := t.front.size(); *size != (corral.Size{}) {
+		change(size)
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
 		defer cancel()
 		_ = t.term.Resize(ctx, *size)

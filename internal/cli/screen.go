@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"bytes"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A screenState follows what a program writes to its terminal, and knows what
+// that has the terminal do otherwise than when it was new: the alternate screen,
+// what keys send, the mouse. Whoever attaches to the program later needs a
+// terminal in the same state, and the shell to which he returns does not want
+// it.
+//
+// Output may be cut anywhere. The zero screenState is a new terminal.
+type screenState struct {
+	set  map[string]string // by what is set: the sequence that did it last
+	held []byte            // the beginning of a sequence
+	open bool              // the last line has no end
+}
+
+// privateModes are those of DECSET that are followed, and how they begin.
+var privateModes = map[string]struct{ on, soft bool }{
+	"1": {soft: true}, "5": {}, "6": {soft: true}, "7": {on: true}, "25": {on: true, soft: true}, // cursor keys, colours, origin, wrapping, cursor
+	"9": {}, "1000": {}, "1001": {}, "1002": {}, "1003": {}, "1004": {}, "1005": {}, "1006": {}, "1007": {}, "1015": {}, "1016": {}, // mouse, focus
+	"47": {}, "1047": {}, "1049": {}, // alternate screen
+	"2004": {}, "2026": {}, // bracketed paste, synchronized output
+}
+
+// alternateScreens are the modes that have a program draw on a screen of its own.
+var alternateScreens = []string{"?1049", "?1047", "?47"}
+
+var (
+	screenSequence = regexp.MustCompile(`\x1b(?:\[\?([0-9;]+)([hl])|([=>])|(c)|\[(!p)|\[4([hl])|\[>4(?:;([0-9]*))?(m)|\[([0-9]*) (q))`)
+	// A terminal answers these, as if somebody had typed the answer: requests
+	// for its attributes, status, cursor, modes, size, colours and abilities.
+	screenQuery = regexp.MustCompile(`\x1b(?:\[[>=]?[0-9]*c|\[\??[0-9;]*n|\[>[0-9]*q|\[\??[0-9;]*\$p|\[[0-9;]*x|\[(?:1[1-9]|2[01])(?:;[0-9]*)*t|\[\?u|` +
+		`\][0-9;]*\?[^\x07\x1b]*(?:\x07|\x1b\\)|\]52;[^;]*;\?(?:\x07|\x1b\\)|P[+$]q[^\x1b]*\x1b\\|Z)|\x05`)
+	unfinished = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\z`)
+)
+
+// Write takes output in. It never fails.
+func (s *screenState) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		s.open = p[len(p)-1] != '\n'
+	}
+	var whole []byte
+	whole, s.held = cutSequence(append(s.held, p...))
+	for _, m := range screenSequence.FindAllSubmatch(whole, -1) {
+		s.obey(m)
+	}
+	return len(p), nil
+}
+
+func (s *screenState) obey(m [][]byte) {
+	if s.set == nil {
+		s.set = map[string]string{}
+	}
+	all := string(m[0])
+	switch {
+	case m[1] != nil:
+		for mode := range strings.SplitSeq(string(m[1]), ";") {
+			if how, ok := privateModes[mode]; ok {
+				s.note("?"+mode, "\x1b[?"+mode+string(m[2]), (string(m[2]) == "h") != how.on)
+			}
+		}
+	case m[3] != nil:
+		s.note("keypad", all, all == "\x1b=")
+	case m[4] != nil:
+		clear(s.set)
+	case m[5] != nil:
+		maps.DeleteFunc(s.set, func(name, _ string) bool {
+			return name == "keypad" || name == "insert" || name[0] == '?' && privateModes[name[1:]].soft
+		})
+	case m[6] != nil:
+		s.note("insert", all, string(m[6]) == "h")
+	case m[8] != nil:
+		s.note("modified keys", all, len(m[7]) > 0 && string(m[7]) != "0")
+	case m[10] != nil:
+		s.note("cursor's shape", all, len(m[9]) > 0 && string(m[9]) != "0")
+	}
+}
+
+// note remembers a sequence if what it sets is not as it was at first.
+func (s *screenState) note(name, sequence string, changed bool) {
+	delete(s.set, name)
+	if changed {
+		s.set[name] = sequence
+	}
+}
+
+// fullScreen reports whether the program draws on a screen of its own.
+func (s *screenState) fullScreen() bool {
+	return slices.ContainsFunc(alternateScreens, func(mode string) bool { return s.set[mode] != "" })
+}
+
+// clone is the state as it is now.
+func (s *screenState) clone() *screenState {
+	return &screenState{set: maps.Clone(s.set), held: bytes.Clone(s.held), open: s.open}
+}
+
+// enter is what puts a new terminal into this state.
+func (s *screenState) enter() string {
+	var b strings.Builder
+	for _, name := range s.names() {
+		b.WriteString(s.set[name])
+	}
+	return b.String()
+}
+
+// leave is what makes the terminal a new one again, with the cursor at the
+// beginning of a line.
+func (s *screenState) leave() string {
+	var b strings.Builder
+	b.WriteString("\x18\x1b[0m\x1b(B\x0f") // whatever is unfinished, colours, line drawing
+	names := s.names()
+	slices.Reverse(names)
+	if s.fullScreen() {
+		b.WriteString("\x1b[r") // it scrolls as a whole; the cursor is restored with the screen
+	}
+	for _, name := range names {
+		b.WriteString(undo(name))
+	}
+	if s.open && !s.fullScreen() {
+		b.WriteString("\r\n")
+	}
+	return b.String()
+}
+
+func undo(name string) string {
+	switch name {
+	case "keypad":
+		return "\x1b>"
+	case "insert":
+		return "\x1b[4l"
+	case "modified keys":
+		return "\x1b[>4m"
+	case "cursor's shape":
+		return "\x1b[0 q"
+	}
+	if privateModes[name[1:]].on {
+		return "\x1b[" + name + "h"
+	}
+	return "\x1b[" + name + "l"
+}
+
+// names are what is set, the alternate screen first: it is entered before all
+// else is set, and left when all else is undone.
+func (s *screenState) names() []string {
+	names := slices.Collect(maps.Keys(s.set))
+	slices.SortFunc(names, func(a, b string) int {
+		if x, y := slices.Contains(alternateScreens, a), slices.Contains(alternateScreens, b); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+// A pastOutput is output that was answered when it was new: it is shown without
+// what a terminal would answer once more.
+type pastOutput struct{ held []byte }
+
+// show returns what to show of the next output.
+func (o *pastOutput) show(p []byte) []byte {
+	var whole []byte
+	whole, o.held = cutSequence(append(o.held, p...))
+	return screenQuery.ReplaceAll(whole, nil)
+}
+
+// rest is what was held back, when there is no more.
+func (o *pastOutput) rest() []byte {
+	rest := o.held
+	o.held = nil
+	return rest
+}
+
+// longestSequence bounds what is held back.
+const longestSequence = 4 << 10
+
+// cutSequence cuts the beginning of an escape sequence off the end of output.
+func cutSequence(p []byte) (whole, rest []byte) {
+	at := len(p)
+	if i := bytes.LastIndexByte(p, 0x1b); i >= 0 && unfinished.Match(p[i:]) {
+		at = i
+	}
+	// Strings: OSC and DCS, up to BEL or ESC \.
+	if i := max(bytes.LastIndex(p, []byte("\x1b]")), bytes.LastIndex(p, []byte("\x1bP"))); i >= 0 &&
+		!bytes.ContainsRune(p[i:], '\a') && !bytes.Contains(p[i:], []byte("\x1b\\")) {
+		at = i
+	}
+	if len(p)-at > longestSequence {
+		return p, nil
+	}
+	return p[:at], bytes.Clone(p[at:])
+}
