@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -94,6 +96,43 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, sam
 	})
 	return there, err == nil && hereErr == nil && here.Host == there.Host && here.Sandboxed == there.Sandboxed &&
 		guard{required: a.settings.Mode == modeRequired, elevated: true}.check(here) == nil, nil
+}
+
+// terminalAnswers has a gateway know that a command's terminal is shown by a real
+// one, as long as it is: that answers what the command asks its terminal, such
+// as where the cursor is, and the gateway does not.
+type terminalAnswers struct {
+	cancel context.CancelFunc
+	owned  sync.WaitGroup
+}
+
+func (t *terminalAnswers) begin(ctx context.Context, p corral.Process) {
+	session, ok := p.(*client.Process)
+	if !ok {
+		return
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	// It is attached to where there is no output, which is read elsewhere.
+	term, err := session.Attach(ctx, math.MaxInt64)
+	if err != nil {
+		return // then both answer, which costs more than it harms
+	}
+	t.owned.Go(func() {
+		defer term.Close()
+		for {
+			m, err := term.Next(ctx) // it comes back after a restart of the gateway
+			if err != nil || m.Exit != nil {
+				return
+			}
+		}
+	})
+}
+
+func (t *terminalAnswers) stop() {
+	if t.cancel != nil {
+		t.cancel()
+	}
+	t.owned.Wait()
 }
 
 // A backgroundResult is what corral exec --background --json prints.

@@ -111,7 +111,16 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		defer restore()
 	}
 	defer front.remove()
-	res, err := corral.Run(ctx, started{place, front.start}, cmd, opt)
+	begun := front.start
+	if place.gateway != nil && front.terminal != nil {
+		answers := terminalAnswers{}
+		defer answers.stop()
+		begun = func(p corral.Process) {
+			front.start(p)
+			answers.begin(ctx, p)
+		}
+	}
+	res, err := corral.Run(ctx, started{place, begun}, cmd, opt)
 	return res, interrupted(ctx, a.aboutDir(err, o.workdir, place.host))
 }
 
