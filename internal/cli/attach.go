@@ -20,7 +20,9 @@ const attachLong = `Attach to a session: its output as it comes, from some lines
 and what is typed goes to it. It lasts until the session ends, also across
 restarts of the gateway; the exit code is then the command's.
 
-On a terminal keys are passed on as they are typed, and the size follows.
+On a terminal keys are passed on as they are typed, and the size follows. A
+program that draws a full screen draws it anew; afterwards this terminal is as it
+was before.
 The keys ctrl-p ctrl-q (--detach-keys) detach: the session goes on. From a session
 without a terminal, Ctrl-C detaches and Ctrl-D ends its input.`
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/corral-exec/corral"
@@ -227,7 +229,20 @@ type keeper struct {
 	probe *pathenv.LoginProbe
 }
 
+// ofTerminal are the variables that are about the terminal in which a gateway
+// was started. Commands of its sessions have other terminals, or none.
+var ofTerminal = []string{"TERM", "TERMCAP", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LINES", "COLUMNS", "TMUX", "TMUX_PANE", "STY", "WINDOW"}
+
+// withoutTerminal is an environment without them.
+func withoutTerminal(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(ofTerminal, name)
+	})
+}
+
 func openKeeper(o keeperOptions) (executor, error) {
+	o.environ = withoutTerminal(o.environ)
 	k := &keeper{probe: pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})}
 	var err error
 	k.Executor, err = hostexec.New(hostexec.Config{

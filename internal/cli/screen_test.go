@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,13 @@ func TestPastOutput(t *testing.T) {
 	}
 	if len(o.held) > longestSequence {
 		t.Errorf("%d bytes are held back", len(o.held))
+	}
+}
+
+func TestWithoutTerminal(t *testing.T) {
+	environ := []string{"HOME=/h", "TERM=dumb", "COLUMNS=40", "TERMINAL=x", "TMUX=/tmp/s,1,0", "LINES", "A=TERM=b"}
+	want := []string{"HOME=/h", "TERMINAL=x", "A=TERM=b"}
+	if got := withoutTerminal(environ); !slices.Equal(got, want) || environ[1] != "TERM=dumb" {
+		t.Errorf("%q of %q", got, environ)
 	}
 }
