@@ -25,7 +25,8 @@ func TestKills(t *testing.T) {
 
 	done := make(chan struct{})
 	var working sync.WaitGroup
-	working.Go(func() { l.keep(sessions, r.Uint64(), done) })
+	seed := r.Uint64()
+	working.Go(func() { l.keep(sessions, seed, done) })
 	began := time.Now()
 	for k := 0; k < kills && !t.Failed(); k++ {
 		if r.IntN(4) > 0 {

@@ -106,6 +106,9 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		catchSignals()
 	}
 	ignoreDeadChildren()
+	if host {
+		restoreIgnored()
+	}
 	opts := Options{ReapAll: true, Log: log}
 	if host {
 		lock, err := lockDir(dir)
@@ -159,14 +162,31 @@ func catchSignals() {
 // here listens to: the reaper waits for children. Each would otherwise wake a
 // thread for nothing. With the default action, unlike with an ignored signal,
 // children still wait to be reaped.
-func ignoreDeadChildren() {
-	type sigaction struct {
-		handler, flags, restorer uintptr
-		mask                     uint64
+func ignoreDeadChildren() { setDefault(uintptr(unix.SIGCHLD)) }
+
+// sigaction is the kernel's.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
+}
+
+// setDefault gives a signal its default action, behind the runtime's back. It
+// cannot fail for a signal that exists and can be caught.
+func setDefault(sig uintptr) {
+	var act sigaction
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
+}
+
+// restoreIgnored gives signals their default action that whoever started the
+// gateway had it ignore, as nohup does: commands would inherit that.
+func restoreIgnored() {
+	const ignored, last = 1, 64 // SIG_IGN
+	for sig := uintptr(1); sig <= last; sig++ {
+		var act sigaction
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&act)), unsafe.Sizeof(act.mask), 0, 0); errno == 0 && act.handler == ignored {
+			setDefault(sig)
+		}
 	}
-	act := sigaction{}
-	// It cannot fail for a signal that exists.
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
 }
 
 // restAfter is how long a warden has nothing to do before it gives back memory.
