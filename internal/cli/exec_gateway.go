@@ -24,7 +24,7 @@ const awayLimit = 2 * time.Minute
 // from here: what the call says about hosts and sandboxes always holds, and
 // nothing that was meant for a sandbox runs without one because a gateway has
 // none. The working directory becomes one that the gateway understands.
-func (a *app) viaGateway(o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
+func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
 	local := func(why string) (*client.Client, corral.Host, error) {
 		if len(o.wanted) == 0 {
 			return nil, "", nil
@@ -37,24 +37,46 @@ func (a *app) viaGateway(o *execFlags, cmd *corral.Command) (*client.Client, cor
 	if len(o.shape) > 0 {
 		return local("--" + o.shape[0] + " has this call run it: a gateway's sandboxes are as the gateway was told")
 	}
-	opt, record, err := a.findGateway()
+	opt, _, err := a.findGateway()
 	if errors.Is(err, errNoGateway) && len(o.wanted) == 0 {
 		return nil, "", nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	there, same, err := a.sameRoute(o, record)
+	opt.Agent, opt.Retry = o.agent, awayLimit
+	c, err := client.New(opt)
 	if err != nil {
 		return nil, "", err
 	}
+	host, why, err := a.atGateway(ctx, c, o, cmd, opt.Socket != "")
+	if err == nil && why == "" {
+		return c, host, nil
+	}
+	if cerr := c.Close(); err != nil || cerr != nil {
+		return nil, "", errors.Join(err, cerr)
+	}
+	return local(why)
+}
+
+// atGateway makes cmd one for the gateway, and says where it will go; or why it
+// should not go there.
+func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (host corral.Host, why string, err error) {
+	record, err := a.readyGateway(ctx, c, wait)
+	if err != nil {
+		return "", "", err
+	}
+	there, same, err := a.sameRoute(o, record)
+	if err != nil {
+		return "", "", err
+	}
 	if !same {
-		return local("the gateway's settings would not have the command run where it is asked to")
+		return "", "the gateway's settings would not have the command run where it is asked to", nil
 	}
 	if there.Host == corral.HostGateway && !filepath.IsAbs(cmd.Dir) {
 		here, err := os.Getwd()
 		if err != nil {
-			return nil, "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
+			return "", "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
 		}
 		cmd.Dir = filepath.Join(here, cmd.Dir)
 	}
@@ -62,9 +84,29 @@ func (a *app) viaGateway(o *execFlags, cmd *corral.Command) (*client.Client, cor
 	if cmd.ID == "" {
 		cmd.ID = session.NewID() // which people can read
 	}
-	opt.Agent, opt.Retry = o.agent, awayLimit
-	c, err := client.New(opt)
-	return c, there.Host, err
+	return there.Host, "", nil
+}
+
+// readyGateway waits until a gateway takes commands, and returns its record:
+// one that is still starting has written none, and what is there may be that of
+// the one before it, with other settings.
+func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*gatewayRecord, error) {
+	for deadline := time.Now().Add(awayLimit); ; {
+		err := c.Ready(ctx)
+		if err == nil {
+			break
+		}
+		if !wait || !errors.Is(err, corral.ErrUnavailable) || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(retryPause):
+		}
+	}
+	_, record, err := a.findGateway()
+	return record, err
 }
 
 // sameRoute says where a gateway would run a command, and whether that is
@@ -166,7 +208,7 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		(&foreground{app: a}).openTerminal(&cmd)
 	}
 	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
-		c, host, err := a.viaGateway(o, &cmd)
+		c, host, err := a.viaGateway(ctx, o, &cmd)
 		if err != nil {
 			return err
 		}

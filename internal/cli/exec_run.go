@@ -133,7 +133,7 @@ type place struct {
 
 // open says where a command runs, and connects to it.
 func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (place, error) {
-	c, host, err := a.viaGateway(o, cmd)
+	c, host, err := a.viaGateway(ctx, o, cmd)
 	if err != nil {
 		return place{}, err
 	}

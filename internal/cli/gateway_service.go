@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -72,7 +73,9 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	if s.sessions, err = session.Open(ctx, session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
 		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
-	}); err != nil {
+	}); errors.Is(err, syscall.EAGAIN) {
+		return nil, s.taken() // by one without that socket, such as corral mcp
+	} else if err != nil {
 		return nil, err
 	}
 	if !listen {

@@ -87,6 +87,9 @@ func (a *app) serveMCP(ctx context.Context, agent string, o *gatewayFlags, given
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.record().write(s.dir); err != nil {
+		return err
+	}
 	return a.serveStreams(ctx, s.newMCP(agent))
 }
 
