@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fakeexec"
+)
+
+func TestLazySandbox(t *testing.T) {
+	box := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}
+	var opened int
+	var fails error
+	dir := filepath.Join(t.TempDir(), "box")
+	l := &lazySandbox{dir: dir, open: func() (executor, error) { opened++; return box, fails }}
+	if _, err := l.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrNotFound) || opened != 0 {
+		t.Errorf("one that was never used: %v, opened %d times", err, opened)
+	}
+	fails = errors.New("no engine")
+	if _, err := l.Start(t.Context(), corral.Command{Shell: "go"}); !errors.Is(err, corral.ErrUnavailable) || corral.Hint(err) == "" {
+		t.Errorf("one that cannot be opened: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil { // an earlier gateway used it
+		t.Fatal(err)
+	}
+	if _, err := l.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("what cannot be known is not called unknown: %v", err)
+	}
+	fails, opened = nil, 0
+	for range 2 {
+		if _, err := l.Start(t.Context(), corral.Command{ID: "x", Shell: "go"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Attach(t.Context(), "x"); err != nil || opened != 1 {
+		t.Errorf("%v, opened %d times", err, opened)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Start(t.Context(), corral.Command{Shell: "go"}); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// Each agent has a sandbox of its own, and this machine is everybody's.
+func TestHosts(t *testing.T) {
+	m := &fakeMachine{}
+	m.gateway.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
+	m.sandbox.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
+	b := m.backends()
+	b.keeper = func(o keeperOptions) (executor, error) {
+		if o.stateDir != "/s/host" || o.workspace != "/w" {
+			t.Errorf("%+v", o)
+		}
+		return &m.gateway, nil
+	}
+	a := &app{backends: b, settings: settings{Mode: modeAll, Workspace: "/w", Memory: 5}}
+	h, err := a.openHosts("/s", false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, agent := range []string{"one", "two", "one"} {
+		ex, err := h.executor(t.Context(), agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := ex.Start(t.Context(), corral.Command{Shell: "go"})
+		if err != nil || !p.Info().Sandboxed && p.Info().Host != corral.HostSandbox {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		names[m.sandboxGot.Name] = true
+		if m.sandboxGot.Memory != 5 || m.sandboxGot.stateDir != "/s" {
+			t.Errorf("%+v", m.sandboxGot)
+		}
+		for _, cmd := range []corral.Command{{Shell: "go", Elevated: true}, {Shell: "go", Host: corral.HostGateway}} {
+			if _, err := ex.Start(t.Context(), cmd); !errors.Is(err, corral.ErrDenied) {
+				t.Errorf("it left the sandbox: %v", err)
+			}
+		}
+	}
+	if !names["one"] || !names["two"] || len(m.opened) != 2 {
+		t.Errorf("%v, opened %v", names, m.opened)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
