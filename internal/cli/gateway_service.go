@@ -156,6 +156,8 @@ func (s *service) serve(ctx context.Context) (err error) {
 		// On a full disk, for one. What runs is looked after all the same.
 		s.log.Warn("other commands cannot be told about this gateway", "error", err)
 	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	served := make(chan struct{})
 	var owned sync.WaitGroup
 	owned.Go(func() { s.sweep(ctx) })
@@ -167,13 +169,14 @@ func (s *service) serve(ctx context.Context) (err error) {
 		}
 		s.log.Info("stopping; another signal stops at once")
 		s.sessions.Drain()
+		stop()
 		select {
 		case <-served:
 		case <-time.After(drainPause):
 			s.mcp.close(s.log)
 		}
 	})
-	err = s.server.Serve(ctx, s.listeners...)
+	err = s.server.Serve(serving, s.listeners...)
 	close(served)
 	owned.Wait()
 	return err
