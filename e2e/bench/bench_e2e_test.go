@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -58,7 +59,8 @@ func TestQuick(t *testing.T) {
 		t.Errorf("%d figures of memory and %d checks", len(r.Memory), len(r.Checks))
 	}
 	for _, c := range r.Checks {
-		if c.Value <= 0 {
+		// A gateway may need less after ten sessions than before.
+		if c.Value <= 0 && !strings.Contains(c.What, "idle sessions") {
 			t.Errorf("check %+v", c)
 		}
 	}
