@@ -24,7 +24,7 @@ func (s *Session) Status(ctx context.Context) Status {
 		st.Dir, st.StartedAt, st.Warnings = s.info.Dir, s.info.StartedAt, s.info.Warnings
 	}
 	if e := s.end; e != nil {
-		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, e.Exit
+		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, exitOf(e.Exit)
 		at := e.At
 		st.EndedAt, st.OutputBytes, st.OmittedBytes = &at, e.Size, e.Gap
 		return st

@@ -25,9 +25,9 @@ type Event struct {
 	SessionID string `json:"sessionId"`
 	Name      string `json:"name"`
 
-	State  State        `json:"status"`
-	Reason Reason       `json:"reason,omitempty"`
-	Exit   *corral.Exit `json:"exit,omitempty"`
+	State  State  `json:"status"`
+	Reason Reason `json:"reason,omitempty"`
+	Exit   *Exit  `json:"exit,omitempty"`
 
 	Tail string `json:"tail,omitempty"` // the end of the output as one line, at most 180 characters
 	Text string `json:"text"`           // all of it, for a model
@@ -174,7 +174,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 	return Event{
 		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name,
-		State: e.State, Reason: e.Reason, Exit: e.Exit, Tail: tail, Text: text,
+		State: e.State, Reason: e.Reason, Exit: exitOf(e.Exit), Tail: tail, Text: text,
 		Wake: how != "completed" || tail != "",
 	}
 }

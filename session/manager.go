@@ -139,9 +139,11 @@ func (m *Manager) replay(l line) {
 		return
 	}
 	switch l.Op {
+	case opBegun:
+		s.info = l.Info
 	case opBackground:
 		s.background = true
-		s.info = l.Info
+		s.info = cmp.Or(l.Info, s.info)
 	case opKill:
 		s.killing = l.Reason
 	case opPolled:
@@ -164,8 +166,11 @@ func (m *Manager) snapshot() []line {
 	}
 	for id, s := range m.sessions {
 		lines = append(lines, line{Op: opStart, ID: id, Start: &s.start})
+		if s.info != nil {
+			lines = append(lines, line{Op: opBegun, ID: id, Info: s.info})
+		}
 		if s.background {
-			lines = append(lines, line{Op: opBackground, ID: id, Info: s.info})
+			lines = append(lines, line{Op: opBackground, ID: id})
 		}
 		if s.killing != "" {
 			lines = append(lines, line{Op: opKill, ID: id, Reason: s.killing})
@@ -174,7 +179,7 @@ func (m *Manager) snapshot() []line {
 			lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
 		}
 		if s.end != nil {
-			lines = append(lines, line{Op: opEnd, ID: id, Info: s.info, End: s.end})
+			lines = append(lines, line{Op: opEnd, ID: id, End: s.end})
 		}
 	}
 	return lines

@@ -81,6 +81,13 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		return s.notBegun(err)
 	}
 	s.found(p)
+	if info := p.Info(); len(info.Warnings) > 0 {
+		// The executor that the next life asks may not know them all: such as
+		// why a command went where it went.
+		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
+			s.m.log.Warn("the warnings of a session may be forgotten", "session", s.id, "error", err)
+		}
+	}
 	s.m.spawn(func() { s.watch(p) })
 	return nil
 }
@@ -99,6 +106,9 @@ func (s *Session) found(p corral.Process) {
 	info := p.Info()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.info != nil && len(s.info.Warnings) > len(info.Warnings) {
+		info.Warnings = s.info.Warnings
+	}
 	s.proc, s.info, s.away = p, &info, false
 	select {
 	case <-s.ready:

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -415,4 +416,51 @@ func TestDiskFull(t *testing.T) {
 		r.events(1)
 		r.ok(full.Close())
 	})
+}
+
+// What the one who started a command was warned of is not forgotten with the
+// gateway, even if the executor knows nothing of it.
+func TestWarningsOverLives(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.cfg.Executor = func(context.Context, string) (corral.Executor, error) {
+			return corral.NewRouter(corral.RouterOptions{Gateway: r.x}), nil // the sandbox is off
+		}
+		r.reopen()
+		s := r.begin("fail", Options{})
+		warnings := s.Status(r.Context()).Warnings
+		if len(warnings) != 1 {
+			r.Fatalf("%q", warnings)
+		}
+		r.reopen()
+		if got := r.again(s).Status(r.Context()).Warnings; !slices.Equal(got, warnings) {
+			r.Errorf("in the next life: %q, want %q", got, warnings)
+		}
+		time.Sleep(time.Hour)
+		r.reopen()
+		if got := r.again(s).Status(r.Context()).Warnings; !slices.Equal(got, warnings) {
+			r.Errorf("after its end: %q, want %q", got, warnings)
+		}
+	})
+}
+
+func TestExitJSON(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tc := range []struct {
+		exit corral.Exit
+		want string
+	}{
+		{corral.Exit{Code: 3, Reason: corral.ReasonExited}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
+		{corral.Exit{Code: 0, Reason: corral.ReasonExited}, `{"exitCode":0,"signal":null,"signalName":null,"reason":"exited",`},
+		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonTimeout}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"timeout",`},
+	} {
+		tc.exit.StartedAt, tc.exit.EndedAt = at, at
+		b, err := json.Marshal(Exit{tc.exit})
+		if err != nil || !strings.HasPrefix(string(b), tc.want) {
+			t.Errorf("%s, %v, want %s…", b, err, tc.want)
+		}
+		var back Exit
+		if err := json.Unmarshal(b, &back); err != nil || back.Exit != tc.exit {
+			t.Errorf("%+v, %v, want %+v", back, err, tc.exit)
+		}
+	}
 }

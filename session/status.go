@@ -51,9 +51,9 @@ type Status struct {
 	StartedAt time.Time   `json:"startedAt"`
 	Warnings  []string    `json:"warnings,omitempty"`
 
-	Background bool         `json:"background"` // no call has it in its foreground
-	Exit       *corral.Exit `json:"exit,omitempty"`
-	EndedAt    *time.Time   `json:"endedAt,omitempty"`
+	Background bool       `json:"background"` // no call has it in its foreground
+	Exit       *Exit      `json:"exit,omitempty"`
+	EndedAt    *time.Time `json:"endedAt,omitempty"`
 
 	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
 	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of which the log keeps nothing

@@ -1,0 +1,56 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// An Exit is a corral.Exit as all results have it in JSON: exitCode is null if a
+// signal ended the command, and signal and signalName are null if none did.
+type Exit struct{ corral.Exit }
+
+type exitJSON struct {
+	ExitCode   *int           `json:"exitCode"`
+	Signal     *corral.Signal `json:"signal"`
+	SignalName *string        `json:"signalName"`
+	Reason     corral.Reason  `json:"reason"`
+	StartedAt  time.Time      `json:"startedAt"`
+	EndedAt    time.Time      `json:"endedAt"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e Exit) MarshalJSON() ([]byte, error) {
+	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt}
+	if e.Signal != 0 {
+		name := e.Signal.String()
+		v.Signal, v.SignalName = &e.Signal, &name
+	} else {
+		v.ExitCode = &e.Code
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Exit) UnmarshalJSON(b []byte) error {
+	var v exitJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	e.Exit = corral.Exit{Code: -1, Reason: v.Reason, StartedAt: v.StartedAt, EndedAt: v.EndedAt}
+	if v.ExitCode != nil {
+		e.Code = *v.ExitCode
+	}
+	if v.Signal != nil {
+		e.Signal = *v.Signal
+	}
+	return nil
+}
+
+func exitOf(e *corral.Exit) *Exit {
+	if e == nil {
+		return nil
+	}
+	return &Exit{*e}
+}
