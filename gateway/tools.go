@@ -27,8 +27,14 @@ func (s *Server) tool(name string) handler {
 			return err
 		}
 		var object map[string]json.RawMessage
-		if err := json.Unmarshal(body, &object); err != nil || object == nil {
-			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are malformed: %w", name, errors.Join(err))
+		var other *json.UnmarshalTypeError
+		switch err := json.Unmarshal(body, &object); {
+		case errors.As(err, &other):
+			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but a JSON %s", name, other.Value)
+		case err != nil:
+			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
+		case object == nil:
+			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
 		}
 		result, err := s.cfg.Tools(a.Name()).Call(r.Context(), name, body)
 		if err != nil {
