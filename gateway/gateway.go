@@ -21,7 +21,7 @@ const (
 	// body that it announced, before it is cut off.
 	StallLimit = 30 * time.Second
 
-	DefaultFollowRate   = 64 << 20
+	DefaultFollowRate   = 32 << 20
 	DefaultMaxFollowers = 512
 	DefaultDrainLimit   = 10 * time.Second
 

@@ -105,7 +105,7 @@ func (s *site) experiments(o options) []experiment {
 		},
 		{
 			name: "followers", title: "1 GiB of output, whose log is followed", unit: "MB/s",
-			rounds: o.roundsOr(9), reps: 1,
+			rounds: o.roundsOr(25), reps: 1,
 			places: s.pick(followed(0), followed(followers)), value: bandwidth(volume, produce),
 			checks: []check{{over: followed(followers), under: followed(0), atLeast: 0.9}},
 		},
