@@ -105,7 +105,7 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	if !host {
 		catchSignals()
 	}
-	ignoreDeadChildren()
+	dropHandlers()
 	if host {
 		restoreIgnored()
 	}
@@ -158,11 +158,22 @@ func catchSignals() {
 	}()
 }
 
-// ignoreDeadChildren takes the Go runtime's handler from SIGCHLD, which nobody
-// here listens to: the reaper waits for children. Each would otherwise wake a
-// thread for nothing. With the default action, unlike with an ignored signal,
-// children still wait to be reaped.
-func ignoreDeadChildren() { setDefault(uintptr(unix.SIGCHLD)) }
+// dropHandlers takes the Go runtime's handlers from signals that nobody here
+// listens to. Every process that is made gives up each of them by a system call,
+// while this one waits for it; and SIGCHLD would wake a thread for each child,
+// which the reaper waits for anyway. With the default action, unlike with an
+// ignored signal, children still wait to be reaped.
+func dropHandlers() {
+	drop := func(sig syscall.Signal) {
+		signal.Ignore(sig) // the runtime lets go of it
+		setDefault(uintptr(sig))
+	}
+	drop(syscall.SIGCHLD)
+	const firstRealTime, last = 34, 64
+	for sig := syscall.Signal(firstRealTime); sig <= last; sig++ {
+		drop(sig)
+	}
+}
 
 // sigaction is the kernel's.
 type sigaction struct {
