@@ -458,7 +458,10 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 	case <-ctx.Done():
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "process %s is being started: %w", id, ctx.Err())
 	}
-	if p.startErr != nil {
+	switch {
+	case errors.Is(p.startErr, corral.ErrLost): // until the answer comes, or nobody can give one any more
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "it is not known yet whether process %s was started", id)
+	case p.startErr != nil:
 		return nil, p.startErr
 	}
 	return p, nil

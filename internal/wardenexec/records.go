@@ -183,6 +183,9 @@ func (r *records) line(line []byte) {
 		}
 		r.index[string(id)] = entry{kind: wasStarted, warden: warden}
 	case hasEnded:
+		if !json.Valid(rec) { // cut short: the warden still has the end
+			return
+		}
 		r.index[string(id)] = entry{kind: hasEnded, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
 	case isGone:
 		delete(r.index, string(id))
