@@ -95,7 +95,7 @@ func (s *Server) nextEvents(ctx context.Context, whose string, after int64) (str
 	default:
 		return "", after, err
 	}
-	text, err := eventText(got, after)
+	text, err := eventText(got)
 	return text, got.Next, err
 }
 
@@ -110,10 +110,10 @@ func (s *Server) keptEvents(ctx context.Context, whose string, after int64) (str
 	if err != nil {
 		return "", err
 	}
-	return eventText(got, after)
+	return eventText(got)
 }
 
-func eventText(got session.Events, after int64) (string, error) {
+func eventText(got session.Events) (string, error) {
 	text := []byte(nil)
 	add := func(id int64, kind string, v any) error {
 		data, err := json.Marshal(v)
@@ -124,7 +124,11 @@ func eventText(got session.Events, after int64) (string, error) {
 		return nil
 	}
 	if got.Missed {
-		if err := add(after, api.EventMissed, api.Missed{Next: got.Next}); err != nil {
+		next := got.Next
+		if len(got.Events) > 0 {
+			next = got.Events[0].Seq - 1
+		}
+		if err := add(next, api.EventMissed, api.Missed{Next: next}); err != nil {
 			return "", err
 		}
 	}

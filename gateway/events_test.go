@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
 )
 
 // lines reads server-sent events.
@@ -93,5 +94,14 @@ func TestHeartbeat(t *testing.T) {
 		if got := next(); !strings.HasPrefix(got, ": ") || !strings.Contains(got, "id: 7\n") {
 			t.Errorf("on a quiet stream: %q", got)
 		}
+	}
+}
+
+// Who missed events is told where they go on: at the first that is kept, since
+// the connection may be cut before that is sent.
+func TestMissed(t *testing.T) {
+	text, err := eventText(session.Events{Missed: true, Next: 9, Events: []session.Event{{Seq: 6, Type: session.EventFinished}, {Seq: 9}}})
+	if err != nil || !strings.HasPrefix(text, "id: 5\nevent: corral.missed\ndata: {\"next\":5}\n\nid: 6\n") {
+		t.Errorf("%q, %v", text, err)
 	}
 }

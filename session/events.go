@@ -54,7 +54,6 @@ type eventLog struct {
 
 	mu      sync.Mutex
 	last    int64   // number of the last event there was
-	forgot  int64   // the greatest number that is no longer kept
 	kept    []Event // in the order of their numbers
 	more    chan struct{}
 	maximum int
@@ -85,18 +84,30 @@ func (l *eventLog) floor(seq int64) {
 	l.last = max(l.last, seq)
 }
 
+// show adds an event, unless it is there: a line of the journal of which only
+// the end could not be written is written again.
 func (l *eventLog) show(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if n := len(l.kept); n > 0 && e.Seq <= l.kept[n-1].Seq {
+		return
+	}
 	l.last = max(l.last, e.Seq)
 	l.kept = append(l.kept, e)
 	if len(l.kept) > l.maximum+l.maximum/10 {
-		over := len(l.kept) - l.maximum
-		l.forgot = l.kept[over-1].Seq
-		l.kept = slices.Clone(l.kept[over:])
+		l.kept = slices.Clone(l.kept[len(l.kept)-l.maximum:])
 	}
 	close(l.more)
 	l.more = make(chan struct{})
+}
+
+// forgot is the greatest number that is no longer kept; there is an event for
+// every number. mu is held.
+func (l *eventLog) forgot() int64 {
+	if len(l.kept) == 0 {
+		return l.last
+	}
+	return l.kept[0].Seq - 1
 }
 
 // all returns what is kept.
@@ -114,7 +125,7 @@ func (l *eventLog) after(agent string, seq int64) (Events, <-chan struct{}) {
 	if seq < 0 {
 		seq = l.last
 	}
-	got := Events{Next: max(seq, l.last), Missed: seq < l.forgot}
+	got := Events{Next: max(seq, l.last), Missed: seq < l.forgot()}
 	from, _ := slices.BinarySearchFunc(l.kept, seq+1, func(e Event, n int64) int { return cmp.Compare(e.Seq, n) })
 	for _, e := range l.kept[from:] {
 		if agent == "" || e.Agent == agent {

@@ -108,6 +108,24 @@ func TestEventsPulled(t *testing.T) {
 	})
 }
 
+// A journal that was written anew has the last events alone, and an event of
+// which the line was written twice is one.
+func TestEventsOfTheJournal(t *testing.T) {
+	m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
+	m.replay(line{Op: opSeq, Offset: 9})
+	for _, seq := range []int64{8, 9, 9, 10} {
+		m.replay(line{Op: opEvent, Event: &Event{Seq: seq}})
+	}
+	for after, want := range map[int64]struct {
+		events int
+		missed bool
+	}{0: {3, true}, 6: {3, true}, 7: {3, false}, 9: {1, false}, 10: {0, false}} {
+		if got, _ := m.events.after("", after); len(got.Events) != want.events || got.Missed != want.missed {
+			t.Errorf("after %d: %d events, missed %t", after, len(got.Events), got.Missed)
+		}
+	}
+}
+
 func TestWaitFor(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.x.Programs["server"] = func(o *fakeexec.IO) int {
