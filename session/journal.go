@@ -24,7 +24,8 @@ const (
 	opBackground = "background" // left the foreground; with what is known of its process
 	opKill       = "kill"       // is being killed, for Reason
 	opEnd        = "end"        // with the event, if there is one
-	opEvent      = "event"      // an end that nobody saw after all, or one whose session is gone
+	opSeen       = "seen"       // what was Owed is not any more: somebody saw the end, or here is the event
+	opEvent      = "event"      // of a session that may be gone
 	opPolled     = "polled"     // output up to Offset has been handed out by Poll
 	opGone       = "gone"       // forgotten, or not started
 	opSeq        = "seq"        // the next event's number is greater than Offset
@@ -45,6 +46,7 @@ type line struct {
 	Info   *corral.Info `json:"info,omitempty"`
 	Reason Reason       `json:"reason,omitempty"`
 	End    *ended       `json:"end,omitempty"`
+	Owed   bool         `json:"owed,omitempty"` // of an end: it is an event as long as nobody saw it
 	Event  *Event       `json:"event,omitempty"`
 	Offset int64        `json:"offset,omitempty"`
 }

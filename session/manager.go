@@ -148,9 +148,12 @@ func (m *Manager) replay(l line) {
 		s.killing = l.Reason
 	case opPolled:
 		s.polled = l.Offset
+	case opSeen:
+		s.owed = false
 	case opEnd:
 		if l.End != nil && !s.hasEnded() {
 			s.info = cmp.Or(l.Info, s.info)
+			s.owed = l.Owed
 			s.settle(*l.End)
 		}
 	case opGone:
@@ -179,7 +182,7 @@ func (m *Manager) snapshot() []line {
 			lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
 		}
 		if s.end != nil {
-			lines = append(lines, line{Op: opEnd, ID: id, End: s.end})
+			lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed})
 		}
 	}
 	return lines
@@ -191,6 +194,10 @@ func (m *Manager) adoptAll() []<-chan struct{} {
 	var looked []<-chan struct{}
 	for _, s := range m.sessions {
 		if s.hasEnded() {
+			if s.owed { // to a call that ended with the program
+				s.owed = false
+				m.spawn(s.announce)
+			}
 			continue
 		}
 		done := make(chan struct{})
@@ -303,15 +310,15 @@ func (m *Manager) add(s *Session) (existing *Session, err error) {
 	return nil, nil
 }
 
-// drop takes a session out of the table.
+// drop takes a session out of the table. The journal says so before there can be
+// another of its ID.
 func (m *Manager) drop(s *Session) error {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.sessions[s.id] != s {
-		m.mu.Unlock()
 		return nil
 	}
 	delete(m.sessions, s.id)
-	m.mu.Unlock()
 	return m.journal.add(line{Op: opGone, ID: s.id})
 }
 

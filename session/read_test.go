@@ -74,6 +74,42 @@ func TestEventOwed(t *testing.T) {
 	})
 }
 
+// An end that is owed to a call when the gateway dies is an event in the next
+// life; one that a call saw is none.
+func TestEventOwedAcrossLives(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		s.see() // never over: it dies with the gateway
+		seen := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		over := seen.see()
+		time.Sleep(time.Hour)
+		over(false)
+		r.events(0)
+		for range 3 {
+			r.reopen()
+			r.events(1)
+		}
+		if e := r.seen()[0]; e.SessionID != s.ID() || e.Tail == "" {
+			r.Errorf("%+v", e)
+		}
+	})
+}
+
+// An event that cannot be written now is written later.
+func TestEventOwedDiskFull(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		over := s.see()
+		time.Sleep(time.Hour)
+		repair := r.fillDisk()
+		over(true)
+		r.events(0)
+		repair()
+		time.Sleep(10 * time.Second)
+		r.events(1)
+	})
+}
+
 func TestEventsPulled(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.m.events.maximum = 2

@@ -277,10 +277,10 @@ func (s *Session) tryFinish(e ended, tail string) error {
 	if s.end != nil {
 		return nil
 	}
-	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e}
 	// Of a session that never began nobody was told that it had.
 	notify := s.start.Notify && s.background && !s.gone && e.Reason != ReasonNotStarted
 	s.owed = notify && s.seers > 0
+	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e, Owed: s.owed}
 	var err error
 	switch {
 	case notify && s.seers == 0:
@@ -320,29 +320,47 @@ func (s *Session) see() (over func(gaveUp bool)) {
 	return func(gaveUp bool) {
 		s.mu.Lock()
 		s.seers--
-		if s.end != nil && !gaveUp {
-			s.owed = false
-		}
-		owed := s.owed && s.end != nil && s.seers == 0
+		owed := s.owed && s.end != nil && (!gaveUp || s.seers == 0)
 		if owed {
 			s.owed = false
 		}
 		s.mu.Unlock()
-		if owed { // everybody who was to see the end gave up
+		switch {
+		case !owed:
+		case gaveUp: // as did everybody who was to see the end
 			s.announce()
+		default:
+			s.noteSeen()
 		}
 	}
 }
 
-// announce makes an event of an end that was none.
+// noteSeen has the next life make no event of an end that was owed.
+func (s *Session) noteSeen() {
+	if err := s.m.journal.add(line{Op: opSeen, ID: s.id}); err != nil {
+		s.m.log.Warn("cannot note that the end of a session was seen; after a restart it may be an event", "session", s.id, "error", err)
+	}
+}
+
+// announce makes an event of an end that was owed. What cannot be recorded is
+// tried again, if need be by the next life.
 func (s *Session) announce() {
 	tail, _ := s.Tail(s.m.life, eventTail)
-	err := s.m.events.add(s.event(*s.end, tail), func(ev *Event) error {
-		return s.m.journal.add(line{Op: opEvent, Event: ev})
-	})
-	if err != nil {
-		s.m.log.Error("an event cannot be recorded, and is lost", "session", s.id, "error", err)
+	err := s.tryAnnounce(tail)
+	if err == nil {
+		return
 	}
+	s.m.log.Error("an event cannot be recorded; trying again", "session", s.id, "error", err)
+	s.m.spawn(func() {
+		for n := 0; s.m.backoff(n) == nil && s.tryAnnounce(tail) != nil; n++ {
+		}
+	})
+}
+
+func (s *Session) tryAnnounce(tail string) error {
+	return s.m.events.add(s.event(*s.end, tail), func(ev *Event) error {
+		return s.m.journal.add(line{Op: opSeen, ID: s.id, Event: ev})
+	})
 }
 
 func (s *Session) hasEnded() bool {

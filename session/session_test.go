@@ -391,14 +391,69 @@ func TestExecutorComesBack(t *testing.T) {
 	})
 }
 
+// fillDisk has nothing be written to the table until repair is called.
+func (r *rig) fillDisk() (repair func()) {
+	r.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	r.ok(err)
+	swap := func(f *os.File) *os.File {
+		r.m.journal.mu.Lock()
+		defer r.m.journal.mu.Unlock()
+		old := r.m.journal.f
+		r.m.journal.f = f
+		return old
+	}
+	disk := swap(full)
+	return func() { r.ok(swap(disk).Close()) }
+}
+
+// What left the foreground is in the background, even if that cannot be written.
+func TestDiskFullYield(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{NotifyOnExit: true})
+		repair := r.fillDisk()
+		if st, err := s.Yield(r.Context(), time.Second); err == nil || st.State != Running || !st.Background {
+			r.Errorf("%+v, %v", st, err)
+		}
+		repair()
+		time.Sleep(time.Hour)
+		r.status(s, Completed, "")
+		r.events(1)
+	})
+}
+
+// There is no other session of an ID before the table on disk says that the
+// first is gone: or it would say that the other is.
+func TestDrop(t *testing.T) {
+	m, err := Open(t.Context(), Config{Dir: t.TempDir(), Executor: func(context.Context, string) (corral.Executor, error) { return nil, corral.ErrUnavailable }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(m, "mine", begun{Agent: DefaultAgent})
+	m.sessions["mine"] = s
+	m.journal.mu.Lock()
+	dropped := make(chan error)
+	go func() { dropped <- m.drop(s) }()
+	for range 50 {
+		time.Sleep(time.Millisecond)
+		if m.mu.TryLock() {
+			if m.sessions["mine"] == nil {
+				t.Error("the ID is free, and the table on disk has the session")
+			}
+			m.mu.Unlock()
+		}
+	}
+	m.journal.mu.Unlock()
+	if err := errors.Join(<-dropped, m.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A full disk starts nothing, and puts an end off until it can be written.
 func TestDiskFull(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		r.ok(err)
-		disk := r.m.journal.f
-		r.m.journal.f = full
+		repair := r.fillDisk()
 		if _, err := r.agent().Begin(r.Context(), Options{Command: corral.Command{Shell: "true"}}); !errors.Is(err, corral.ErrUnavailable) {
 			r.Errorf("Begin: %v", err)
 		}
@@ -408,13 +463,10 @@ func TestDiskFull(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.status(s, Running, "")
 		r.events(0)
-		r.m.journal.mu.Lock()
-		r.m.journal.f = disk
-		r.m.journal.mu.Unlock()
+		repair()
 		time.Sleep(10 * time.Second)
 		r.status(s, Completed, "")
 		r.events(1)
-		r.ok(full.Close())
 	})
 }
 

@@ -65,17 +65,16 @@ func (s *Session) abandon(ctx context.Context) {
 // Background puts the session into the background.
 func (s *Session) Background() error { return s.toBackground() }
 
+// toBackground notes that the session is in the background, which it is also if
+// that cannot be written: a next life knows no other place for it.
 func (s *Session) toBackground() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.background || s.end != nil || s.gone {
 		return nil
 	}
-	if err := s.m.journal.add(line{Op: opBackground, ID: s.id, Info: s.info}); err != nil {
-		return err
-	}
 	s.background = true
-	return nil
+	return s.m.journal.add(line{Op: opBackground, ID: s.id, Info: s.info})
 }
 
 // Keep keeps a session that ended in the foreground, until it is removed or
