@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -78,4 +79,48 @@ func (s *Supervisor) has(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.procs[id] != nil
+}
+
+// Two gateways that died while they were greeted do not wait for each other.
+func TestHearOutTwo(t *testing.T) {
+	s, err := New(Options{Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	busy := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
+	a := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
+	b := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
+	s.clients[busy], s.clients[a], s.clients[b] = struct{}{}, struct{}{}, struct{}{}
+	done := make(chan struct{})
+	for _, c := range []*client{a, b} {
+		go func() { s.hearOut(c); close(c.over); done <- struct{}{} }()
+		for !c.isGreeting() {
+			runtime.Gosched()
+		}
+	}
+	select {
+	case <-done:
+		t.Error("it did not wait for one that may have asked for something")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(busy.over)
+	for range 2 {
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			t.Fatal("they wait for each other")
+		}
+	}
+	s.clients = map[*client]struct{}{}
+}
+
+type hungUp struct{ wire.Conn }
+
+func (hungUp) HungUp() bool { return true }
+
+func (c *client) isGreeting() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.greeting
 }

@@ -183,6 +183,8 @@ type client struct {
 	conn wire.Conn
 	over chan struct{} // closed when it is no longer served
 
+	greeting bool // it is being answered Hello; under Supervisor.mu
+
 	// On a byte stream, whose turn it is: see stale.
 	epoch string
 	since uint64
@@ -249,16 +251,23 @@ func (s *Supervisor) disconnect(c *client) {
 }
 
 // hearOut waits until everything that gateways said which are gone has been
-// done. After that, what a new one does not find was never started.
+// done. After that, what a new one does not find was never started. One that is
+// being greeted has asked for nothing yet, and may be waiting here itself.
 func (s *Supervisor) hearOut(c *client) {
 	s.mu.Lock()
+	c.greeting = true
 	var gone []*client
 	for other := range s.clients {
-		if h, ok := other.conn.(interface{ HungUp() bool }); ok && other != c && h.HungUp() {
+		if h, ok := other.conn.(interface{ HungUp() bool }); ok && !other.greeting && h.HungUp() {
 			gone = append(gone, other)
 		}
 	}
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.greeting = false
+	}()
 	for _, other := range gone {
 		<-other.over // all that it said is here, so this takes no waiting for others
 	}
