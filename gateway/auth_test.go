@@ -112,7 +112,7 @@ func TestToken(t *testing.T) {
 	if _, err := Token(path); corral.Hint(err) == "" {
 		t.Errorf("a token that others may read: %v", err)
 	}
-	for _, text := range []string{"", "short\n", strings.Repeat("x", maxToken+1)} {
+	for _, text := range []string{"\n", "short\n", strings.Repeat("x", maxToken+1)} {
 		other := filepath.Join(testdir.New(t), "token")
 		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -123,5 +123,12 @@ func TestToken(t *testing.T) {
 	}
 	if _, err := Token(filepath.Join(path, "none")); err == nil {
 		t.Error("a token in a directory that is none")
+	}
+	empty := filepath.Join(testdir.New(t), "token") // as a loss of power can leave it
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Token(empty); err != nil || len(got) != 64 {
+		t.Errorf("of an empty file: %q, %v", got, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -19,21 +20,26 @@ const (
 )
 
 // Token reads the token in a file, which is made with a new one if there is
-// none. A file that others may read is refused: they would have the token.
+// none, or an empty one. A file that others may read is refused: they would have the token.
 func Token(path string) (string, error) {
-	raw := make([]byte, tokenBytes)
-	_, _ = rand.Read(raw) // never fails: see its documentation
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	if info, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) && (err != nil || info.Size() > 0) {
 		return readToken(path)
 	}
+	raw := make([]byte, tokenBytes)
+	_, _ = rand.Read(raw) // never fails: see its documentation
+	token := hex.EncodeToString(raw)
+	// All of it or nothing: a file that has only begun would keep every later
+	// gateway from starting.
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-") // 0600
 	if err != nil {
 		return "", fmt.Errorf("cannot make the token file: %w", err)
 	}
-	token := hex.EncodeToString(raw)
 	_, err = f.WriteString(token + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("cannot write the token file %s: %w", path, err), os.Remove(path))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("cannot write the token file %s: %w", path, err), os.Remove(f.Name()))
 	}
 	return token, nil
 }
