@@ -61,9 +61,9 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	if w.status != 0 {
 		return w.hijacked
 	}
-	if r.Context().Err() != nil { // nobody is there to read it
+	if r.Context().Err() != nil { // nobody is there to read it, as far as can be told
 		w.status = statusGone
-		return true
+		return false
 	}
 	status, body := api.Encode(err)
 	if status == http.StatusServiceUnavailable && s.draining() {

@@ -30,11 +30,20 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 
 // readBody reads a body of JSON, bounded in size and time.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	data, err := readBytes(w, r, api.MaxBody)
+	if err == nil && !utf8.Valid(data) { // encoding/json would change it silently
+		err = corral.Errorf(corral.ErrInvalid, "send UTF-8", "the body is not UTF-8")
+	}
+	return data, err
+}
+
+// readBytes reads a body of at most limit bytes.
+func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	if err := rc.SetReadDeadline(time.Now().Add(StallLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBody))
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, corral.Errorf(api.ErrTooLarge, "pass large data on standard input or in a file", "the body has more than %d bytes", tooLarge.Limit)
 	}
@@ -44,9 +53,6 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	// Or the end of the deadline would seem to be the end of the connection.
 	if err := rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
-	}
-	if !utf8.Valid(data) { // encoding/json would change it silently
-		return nil, corral.Errorf(corral.ErrInvalid, "send UTF-8", "the body is not UTF-8")
 	}
 	return data, nil
 }

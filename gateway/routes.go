@@ -47,10 +47,7 @@ func (s *Server) table() []route {
 		{pattern: "GET /openapi.json", handle: s.openAPI},
 	}
 	if s.cfg.MCP != nil {
-		table = append(table, route{pattern: "/mcp", handle: func(w http.ResponseWriter, r *http.Request) error {
-			s.cfg.MCP.ServeHTTP(w, r)
-			return nil
-		}})
+		table = append(table, route{pattern: "/mcp", handle: s.mcp})
 	}
 	return table
 }

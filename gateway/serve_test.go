@@ -112,6 +112,71 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
+// A request for MCP is handed on when all of it is there.
+func TestMCPBody(t *testing.T) {
+	bodies := make(chan string, 1)
+	g := newRig(t, func(c *Config) {
+		c.MCP = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			bodies <- fmt.Sprint(string(body), err)
+		})
+		c.MCP = entered{c.MCP, bodies}
+	})
+	conn := g.dial("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nab")
+	select {
+	case got := <-bodies:
+		t.Errorf("before the end of the body: %q", got)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if _, err := io.WriteString(conn, "cd"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"entered", "abcd<nil>"} {
+		if got := <-bodies; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// entered says that a request has come.
+type entered struct {
+	http.Handler
+	in chan<- string
+}
+
+func (e entered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.in <- "entered"
+	e.Handler.ServeHTTP(w, r)
+}
+
+// dial sends the beginning of a request.
+func (g *rig) dial(text string) *net.UnixConn {
+	g.t.Helper()
+	conn, err := net.Dial("unix", g.socket)
+	if err == nil {
+		g.t.Cleanup(func() { conn.Close() })
+		_, err = io.WriteString(conn, text)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return conn.(*net.UnixConn)
+}
+
+// A request that was given up has no answer that looks like one.
+func TestGivenUp(t *testing.T) {
+	g := newRig(t, nil)
+	id := g.start("sleep", "")
+	conn := g.dial("GET /v1/sessions/" + id + "/wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); len(got) > 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	g.do("POST", "/v1/sessions/"+id+"/kill", "").is(200)
+}
+
 func TestReady(t *testing.T) {
 	var problem error = errors.New("still looking")
 	g := newRig(t, func(c *Config) { c.Ready = func() error { return problem } })

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 
 	"github.com/corral-exec/corral"
@@ -42,6 +44,18 @@ func (s *Server) tool(name string) handler {
 		}
 		return writeJSON(w, http.StatusOK, result)
 	}
+}
+
+// mcp hands a request on with its body read, so that it is bounded in time like
+// every other. The arguments of a call may double when they are written in JSON.
+func (s *Server) mcp(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBytes(w, r, 2*api.MaxBody)
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.cfg.MCP.ServeHTTP(w, r)
+	return nil
 }
 
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) error {
