@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -92,8 +93,8 @@ func (a Agent) List(ctx context.Context) []Status {
 }
 
 // Begin starts a command. On error nothing was started, unless the error is
-// ErrLost: then the session is in the table, and it will be told what became of
-// it as soon as the executor can be reached.
+// ErrLost: then the session is returned with it, and says what became of the
+// command as soon as the executor can be reached.
 func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 	if err := ValidateAgent(a.name); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
 	cmd := o.Command
 	start := begun{
-		Agent: a.name, Text: text(cmd), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
+		Agent: a.name, Text: shortened(text(cmd)), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
 		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
 	}
 	if cmd.ID == "" {
@@ -132,10 +133,11 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	if old != nil {
 		return a.beginAgain(ctx, old, s)
 	}
-	if err := s.begin(ctx, cmd); err != nil {
+	err = s.begin(ctx, cmd)
+	if err != nil && !errors.Is(err, corral.ErrLost) {
 		return nil, false, err
 	}
-	return s, false, nil
+	return s, false, err
 }
 
 // beginAgain is for an ID that is in the table.
@@ -153,6 +155,19 @@ func (a Agent) beginAgain(ctx context.Context, old, s *Session) (_ *Session, aga
 		return nil, false, err
 	}
 	return old, false, nil
+}
+
+// maxText bounds a command as it is shown, in bytes: thousands of them are kept
+// in memory and listed.
+const maxText = 16 << 10
+
+// shortened is a text with its middle left out, if it is long.
+func shortened(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	e := corral.Excerpt{Head: s[:maxText/2], Tail: s[len(s)-maxText/2:], Omitted: int64(len(s) - maxText)}
+	return strings.ToValidUTF8(e.String(), "�")
 }
 
 // text is how a command is shown.

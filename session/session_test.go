@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fakeexec"
@@ -387,6 +388,18 @@ func TestExecutorComesBack(t *testing.T) {
 		exit, err := s.Wait(r.Context())
 		if err != nil || exit.Code != 3 {
 			r.Errorf("%v, %v", exit, err)
+		}
+	})
+}
+
+// Of a long command enough is kept to tell which it is.
+func TestLongCommand(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		long := "true # " + strings.Repeat("é", 1<<20-100) + " end"
+		r.x.Programs[long] = r.x.Programs["true"]
+		st := r.begin(long, Options{Background: true}).Status(r.Context())
+		if n := len(st.Command); n > maxText+200 || !strings.HasPrefix(st.Command, "true # é") || !strings.HasSuffix(st.Command, "é end") || !utf8.ValidString(st.Command) {
+			r.Errorf("%d bytes are shown", n)
 		}
 	})
 }

@@ -38,7 +38,7 @@ type Status struct {
 	Detail string `json:"detail,omitempty"`
 
 	Name    string `json:"name"`    // short, for lists: verb and object
-	Command string `json:"command"` // as it was given
+	Command string `json:"command"` // as it was given; of a long one the beginning and the end
 	TTY     bool   `json:"tty,omitempty"`
 	Stdin   bool   `json:"stdin,omitempty"` // Write may work
 

@@ -193,8 +193,8 @@ func TestOneManager(t *testing.T) {
 func TestCompact(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		keep := r.begin("fail", Options{Command: corral.Command{ID: "mine"}, Background: true, NotifyOnExit: true})
-		big := strings.Repeat("# ", 100_000)
-		for range 6 {
+		big := strings.Repeat("# ", 10_000)
+		for range 66 {
 			r.x.Programs["true "+big] = r.x.Programs["true"]
 			r.ok(r.begin("true "+big, Options{Background: true, NotifyOnExit: true}).Clear(r.Context()))
 		}
@@ -207,14 +207,14 @@ func TestCompact(t *testing.T) {
 			r.Fatalf("%d bytes are too few for this test", n)
 		}
 		r.reopen()
-		if n := size(); n > 10_000 {
+		if n := size(); n > 50_000 {
 			r.Errorf("%d bytes are left", n)
 		}
-		r.events(6)
+		r.events(66)
 		r.status(r.again(keep), Running, "")
 		time.Sleep(time.Hour)
 		r.reopen()
-		r.events(7)
+		r.events(67)
 		r.status(r.again(keep), Completed, "")
 	})
 }

@@ -36,8 +36,8 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	s, err := t.begin(ctx, p)
 	if err != nil {
 		r := refused(ctx, err, warnings)
-		if r.Status == StatusUnknown {
-			r.SessionID = p.command.ID // it may be told there what became of it
+		if s != nil {
+			r.SessionID = s.ID() // it will be told there what became of it
 		}
 		return r
 	}

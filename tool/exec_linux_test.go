@@ -305,6 +305,28 @@ func TestExecUnknown(t *testing.T) {
 	}
 }
 
+// A command of which it is not known whether it began is found by its session.
+func TestExecStartLost(t *testing.T) {
+	ex := &fakeexec.Executor{
+		Programs: map[string]fakeexec.Program{"work": fakeexec.Print("some\n", "", 0)},
+		Fault: func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpStarted {
+				return corral.Errorf(corral.ErrLost, "", "the connection broke")
+			}
+			return nil
+		},
+	}
+	closing(t, ex)
+	tools := over(t, ex, Config{})
+	r := tools.Exec(t.Context(), ExecRequest{Command: "work"})
+	if r.Status != StatusUnknown || r.SessionID == "" {
+		t.Fatalf("%+v", r)
+	}
+	if w := wait(t, tools, r.SessionID); w.Status != StatusCompleted {
+		t.Errorf("%+v", w)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	tools := onHost(t, Config{})
 	seen := make(chan Progress, 1000)
