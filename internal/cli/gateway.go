@@ -108,6 +108,10 @@ type optional struct{ *seconds }
 
 func (optional) String() string { return "" }
 
+// maxKeep is for how long executors keep what ended and nobody removed: a gateway
+// that starts would find the sessions, and no output.
+const maxKeep = 7 * 24 * time.Hour
+
 // check refuses what makes no sense.
 func (o *gatewayFlags) check() error {
 	for _, n := range []struct {
@@ -120,6 +124,9 @@ func (o *gatewayFlags) check() error {
 	}
 	if o.keepFor == 0 {
 		return corral.Errorf(corral.ErrInvalid, "use a time such as 24h", "--keep-for is 0")
+	}
+	if o.keepFor > seconds(maxKeep) {
+		return corral.Errorf(corral.ErrInvalid, "use at most 168h", "--keep-for is %v, and output is kept for 7 days at most", time.Duration(o.keepFor))
 	}
 	if slices.Contains(o.pathPrepend, "") {
 		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")

@@ -97,7 +97,8 @@ func (t table) text(limit int, colours bool) string {
 // printable is text on one line that does nothing to a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+		// Marks of direction make text look like another.
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}
 		return r
