@@ -124,3 +124,27 @@ func (c *client) isGreeting() bool {
 	defer c.s.mu.Unlock()
 	return c.greeting
 }
+
+// A warden that is about to end for idleness does not leave a command behind that
+// a gateway started meanwhile.
+func TestServeUntil(t *testing.T) {
+	s, err := New(Options{Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	turns := 0
+	err = serveUntil(s, t.TempDir(), func(s *Supervisor, end func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if turns++; turns == 1 {
+			s.procs["x"] = &proc{id: "x"} // it came too late to be seen
+		} else {
+			delete(s.procs, "x")
+		}
+		end()
+	})
+	if err != nil || turns != 2 {
+		t.Errorf("%d turns, %v", turns, err)
+	}
+}

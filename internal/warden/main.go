@@ -129,12 +129,11 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		// container, and that does not come back.
 		return s.Serve(wire.NewFrames(os.Stdin, os.Stdout, os.Stdin))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	if host {
-		go endWhenIdle(s, cancel)
+		err = serveUntil(s, dir, endWhenIdle)
+	} else {
+		err = s.ServeDir(context.Background(), dir)
 	}
-	err = s.ServeDir(ctx, dir)
 	if host && err == nil {
 		noteEnd(s, dir, log)
 	}
@@ -144,6 +143,21 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		return nil
 	}
 	return err
+}
+
+// serveUntil serves the gateways of a directory until idle calls end. A gateway
+// that comes while that is decided may have started something all the same: then
+// it is not the end.
+func serveUntil(s *Supervisor, dir string, idle func(s *Supervisor, end func())) error {
+	for {
+		ctx, end := context.WithCancel(context.Background())
+		go idle(s, end)
+		err := s.ServeDir(ctx, dir)
+		end()
+		if err != nil || !s.Busy() {
+			return err
+		}
+	}
 }
 
 // catchSignals makes PID 1 deaf to what its own container can send it. They are
