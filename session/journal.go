@@ -20,7 +20,7 @@ const (
 	journalName = "sessions.jsonl"
 
 	opStart      = "start"      // about to be started
-	opBegun      = "begun"      // what is known of its process, if only this life knows it
+	opBegun      = "begun"      // what is known of its process, if it is to outlive this life
 	opBackground = "background" // left the foreground; with what is known of its process
 	opKill       = "kill"       // is being killed, for Reason
 	opEnd        = "end"        // with the event, if there is one

@@ -81,11 +81,12 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		return s.notBegun(err)
 	}
 	s.found(p)
-	if info := p.Info(); len(info.Warnings) > 0 {
-		// The executor that the next life asks may not know them all: such as
+	if info := p.Info(); s.start.Background || len(info.Warnings) > 0 {
+		// Whoever is told that it runs is never told that it did not; and the
+		// executor that the next life asks may not know all warnings: such as
 		// why a command went where it went.
 		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
-			s.m.log.Warn("the warnings of a session may be forgotten", "session", s.id, "error", err)
+			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
 		}
 	}
 	s.m.spawn(func() { s.watch(p) })

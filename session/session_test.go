@@ -347,6 +347,23 @@ func TestReopenTo(t *testing.T) {
 	}
 }
 
+// What somebody was told to run did not "never begin", whatever its executor has
+// forgotten since.
+func TestReopenForgotten(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("sleep", Options{Background: true, NotifyOnExit: true})
+		r.break_(func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpAttach {
+				return corral.Errorf(corral.ErrNotFound, "", "the sandbox was removed")
+			}
+			return nil
+		})
+		r.reopen()
+		r.status(r.again(s), Unknown, ReasonLost)
+		r.events(1)
+	})
+}
+
 func TestReopenUnreachable(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
