@@ -73,6 +73,8 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		s.background, s.away = true, true
 		if ctx.Err() != nil {
 			s.killing = ReasonCancelled
+			// As in beginKill.
+			_ = s.m.journal.add(line{Op: opKill, ID: s.id, Reason: s.killing})
 		}
 		s.mu.Unlock()
 		s.m.spawn(func() { s.adopt(func() {}) })

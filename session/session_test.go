@@ -262,6 +262,32 @@ func TestStartLost(t *testing.T) {
 	})
 }
 
+// A call that was cancelled while it was not known whether its command began: the
+// command is killed as soon as it is found, also by the next life.
+func TestStartLostCancelled(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		ctx, cancel := context.WithCancel(r.Context())
+		r.break_(func(op fakeexec.Op, _ string) error {
+			switch op {
+			case fakeexec.OpStarted:
+				cancel()
+				return corral.Errorf(corral.ErrLost, "", "the call was cancelled")
+			case fakeexec.OpAttach:
+				return corral.Errorf(corral.ErrUnavailable, "", "no connection")
+			}
+			return nil
+		})
+		s, err := r.agent().Begin(ctx, Options{Command: corral.Command{Shell: "sleep"}})
+		if !errors.Is(err, corral.ErrLost) {
+			r.Fatal(err)
+		}
+		r.reopen()
+		r.break_(nil)
+		time.Sleep(time.Minute)
+		r.status(r.again(s), Failed, ReasonCancelled)
+	})
+}
+
 func TestReopen(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		background := r.begin("fail", Options{Background: true, NotifyOnExit: true})
