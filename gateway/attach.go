@@ -124,9 +124,8 @@ func (a *attachment) send(ctx context.Context, log *reader, off int64) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The status says it if it cannot be known how it ended.
-	if _, err := a.session.Wait(ctx); err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := a.session.Watch(ctx); err != nil {
+		return err
 	}
 	status, err := json.Marshal(a.session.Status(ctx))
 	if err != nil {

@@ -101,6 +101,10 @@ func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
 	}
 }
 
+// Watch waits for the end without taking it from anybody: it is an event all the
+// same. It is for people who look on.
+func (s *Session) Watch(ctx context.Context) error { return s.awaitEnd(ctx) }
+
 // exit is the Exit of a session that has ended.
 func (s *Session) exit() (corral.Exit, error) {
 	switch e := s.end; {

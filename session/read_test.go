@@ -110,6 +110,20 @@ func TestEventOwedDiskFull(t *testing.T) {
 	})
 }
 
+// Who looks on takes the end from nobody.
+func TestWatch(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("fail", Options{Background: true, NotifyOnExit: true})
+		r.ok(s.Watch(r.Context()))
+		r.events(1)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if err := r.begin("work", Options{Background: true}).Watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			r.Errorf("%v", err)
+		}
+	})
+}
+
 func TestEventsPulled(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.m.events.maximum = 2
