@@ -31,8 +31,9 @@ const (
 	opSeq        = "seq"        // the next event's number is greater than Offset
 )
 
-// compactFrom is the size from which the journal is written anew when it is
-// opened.
+// compactFrom is the size from which the journal is written anew, when it is
+// opened and while it is used; and not before it has grown to four times what it
+// was then.
 const compactFrom = 1 << 20
 
 // maxLine bounds a line that is read: a command at its largest, escaped.
@@ -81,8 +82,11 @@ type ended struct {
 type journal struct {
 	root *os.Root
 
-	mu sync.Mutex
-	f  *os.File
+	mu        sync.Mutex
+	f         *os.File
+	added     []byte // while it is compacted; else nil
+	compacted int64  // its size when that was done last
+	from      int64  // compactFrom
 }
 
 // openJournal opens the journal for one Manager alone and hands what is in it
@@ -95,7 +99,7 @@ func openJournal(dir string, each func(line)) (_ *journal, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory of sessions: %w", err)
 	}
-	j := &journal{root: root}
+	j := &journal{root: root, from: compactFrom}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -165,6 +169,9 @@ func (j *journal) add(l line) error {
 	if _, err := j.f.Write(b); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot write the table of sessions: %w", err)
 	}
+	if j.added != nil {
+		j.added = append(j.added, b...)
+	}
 	return nil
 }
 
@@ -177,25 +184,30 @@ func (l line) encode() ([]byte, error) {
 	return append(append([]byte{'\n'}, b...), '\n'), nil
 }
 
-// compact replaces the journal by lines, if it is large.
-func (j *journal) compact(lines []line) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	info, err := j.f.Stat()
-	if err != nil || info.Size() < compactFrom {
+// compact replaces the journal by one that says the same in fewer lines, if it
+// has grown. What is added while the lines are collected is added to both: lines
+// that say again what was said change nothing.
+func (j *journal) compact(snapshot func() []line) error {
+	grown, err := j.record()
+	if err != nil || !grown {
 		return err
 	}
 	var b []byte
-	for _, l := range lines {
-		text, err := l.encode()
-		if err != nil {
-			return err
-		}
-		b = append(b, text[1:]...)
+	for _, l := range snapshot() {
+		text, lerr := l.encode()
+		err = errors.Join(err, lerr)
+		b = append(b, text...)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	added := j.added
+	j.added = nil
+	if err != nil || j.f == nil {
+		return err
 	}
 	const tmp = journalName + ".new"
-	if err := j.root.WriteFile(tmp, b, 0o600); err != nil {
-		return err
+	if err := j.root.WriteFile(tmp, append(b, added...), 0o600); err != nil {
+		return errors.Join(err, j.root.Remove(tmp))
 	}
 	f, err := j.root.OpenFile(tmp, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -206,8 +218,23 @@ func (j *journal) compact(lines []line) error {
 		return err
 	}
 	j.f.Close()
-	j.f = f
+	j.f, j.compacted = f, int64(len(b))
 	return nil
+}
+
+// record notes from now on what is added, if the journal has grown.
+func (j *journal) record() (grown bool, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.f == nil {
+		return false, nil
+	}
+	info, err := j.f.Stat()
+	if err != nil || info.Size() < max(j.from, 4*j.compacted) {
+		return false, err
+	}
+	j.added = []byte{}
+	return true, nil
 }
 
 func (j *journal) close() {

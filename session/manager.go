@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
 		return nil, err
 	}
-	if err := m.journal.compact(m.snapshot()); err != nil {
+	if err := m.journal.compact(m.snapshot); err != nil {
 		m.journal.close()
 		return nil, fmt.Errorf("cannot write the table of sessions anew: %w", err)
 	}
@@ -154,6 +154,7 @@ func (m *Manager) replay(l line) {
 		if l.End != nil && !s.hasEnded() {
 			s.info = cmp.Or(l.Info, s.info)
 			s.owed = l.Owed
+			s.start.Keep = true // else its end would not be here
 			s.settle(*l.End)
 		}
 	case opGone:
@@ -167,23 +168,32 @@ func (m *Manager) snapshot() []line {
 	for _, e := range m.events.all() {
 		lines = append(lines, line{Op: opEvent, Event: &e})
 	}
-	for id, s := range m.sessions {
-		lines = append(lines, line{Op: opStart, ID: id, Start: &s.start})
-		if s.info != nil {
-			lines = append(lines, line{Op: opBegun, ID: id, Info: s.info})
-		}
-		if s.background {
-			lines = append(lines, line{Op: opBackground, ID: id})
-		}
-		if s.killing != "" {
-			lines = append(lines, line{Op: opKill, ID: id, Reason: s.killing})
-		}
-		if s.polled > 0 {
-			lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
-		}
-		if s.end != nil {
-			lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed})
-		}
+	for _, s := range m.all() {
+		lines = append(lines, s.lines()...)
+	}
+	return lines
+}
+
+// lines are what the journal has to say of a session.
+func (s *Session) lines() []line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start, id := s.start, s.id
+	lines := []line{{Op: opStart, ID: id, Start: &start}}
+	if s.info != nil {
+		lines = append(lines, line{Op: opBegun, ID: id, Info: s.info})
+	}
+	if s.background {
+		lines = append(lines, line{Op: opBackground, ID: id})
+	}
+	if s.killing != "" {
+		lines = append(lines, line{Op: opKill, ID: id, Reason: s.killing})
+	}
+	if s.polled > 0 {
+		lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})
+	}
+	if s.end != nil && (s.background || s.start.Keep) { // see tryFinish
+		lines = append(lines, line{Op: opEnd, ID: id, End: s.end, Owed: s.owed})
 	}
 	return lines
 }

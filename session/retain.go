@@ -52,6 +52,9 @@ func (m *Manager) janitor() {
 		case <-m.sweep:
 		}
 		m.sweepOnce(time.Now())
+		if err := m.journal.compact(m.snapshot); err != nil {
+			m.log.Warn("the table of sessions cannot be written anew, and grows", "error", err)
+		}
 		if !pause(m.life, sweepPause) {
 			return
 		}

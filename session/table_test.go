@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -216,6 +219,74 @@ func TestCompact(t *testing.T) {
 		r.reopen()
 		r.events(67)
 		r.status(r.again(keep), Completed, "")
+	})
+}
+
+// Nothing is lost or comes back when the table is written anew while it is used.
+func TestCompactWhileUsed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.m.journal.from = 1
+		stop := make(chan struct{})
+		var owned sync.WaitGroup
+		owned.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					r.m.journal.compacted = 0
+					if err := r.m.journal.compact(r.m.snapshot); err != nil {
+						r.Error(err)
+					}
+					if time.Sleep(time.Millisecond); n > 300 {
+						time.Sleep(time.Second)
+					}
+				}
+			}
+		})
+		want := map[string]bool{}
+		var mu sync.Mutex
+		for w := range 8 {
+			owned.Go(func() {
+				for k := range 40 {
+					o := Options{Command: corral.Command{Shell: "fail"}, Background: k%3 > 0, NotifyOnExit: true}
+					s, err := r.agent().Begin(r.Context(), o)
+					if err != nil {
+						r.Error(err)
+						return
+					}
+					time.Sleep(time.Duration(w) * time.Millisecond)
+					if k%2 == 0 {
+						if err := s.Discard(r.Context()); err != nil {
+							r.Error(err)
+						}
+						continue
+					}
+					mu.Lock()
+					want[s.ID()] = true
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(2 * time.Minute)
+		close(stop)
+		owned.Wait()
+		before := len(r.seen())
+		r.reopen()
+		synctest.Wait()
+		got := map[string]bool{}
+		for _, st := range r.agent().List(r.Context()) {
+			got[st.ID] = true
+			if st.State != Completed {
+				r.Errorf("%+v", st)
+			}
+		}
+		if !maps.Equal(got, want) {
+			r.Errorf("%d sessions, want %d", len(got), len(want))
+		}
+		if after := len(r.seen()); before == 0 || after < before {
+			r.Errorf("%d events, then %d", before, after)
+		}
 	})
 }
 
