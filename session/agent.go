@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	if cmd.ID == "" {
 		cmd.ID = NewID()
 	} else {
-		start.Digest, start.Keep = cmd.Digest(), true
+		start.Digest, start.Keep = digest(cmd), true
 	}
 	s = newSession(a.m, cmd.ID, start)
 	old, err := a.m.add(s)
@@ -131,7 +132,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 		return nil, false, err
 	}
 	if old != nil {
-		return a.beginAgain(ctx, old, s)
+		return a.beginAgain(ctx, old, s, cmd)
 	}
 	err = s.begin(ctx, cmd)
 	if err != nil && !errors.Is(err, corral.ErrLost) {
@@ -141,12 +142,12 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 }
 
 // beginAgain is for an ID that is in the table.
-func (a Agent) beginAgain(ctx context.Context, old, s *Session) (_ *Session, again bool, err error) {
+func (a Agent) beginAgain(ctx context.Context, old, s *Session, cmd corral.Command) (_ *Session, again bool, err error) {
 	if old.start.Digest == "" || s.start.Digest == "" { // made by us, and drawn again: it has 40 random bits
 		return nil, s.start.Digest == "", corral.Errorf(corral.ErrConflict, "use another id", "the id %s is in use", s.id)
 	}
 	if old.start.Agent != a.name || old.start.Digest != s.start.Digest {
-		return nil, false, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", s.id)
+		return nil, false, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to %s", s.id, a.other(old, s, cmd))
 	}
 	switch err := old.attached(ctx); {
 	case errors.Is(err, corral.ErrNotFound): // it never began
@@ -168,6 +169,34 @@ func shortened(s string) string {
 	}
 	e := corral.Excerpt{Head: s[:maxText/2], Tail: s[len(s)-maxText/2:], Omitted: int64(len(s) - maxText)}
 	return strings.ToValidUTF8(e.String(), "�")
+}
+
+// digest tells a command that an ID belongs to from others. What is not about
+// the command but about who is there at the moment is not in it: whether there
+// is input, how much of the output is kept, and how large the terminal is.
+func digest(cmd corral.Command) string {
+	cmd.Stdin, cmd.Log = false, corral.LogLimit{}
+	if cmd.TTY != nil {
+		cmd.TTY = &corral.Size{}
+	}
+	return cmd.Digest()
+}
+
+// other says what the command of old is, beside cmd, of which s was to be. Of
+// other agents nothing is said.
+func (a Agent) other(old, s *Session, cmd corral.Command) string {
+	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > maxText { // of which the middle is not known
+		return "another command"
+	}
+	switch dir := old.Info().Dir; {
+	case old.start.TTY && !s.start.TTY:
+		return "the same command on a terminal"
+	case !old.start.TTY && s.start.TTY:
+		return "the same command without a terminal"
+	case filepath.IsAbs(cmd.Dir) && dir != "" && dir != filepath.Clean(cmd.Dir):
+		return "the same command in another directory, " + dir
+	}
+	return "the same command with another environment, PATH, time-out or working directory"
 }
 
 // text is how a command is shown.

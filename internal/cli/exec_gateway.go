@@ -216,7 +216,7 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		defer func() { err = errors.Join(err, c.Close()) }()
 		p, err := c.Begin(ctx, cmd, true)
 		if err != nil {
-			return a.aboutDir(err, o.workdir, host)
+			return o.aboutID(a.aboutDir(err, o.workdir, host))
 		}
 		info := p.Info()
 		a.warnAll(info.Warnings)

@@ -103,7 +103,8 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	if !o.json {
 		opt.Stdout, opt.Stderr = a.stdout, a.stderr
 	}
-	if in := a.input(o); in != nil {
+	in := a.input(o)
+	if in != nil {
 		opt.Stdin = in
 	}
 	if o.pty {
@@ -120,8 +121,9 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 			answers.begin(ctx, p)
 		}
 	}
-	res, err := corral.Run(ctx, started{place, begun}, cmd, opt)
-	return res, interrupted(ctx, a.aboutDir(err, o.workdir, place.host))
+	ex := started{place, begun, o.id != "" && in == nil && cmd.TTY == nil}
+	res, err := corral.Run(ctx, ex, cmd, opt)
+	return res, interrupted(ctx, o.aboutID(a.aboutDir(err, o.workdir, place.host)))
 }
 
 // A place is what a command runs on: a Router of this process, or a gateway.
@@ -172,16 +174,35 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
+// aboutID is err with a hint that fits where the ID is somebody else's.
+func (o *execFlags) aboutID(err error) error {
+	if o.id == "" || !errors.Is(err, corral.ErrConflict) {
+		return err
+	}
+	return corral.Errorf(corral.ErrConflict, "to see that one: corral attach "+o.id+", or corral logs -f "+o.id+"; to start this one, give it another --id", "%w", err)
+}
+
 // started is an Executor that tells of what it started.
 type started struct {
 	corral.Executor
 	tell func(corral.Process)
+	// watch leaves the input alone of a session that may have been there
+	// before: what has none of ours keeps what it has.
+	watch bool
 }
+
+// A watched process keeps its input.
+type watched struct{ corral.Process }
+
+func (watched) CloseStdin(context.Context) error { return nil }
 
 func (s started) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
 	p, err := s.Executor.Start(ctx, cmd)
 	if err == nil {
 		s.tell(p)
+		if s.watch {
+			p = watched{p}
+		}
 	}
 	return p, err
 }
