@@ -3,14 +3,17 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -72,7 +75,7 @@ func (c *Client) do(ctx context.Context, req call, take func(*http.Response) err
 			case no.away:
 				return no.cause // what the gateway itself said
 			}
-			return unreachable(c.where, no.cause)
+			return c.unreachable(no.cause)
 		}
 	}
 }
@@ -100,6 +103,9 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		if e := (*url.Error)(nil); errors.As(err, &e) { // it says "Post http://localhost/…", which is nowhere
 			err = e.Err
 		}
+		if hint := pointless(err); hint != "" && ctx.Err() == nil {
+			return corral.Errorf(corral.ErrUnavailable, hint, "there is no gateway at %s: %w", c.where, err)
+		}
 		dial := (*net.OpError)(nil)
 		sent := !(errors.As(err, &dial) && dial.Op == "dial")
 		if sent && ctx.Err() == nil { // somebody listened
@@ -121,6 +127,24 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		return &noAnswer{cause: &answered{err, body}, away: true}
 	}
 	return &answered{err, body}
+}
+
+// pointless is what to do about an error that does not go away by waiting:
+// somebody listens there, and is no gateway, or not in that way. Empty: it may go
+// away.
+func pointless(err error) string {
+	unverified, other := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "use http://: the gateway speaks no TLS by itself"
+	case errors.As(err, &unverified):
+		return "use the name that its certificate is for, and trust whoever signed it"
+	case errors.As(err, &other), strings.Contains(err.Error(), "malformed HTTP"): // which has no type
+		return "check the gateway's address: what listens there does not speak HTTP"
+	case errors.Is(err, fs.ErrPermission):
+		return "call it as the user who started it"
+	}
+	return ""
 }
 
 // answered is an error that came from the gateway, with the answer it was in.

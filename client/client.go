@@ -40,7 +40,7 @@ func Discover(stateDir string) (Options, error) {
 	o := Options{Socket: filepath.Join(stateDir, api.SocketFile)}
 	conn, err := net.DialTimeout("unix", o.Socket, time.Second)
 	if err != nil {
-		return Options{}, unreachable(o.Socket, err)
+		return Options{}, corral.Errorf(corral.ErrUnavailable, startHint, cannotReach, o.Socket, err)
 	}
 	return o, conn.Close()
 }
@@ -50,6 +50,7 @@ func Discover(stateDir string) (Options, error) {
 type Client struct {
 	base    url.URL
 	where   string // the gateway, for people
+	tcp     bool   // it was named by its URL
 	token   string
 	agent   string
 	retry   time.Duration
@@ -87,7 +88,7 @@ func New(o Options) (*Client, error) {
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 			return nil, corral.Errorf(corral.ErrInvalid, "write it like http://127.0.0.1:7777", "%q is no address of a gateway", o.URL)
 		}
-		c.where, c.base = base.Redacted(), *base
+		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: dial, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
@@ -107,6 +108,15 @@ func (c *Client) Close() error {
 // Agent is whose sessions they are.
 func (c *Client) Agent() string { return c.agent }
 
-func unreachable(where string, err error) error {
-	return corral.Errorf(corral.ErrUnavailable, "start one with: corral gateway", "no gateway can be reached at %s: %w", where, err)
+const (
+	startHint   = "start one with: corral gateway"
+	cannotReach = "no gateway can be reached at %s: %w"
+)
+
+func (c *Client) unreachable(err error) error {
+	hint := startHint
+	if c.tcp { // it need not be for us to start it
+		hint = "check the gateway's address, and whether it listens there (corral gateway --listen ADDRESS:PORT)"
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, cannotReach, c.where, err)
 }

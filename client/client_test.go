@@ -3,10 +3,14 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
@@ -211,5 +215,55 @@ func TestForeignServer(t *testing.T) {
 		if _, err := c.Start(t.Context(), corral.Command{Shell: "x"}); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%d: %v", answer, err)
 		}
+	}
+}
+
+// What waiting does not mend fails at once, with what to do, however patient the
+// client is.
+func TestPointless(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	secure.StartTLS()
+	defer secure.Close()
+	garbage, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { // until the listener is closed
+		defer close(served)
+		for {
+			conn, err := garbage.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("SSH-2.0-other\r\n\r\n"))
+			conn.Close()
+		}
+	}()
+	defer func() { garbage.Close(); <-served }()
+	for url, hint := range map[string]string{
+		"https://" + plain.Listener.Addr().String(): "use http://",
+		secure.URL:                          "certificate",
+		"http://" + garbage.Addr().String(): "does not speak HTTP",
+	} {
+		c, err := client.New(client.Options{URL: url, Retry: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for name, call := range map[string]func() error{
+			"list":  func() error { _, err := c.Sessions(ctx, false); return err },
+			"start": func() error { _, err := c.Start(ctx, corral.Command{Shell: "x"}); return err },
+		} {
+			err := call()
+			if !errors.Is(err, corral.ErrUnavailable) || errors.Is(err, corral.ErrLost) || !strings.Contains(corral.Hint(err), hint) {
+				t.Errorf("%s at %s: %v (%s)", name, url, err, corral.Hint(err))
+			}
+		}
+		cancel()
+		c.Close()
 	}
 }

@@ -73,7 +73,7 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 				if w.wait(ctx) == nil {
 					continue
 				}
-				err = unreachable(c.where, errTooLong)
+				err = c.unreachable(errTooLong)
 			}
 			yield(session.Event{}, err)
 			return

@@ -79,7 +79,7 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 		if ctx.Err() != nil {
 			return corral.Chunk{Offset: off}, ctx.Err()
 		}
-		return corral.Chunk{Offset: off}, unreachable(l.p.c.where, err)
+		return corral.Chunk{Offset: off}, l.p.c.unreachable(err)
 	}
 }
 

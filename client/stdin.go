@@ -86,10 +86,10 @@ func (p *Process) write(ctx context.Context, data []byte) (int, error) {
 	case ctx.Err() != nil:
 		return n, ctx.Err()
 	case !p.c.reached.Load():
-		return n, unreachable(p.c.where, no.cause)
+		return n, p.c.unreachable(no.cause)
 	}
 	// Nobody listened, so nothing was sent.
-	return n, &noAnswer{cause: unreachable(p.c.where, no.cause), away: true}
+	return n, &noAnswer{cause: p.c.unreachable(no.cause), away: true}
 }
 
 // cancelWrite asks until the write is over: the request may not have arrived.

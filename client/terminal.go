@@ -47,7 +47,7 @@ func (p *Process) Attach(ctx context.Context, offset int64) (*Terminal, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, unreachable(p.c.where, err)
+			return nil, p.c.unreachable(err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (t *Terminal) Next(ctx context.Context) (Message, error) {
 			if ctx.Err() != nil {
 				return Message{}, ctx.Err()
 			}
-			return Message{}, unreachable(t.p.c.where, err)
+			return Message{}, t.p.c.unreachable(err)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (t *Terminal) send(ctx context.Context, kind websocket.MessageType, data []
 		return err
 	}
 	if conn == nil {
-		return unreachable(t.p.c.where, errors.New("it is away"))
+		return t.p.c.unreachable(errors.New("it is away"))
 	}
 	if err := conn.Write(ctx, kind, data); err != nil {
 		if ctx.Err() != nil {
