@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -29,10 +30,10 @@ func checkGateway(s gatewayState, version string) finding {
 		return f
 	case !s.Running:
 		return finding{Name: name, Status: levelFail, Summary: "the gateway does not answer: " + s.Error,
-			Meaning: "Corral's commands cannot use it.", Fix: "look at its log, and start it again; commands survive that"}
+			Meaning: "Corral's commands cannot use it.", Fix: cmp.Or(s.Hint, "look at its log, and start it again; commands survive that")}
 	case !s.Ready:
 		return finding{Name: name, Status: levelFail, Summary: who + " runs and is not ready: " + s.Error,
-			Meaning: "It takes no commands now.", Fix: "wait for it, or start it again; commands survive that"}
+			Meaning: "It takes no commands now.", Fix: cmp.Or(s.Hint, "wait for it, or start it again; commands survive that")}
 	case s.Gateway != nil && s.Gateway.Version != version:
 		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("%s runs and answers; it is corral %s, and this is corral %s", who, s.Gateway.Version, version),
 			Meaning: "They understand each other as far as both know what is meant.", Fix: "start it again; commands survive that"}

@@ -24,6 +24,7 @@ type gatewayState struct {
 	Ready    bool                  `json:"ready"` // it takes commands
 	StateDir string                `json:"stateDir"`
 	Error    string                `json:"error,omitempty"` // why it is not ready
+	Hint     string                `json:"hint,omitempty"`  // what to do about that
 	Gateway  *gatewayRecord        `json:"gateway,omitempty"`
 	Sessions map[session.State]int `json:"sessions,omitempty"`
 	Agents   int                   `json:"agents"`
@@ -97,18 +98,21 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 		err = c.Ready(ctx)
 	}
 	if s.Ready = err == nil; err != nil {
-		s.Error = oneLine(err.Error())
+		s.Error, s.Hint = inFlags(err.Error()), inFlags(corral.Hint(err))
+	}
+	if errors.Is(err, corral.ErrDenied) {
+		s.Gateway = nil // the token is that of another gateway, and so is the record beside it
 	}
 	return s, nil
 }
 
 func (a *app) printState(s gatewayState) error {
 	if !s.Running {
-		what := "No gateway is running with the state directory " + s.StateDir + "."
+		what, hint := "No gateway is running with the state directory "+s.StateDir+".", "To start one: corral gateway"
 		if s.Error != "" {
-			what = "The gateway does not answer: " + s.Error + "."
+			what, hint = "The gateway does not answer: "+s.Error+".", "hint: "+s.Hint
 		}
-		_, err := fmt.Fprintf(a.stdout, "%s\nTo start one: corral gateway\n", what)
+		_, err := fmt.Fprintf(a.stdout, "%s\n%s\n", what, hint)
 		return err
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
@@ -123,6 +127,12 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
+	}
+	if s.Hint != "" {
+		fmt.Fprintf(w, "hint\t%s\n", s.Hint)
+	}
+	if s.Sessions == nil { // it did not say
+		return w.Flush()
 	}
 	fmt.Fprintf(w, "sessions\t%d running, %d ended", s.Sessions[session.Running], s.Sessions[session.Completed]+s.Sessions[session.Failed])
 	if n := s.Sessions[session.Unknown]; n > 0 {

@@ -15,6 +15,10 @@ var flagWords = strings.NewReplacer(
 	"the daemon's environment", "the environment that corral was started with",
 	"remove the sandbox;", "remove the sandbox (corral sandbox rm NAME);",
 	"use access none,", "use --workspace-access none,",
+	"check the gateway's address", "check CORRAL_URL",
+	"check that the address is that of", "check that CORRAL_URL is that of",
+	"use http://: the", "use http:// in CORRAL_URL: the",
+	"read the token from gateway.token in the gateway's state directory", "name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
 	"give another working directory", "give another --workdir",
 )
 
