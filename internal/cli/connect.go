@@ -48,6 +48,10 @@ func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
 		return client.Options{URL: url, Token: token}, record, err
 	}
 	o, err := client.Discover(dir)
+	if r := lone(dir); err != nil && r != nil {
+		return client.Options{}, nil, corral.Errorf(errNoGateway, loneHint,
+			"no gateway listens: corral mcp (pid %d) is the gateway of the state directory %s, for its own client alone", r.PID, dir)
+	}
 	if err != nil {
 		return client.Options{}, nil, corral.Errorf(errNoGateway, startGateway, "no gateway is running with the state directory %s", dir)
 	}

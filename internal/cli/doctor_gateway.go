@@ -28,6 +28,9 @@ func checkGateway(s gatewayState, version string) finding {
 		f := ok(name, "no gateway runs with this state directory")
 		f.Meaning = "Commands run from the call that asks for them. corral gateway starts one, and sessions are there then."
 		return f
+	case s.lone():
+		return finding{Name: name, Status: levelWarn, Summary: s.Error,
+			Meaning: "Its sessions are seen by its client alone, and other commands run from the call that asks for them.", Fix: s.Hint}
 	case !s.Running:
 		return finding{Name: name, Status: levelFail, Summary: "the gateway does not answer: " + s.Error,
 			Meaning: "Corral's commands cannot use it.", Fix: cmp.Or(s.Hint, "look at its log, and start it again; commands survive that")}

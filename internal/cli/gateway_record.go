@@ -31,6 +31,22 @@ type gatewayRecord struct {
 	Workspace     string `json:"workspace"` // on this machine
 }
 
+// alone reports whether it is that of corral mcp, which listens nowhere.
+func (r gatewayRecord) alone() bool { return r.Socket == "" && len(r.Listen) == 0 }
+
+// lone is the record of a corral mcp that runs as the gateway of a state
+// directory; nil if there is none.
+func lone(dir string) *gatewayRecord {
+	r, err := readRecord(dir)
+	if err != nil || r == nil || !r.alone() || r.PID <= 0 || !alive(r.PID) {
+		return nil // of a record that cannot be read, a gateway says so
+	}
+	return r
+}
+
+// loneHint is what to do where corral mcp is the gateway.
+const loneHint = "end it, start a gateway that serves all of them (corral gateway), and then corral mcp again; what runs goes on"
+
 func (r gatewayRecord) write(dir string) error {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -137,6 +137,10 @@ func (s *service) listen() error {
 
 // taken says who has the state directory.
 func (s *service) taken() error {
+	if r := lone(s.dir); r != nil {
+		return corral.Errorf(corral.ErrConflict, loneHint+"; or give this one another --state-dir",
+			"corral mcp (pid %d) is the gateway of the state directory %s, for its own client alone", r.PID, s.dir)
+	}
 	who := "another gateway"
 	if r, err := readRecord(s.dir); err == nil && r != nil {
 		who = fmt.Sprintf("another gateway (pid %d)", r.PID)

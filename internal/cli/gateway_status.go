@@ -30,6 +30,9 @@ type gatewayState struct {
 	Agents   int                   `json:"agents"`
 }
 
+// lone reports whether corral mcp is the gateway, which listens nowhere.
+func (s gatewayState) lone() bool { return !s.Running && s.Gateway != nil && s.Gateway.alone() }
+
 func (a *app) gatewayStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -72,6 +75,9 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 	s := gatewayState{StateDir: dir}
 	o, record, err := a.findGateway()
 	if errors.Is(err, errNoGateway) {
+		if s.Gateway = lone(dir); s.Gateway != nil {
+			s.Error, s.Hint = oneLine(err.Error()), corral.Hint(err)
+		}
 		return s, nil
 	}
 	if err != nil {
@@ -109,7 +115,10 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 func (a *app) printState(s gatewayState) error {
 	if !s.Running {
 		what, hint := "No gateway is running with the state directory "+s.StateDir+".", "To start one: corral gateway"
-		if s.Error != "" {
+		switch {
+		case s.lone():
+			what, hint = strings.ToUpper(s.Error[:1])+s.Error[1:]+".", "hint: "+s.Hint
+		case s.Error != "":
 			what, hint = "The gateway does not answer: "+s.Error+".", "hint: "+s.Hint
 		}
 		_, err := fmt.Fprintf(a.stdout, "%s\n%s\n", what, hint)
