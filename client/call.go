@@ -111,7 +111,7 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		if sent && ctx.Err() == nil { // somebody listened
 			c.reached.Store(true)
 		}
-		return &noAnswer{cause: err, sent: sent}
+		return &noAnswer{cause: bare(err), sent: sent}
 	}
 	defer func() { resp.Body.Close() }() // as take leaves it
 	c.reached.Store(true)
@@ -120,13 +120,22 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxBody))
 	if err != nil {
-		return &noAnswer{cause: err, sent: true}
+		return &noAnswer{cause: bare(err), sent: true}
 	}
 	err = api.Decode(resp.StatusCode, body)
 	if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
 		return &noAnswer{cause: &answered{err, body}, away: true}
 	}
 	return &answered{err, body}
+}
+
+// bare is an error of a connection without the names of its sockets: the
+// gateway's is said already, and ours has none that anybody knows.
+func bare(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
 }
 
 // pointless is what to do about an error that does not go away by waiting:
@@ -194,11 +203,26 @@ func (c *Client) identify(h http.Header) {
 }
 
 func (c *Client) lost(req call, cause error) error {
-	return corral.Errorf(corral.ErrLost, "look at the session before doing it again", "the connection to the gateway at %s was cut, and it is not known what became of %s: %w",
-		c.where, what(req), cause)
+	return corral.Errorf(corral.ErrLost, "look at the session before doing it again", "the connection to the gateway was cut, and it is not known what became of %s: %w",
+		what(req), cause)
 }
 
+// what is a call, for people.
 func what(req call) string {
+	switch p := req.path; {
+	case len(p) == 1 && p[0] == "sessions":
+		return "the start of a session"
+	case len(p) == 1:
+		return "the call of " + p[0]
+	case len(p) == 2 && req.method == http.MethodDelete:
+		return "the removal of session " + p[1]
+	case len(p) == 3 && p[2] == "stdin":
+		return "the input for session " + p[1]
+	case len(p) == 3 && p[2] == "signal":
+		return "the signal for session " + p[1]
+	case len(p) == 3 && p[2] == "kill":
+		return "the end of session " + p[1]
+	}
 	name := req.method
 	for _, p := range req.path {
 		name += " " + p
@@ -222,7 +246,7 @@ func (c *Client) json(ctx context.Context, req call, v, out any) error {
 func decode(resp *http.Response, out any) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return &noAnswer{cause: err, sent: true}
+		return &noAnswer{cause: bare(err), sent: true}
 	}
 	if out == nil {
 		return nil

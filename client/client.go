@@ -40,7 +40,7 @@ func Discover(stateDir string) (Options, error) {
 	o := Options{Socket: filepath.Join(stateDir, api.SocketFile)}
 	conn, err := net.DialTimeout("unix", o.Socket, time.Second)
 	if err != nil {
-		return Options{}, corral.Errorf(corral.ErrUnavailable, startHint, cannotReach, o.Socket, err)
+		return Options{}, corral.Errorf(corral.ErrUnavailable, startHint, cannotReach, o.Socket, bare(err))
 	}
 	return o, conn.Close()
 }
@@ -118,5 +118,5 @@ func (c *Client) unreachable(err error) error {
 	if c.tcp { // it need not be for us to start it
 		hint = "check the gateway's address, and whether it listens there (corral gateway --listen ADDRESS:PORT)"
 	}
-	return corral.Errorf(corral.ErrUnavailable, hint, cannotReach, c.where, err)
+	return corral.Errorf(corral.ErrUnavailable, hint, cannotReach, c.where, bare(err))
 }

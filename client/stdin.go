@@ -82,7 +82,8 @@ func (p *Process) write(ctx context.Context, data []byte) (int, error) {
 	case no.away:
 		return n, err
 	case no.sent:
-		return n, p.c.lost(req, err)
+		return n, corral.Errorf(corral.ErrLost, "look at the session before sending it again",
+			"the connection to the gateway was cut while input was on its way to session %s, and it is not known how much of it arrived: %w", p.info.ID, no.cause)
 	case ctx.Err() != nil:
 		return n, ctx.Err()
 	case !p.c.reached.Load():

@@ -224,7 +224,7 @@ func (t *Terminal) send(ctx context.Context, kind websocket.MessageType, data []
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return corral.Errorf(corral.ErrLost, "", "the connection to the gateway at %s was cut while input was sent: %w", t.p.c.where, err)
+		return corral.Errorf(corral.ErrLost, "", "the connection to the gateway was cut while input was sent: %w", bare(err))
 	}
 	return nil
 }

@@ -123,6 +123,10 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	}
 	ex := started{place, begun, o.id != "" && in == nil && cmd.TTY == nil}
 	res, err := corral.Run(ctx, ex, cmd, opt)
+	if place.gateway != nil && errors.Is(err, corral.ErrLost) {
+		front.keep = true // somebody has to be able to look
+		err = corral.Errorf(corral.ErrLost, "corral ps --all and corral logs "+cmd.ID+" show what came of it; corral kill "+cmd.ID+" ends it if it runs", "%w", err)
+	}
 	return res, interrupted(ctx, o.aboutID(a.aboutDir(err, o.workdir, place.host)))
 }
 
