@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,17 +26,17 @@ const awayLimit = 2 * time.Minute
 // nothing that was meant for a sandbox runs without one because a gateway has
 // none. The working directory becomes one that the gateway understands.
 func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
-	local := func(why string) (*client.Client, corral.Host, error) {
+	local := func(flag, why string) (*client.Client, corral.Host, error) {
 		if len(o.wanted) == 0 {
 			return nil, "", nil
 		}
-		return nil, "", corral.Errorf(corral.ErrInvalid, "leave out one of them", "--%s needs a gateway to run the command, and %s", o.wanted[0], why)
+		return nil, "", corral.Errorf(corral.ErrInvalid, "leave out --"+o.wanted[0]+" or "+flag, "--%s needs a gateway to run the command, and %s", o.wanted[0], why)
 	}
 	if o.local {
 		return nil, "", nil
 	}
 	if len(o.shape) > 0 {
-		return local("--" + o.shape[0] + " has this call run it: a gateway's sandboxes are as the gateway was told")
+		return local("--"+o.shape[0], "--"+o.shape[0]+" has this call run it: a gateway's sandboxes are as the gateway was told")
 	}
 	opt, _, err := a.findGateway()
 	if errors.Is(err, errNoGateway) && len(o.wanted) == 0 {
@@ -56,7 +57,7 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 	if cerr := c.Close(); err != nil || cerr != nil {
 		return nil, "", errors.Join(err, cerr)
 	}
-	return local(why)
+	return local(a.askedBy(o), why)
 }
 
 // atGateway makes cmd one for the gateway, and says where it will go; or why it
@@ -66,12 +67,9 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 	if err != nil {
 		return "", "", err
 	}
-	there, same, err := a.sameRoute(o, record)
-	if err != nil {
-		return "", "", err
-	}
-	if !same {
-		return "", "the gateway's settings would not have the command run where it is asked to", nil
+	there, why, err := a.sameRoute(o, record)
+	if err != nil || why != "" {
+		return "", why, err
 	}
 	if there.Host == corral.HostGateway && !filepath.IsAbs(cmd.Dir) {
 		here, err := os.Getwd()
@@ -109,17 +107,17 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*g
 	return record, err
 }
 
-// sameRoute says where a gateway would run a command, and whether that is
-// where this process would. Without a record of the gateway only a call that
-// asks for nothing can be sent there.
-func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, same bool, err error) {
+// sameRoute says where a gateway would run a command, or why that is not where
+// this process would. Without a record of the gateway only a call that asks for
+// nothing can be sent there.
+func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why string, err error) {
 	asks := o.host != "" || o.elevated || o.node != "" || a.settings.Mode != modeOff
 	if r == nil {
 		if asks {
-			return there, false, corral.Errorf(corral.ErrUnavailable, "leave out --host, --elevated and CORRAL_SANDBOX, or use --local",
+			return there, "", corral.Errorf(corral.ErrUnavailable, "leave out --host, --elevated and CORRAL_SANDBOX, or use --local",
 				"it cannot be told from here where the gateway would run the command")
 		}
-		return there, true, nil
+		return there, "", nil
 	}
 	on := map[bool]corral.SandboxState{false: corral.SandboxOff, true: corral.SandboxOn}
 	there, err = corral.Resolve(corral.RouteRequest{
@@ -128,16 +126,54 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, sam
 	})
 	if err == nil {
 		err = guard{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
+		if err != nil && there.Reason == corral.RouteElevated && o.host == "" {
+			// To run it from here would be to leave a sandbox that nothing may leave.
+			return there, "", corral.Errorf(corral.ErrDenied, "leave out --elevated, or start the gateway with --sandbox all --allow-elevated; --local runs the command without the gateway",
+				"--elevated asks to leave the sandbox, and the gateway (--sandbox %s) lets no command leave it", r.Sandbox)
+		}
 	}
 	if !asks {
-		return there, true, nil // the gateway's own answer is the best there is
+		return there, "", nil // the gateway's own answer is the best there is
 	}
 	here, hereErr := corral.Resolve(corral.RouteRequest{
 		Configured: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
 		Sandbox: on[a.settings.Mode != modeOff], SandboxRequired: a.settings.Mode == modeRequired,
 	})
-	return there, err == nil && hereErr == nil && here.Host == there.Host && here.Sandboxed == there.Sandboxed &&
-		guard{required: a.settings.Mode == modeRequired, elevated: true}.check(here) == nil, nil
+	if hereErr == nil {
+		hereErr = guard{required: a.settings.Mode == modeRequired, elevated: true}.check(here)
+	}
+	switch {
+	case hereErr != nil:
+		return there, a.askedBy(o) + " does not allow it", nil // what is said where it would run from here
+	case err != nil:
+		return there, fmt.Sprintf("%s asks for %s, where the gateway (--sandbox %s) runs no command", a.askedBy(o), placeName(here), r.Sandbox), nil
+	case here.Host != there.Host || here.Sandboxed != there.Sandboxed:
+		return there, fmt.Sprintf("%s asks for %s, and the gateway (--sandbox %s) would run it on %s", a.askedBy(o), placeName(here), r.Sandbox, placeName(there)), nil
+	}
+	return there, "", nil
+}
+
+// askedBy is what says where the command is to run.
+func (a *app) askedBy(o *execFlags) string {
+	switch {
+	case o.node != "":
+		return "--node " + o.node
+	case o.host != "":
+		return "--host " + o.host
+	case o.elevated:
+		return "--elevated"
+	}
+	return "CORRAL_SANDBOX=" + a.settings.Mode
+}
+
+func placeName(r corral.Route) string {
+	switch {
+	case r.Sandboxed:
+		return "a sandbox"
+	case r.Host == corral.HostNode:
+		return "a node"
+	}
+	return "this machine"
 }
 
 // terminalAnswers has a gateway know that a command's terminal is shown by a real

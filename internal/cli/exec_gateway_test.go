@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
 	"testing"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/api"
 )
@@ -47,7 +49,36 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 	if err != nil || record.Sandbox != modeOff {
 		t.Fatalf("%+v, %v", record, err)
 	}
-	if _, same, err := a.sameRoute(&execFlags{}, record); same || err != nil {
+	if _, why, err := a.sameRoute(&execFlags{}, record); why == "" || err != nil {
 		t.Errorf("what wants a sandbox would be sent there: %v", err)
+	}
+}
+
+// Which flag and which setting of the gateway are at odds is said.
+func TestWhyNotThere(t *testing.T) {
+	const refusal = "refused"
+	for name, tc := range map[string]struct {
+		mode   string // of this call
+		flags  execFlags
+		record gatewayRecord
+		want   string // empty: it goes to the gateway; refusal: it is refused
+	}{
+		"nothing is asked":     {modeOff, execFlags{}, gatewayRecord{Sandbox: modeAll}, ""},
+		"this machine":         {modeOff, execFlags{host: "gateway"}, gatewayRecord{Sandbox: modeAll}, "--host gateway asks for this machine, where the gateway (--sandbox all) runs no command"},
+		"this machine, off":    {modeOff, execFlags{host: "gateway"}, gatewayRecord{Sandbox: modeOff}, ""},
+		"a sandbox":            {modeAll, execFlags{host: "sandbox"}, gatewayRecord{Sandbox: modeOff}, "--host sandbox asks for a sandbox, and the gateway (--sandbox off) would run it on this machine"},
+		"a sandbox, on":        {modeAll, execFlags{host: "sandbox"}, gatewayRecord{Sandbox: modeAll}, ""},
+		"by a variable":        {modeAll, execFlags{}, gatewayRecord{Sandbox: modeOff}, "CORRAL_SANDBOX=all asks for a sandbox, and the gateway (--sandbox off) would run it on this machine"},
+		"elevated":             {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll}, refusal},
+		"elevated, on here":    {modeAll, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll}, refusal},
+		"elevated, required":   {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeRequired, AllowElevated: true}, refusal},
+		"elevated, allowed":    {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll, AllowElevated: true}, ""},
+		"elevated, no sandbox": {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeOff}, ""},
+	} {
+		a := &app{settings: settings{Mode: tc.mode}}
+		_, why, err := a.sameRoute(&tc.flags, &tc.record)
+		if refused := errors.Is(err, corral.ErrDenied); refused != (tc.want == refusal) || !refused && (why != tc.want || err != nil) {
+			t.Errorf("%s: %q, %v", name, why, err)
+		}
 	}
 }

@@ -265,14 +265,15 @@ func TestSameRoute(t *testing.T) {
 	} {
 		mode, lets := strings.CutSuffix(tc.gateway, "+")
 		a := &app{settings: settings{Mode: tc.mode}}
-		there, same, err := a.sameRoute(&execFlags{host: string(tc.host), elevated: tc.elevated}, &gatewayRecord{Sandbox: mode, AllowElevated: lets})
-		if err != nil || same != tc.same || same && there.Host != tc.to {
+		there, why, err := a.sameRoute(&execFlags{host: string(tc.host), elevated: tc.elevated}, &gatewayRecord{Sandbox: mode, AllowElevated: lets})
+		same := err == nil && why == ""
+		if err != nil && !errors.Is(err, corral.ErrDenied) || same != tc.same || same && there.Host != tc.to {
 			t.Errorf("%+v: %v, %s, %v", tc, same, there.Host, err)
 		}
 	}
 	a := &app{settings: settings{Mode: modeOff}}
-	if _, same, err := a.sameRoute(&execFlags{}, nil); !same || err != nil {
-		t.Errorf("nothing is asked for: %v, %v", same, err)
+	if _, why, err := a.sameRoute(&execFlags{}, nil); why != "" || err != nil {
+		t.Errorf("nothing is asked for: %q, %v", why, err)
 	}
 	if _, _, err := a.sameRoute(&execFlags{host: "sandbox"}, nil); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("where it would run is not known: %v", err)
