@@ -286,7 +286,7 @@ func TestSandboxCommands(t *testing.T) {
 		{"rm a", 0, "a\n", ""},
 		{"rm a nosuch", 2, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
 		{"rm --all", 125, "a\n", "corral: stuck is stuck\n"},
-		{"rm --json stuck", 125, `{"removed":[]}` + "\n", "corral: stuck is stuck\n"},
+		{"rm --json stuck", 125, `{"removed":[],"status":"failed","reason":"internal","error":"stuck is stuck"}` + "\n", ""},
 		{"rm --all a", 2, "", "corral: corral sandbox rm wants names, or --all\nhint: see corral sandbox rm --help\n"},
 		{"sweep", 0, "old\n", ""},
 		{"sweep --json", 0, `{"removed":["old"]}` + "\n", ""},

@@ -58,7 +58,7 @@ restarts of the gateway, and without --after it begins with what comes next.
 }
 
 func (a *app) printEvent(e session.Event, agents, asJSON bool) error {
-	if e.Type == client.EventMissed {
+	if e.Type == client.EventMissed && !asJSON {
 		a.warn(fmt.Sprintf("Some events before number %d are no longer kept.", e.Seq))
 		return nil
 	}

@@ -171,7 +171,10 @@ func (a *app) imagesRemove() *cobra.Command {
 // printRemoved names what was removed, also if not all of it could be.
 func (a *app) printRemoved(names []string, asJSON bool, err error) error {
 	if asJSON {
-		return errors.Join(err, a.printJSON(map[string][]string{"removed": names}, nil))
+		return a.printJSON(struct {
+			Removed []string `json:"removed"`
+			failure
+		}{names, newFailure(err)}, err)
 	}
 	for _, name := range names {
 		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {

@@ -38,6 +38,7 @@ type app struct {
 	settings settings // after the command line and the environment were read
 	remote   bool     // commands are run by a gateway, not by this process
 	helpErr  error    // of writing help, which cobra has no way to return
+	misread  bool     // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
 }
@@ -45,17 +46,29 @@ type app struct {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil && a.helpErr != nil {
 		err = fmt.Errorf("cannot write the help: %w", a.helpErr)
+	}
+	if a.wantsJSON(cmd) && said(err) {
+		err = a.printJSON(newFailure(err), err)
 	}
 	a.report(err)
 	return exitCode(err)
 }
 
+// wantsJSON reports whether a command was given --json.
+func (a *app) wantsJSON(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup("json")
+	return f != nil && f.Value.String() == "true" && !a.misread
+}
+
+// said reports whether there is more to an error than its exit code.
+func said(err error) bool { return err != nil && err.Error() != "" && !brokenPipe(err) }
+
 // report says what went wrong, unless that is all in the exit code.
 func (a *app) report(err error) {
-	if err == nil || err.Error() == "" || brokenPipe(err) {
+	if !said(err) {
 		return
 	}
 	fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
@@ -167,7 +180,10 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.Flags().BoolVar(&version, "version", false, "the same as corral version")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		a.misread = true
+		return flagError(cmd, err)
+	})
 	root.SetHelpFunc(a.help)
 	root.SetUsageFunc(func(cmd *cobra.Command) error { a.help(cmd, nil); return nil })
 	root.PersistentFlags().BoolP("help", "h", false, "say what a command is for")

@@ -58,6 +58,8 @@ const (
 	ReasonConflict    Reason = "conflict"    // its ID is another command's
 	ReasonDenied      Reason = "denied"      // with StatusDenied
 	ReasonLost        Reason = "lost"        // with StatusUnknown
+	ReasonNotFound    Reason = "not-found"   // of other commands than exec: there is no such session
+	ReasonState       Reason = "state"       // of those as well: the session has ended, or has not, or takes no input
 	ReasonInternal    Reason = "internal"    // anything else
 )
 
@@ -119,4 +121,29 @@ func outcome(err error) (Status, Reason) {
 		return StatusFailed, ReasonUnavailable
 	}
 	return StatusFailed, ReasonInternal
+}
+
+// A failure is what a command prints with --json that has nothing else to print.
+type failure struct {
+	Status Status `json:"status,omitempty"`
+	Reason Reason `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"` // one line
+	Hint   string `json:"hint,omitempty"`  // one line
+}
+
+// newFailure is empty for no error.
+func newFailure(err error) failure {
+	if err == nil {
+		return failure{}
+	}
+	f := failure{Error: inFlags(err.Error()), Hint: inFlags(corral.Hint(err))}
+	f.Status, f.Reason = outcome(err)
+	switch {
+	case f.Reason != ReasonInternal:
+	case errors.Is(err, corral.ErrNotFound):
+		f.Reason = ReasonNotFound
+	case errors.Is(err, corral.ErrEnded), errors.Is(err, corral.ErrRunning), errors.Is(err, corral.ErrStdinClosed):
+		f.Reason = ReasonState
+	}
+	return f
 }

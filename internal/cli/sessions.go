@@ -64,7 +64,10 @@ func kill(ctx context.Context, p *client.Process, number corral.Signal) error {
 
 func (a *app) printKilled(ids []string, asJSON bool, err error) error {
 	if asJSON {
-		return errors.Join(err, a.printJSON(map[string][]string{"killed": ids}, nil))
+		return a.printJSON(struct {
+			Killed []string `json:"killed"`
+			failure
+		}{ids, newFailure(err)}, err)
 	}
 	for _, id := range ids {
 		if a.quiet {
