@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -133,6 +134,7 @@ func (a *app) lines(text string, indent int) []string {
 // diagnose makes every check. Those of the engine need it to answer.
 func (a *app) diagnose(ctx context.Context) []finding {
 	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
+	state, gateway := a.checkGatewayState(ctx)
 	var checks []finding
 	err := a.withEngine(ctx, func(ctx context.Context, eng engine) error {
 		facts, err := eng.Facts(ctx)
@@ -151,22 +153,23 @@ func (a *app) diagnose(ctx context.Context) []finding {
 			checkSeccomp(facts),
 			checkPrivileges(facts),
 			checkWarden(facts.Arch, wardenbin.Bytes),
-			a.checkImage(ctx, eng.Images()))
+			a.checkImage(ctx, state, eng.Images()))
 		return nil
 	})
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	return append(checks, a.checkStateDir(), a.checkGatewayState(ctx), a.checkLoginPath(ctx), a.checkEnvironment(), checkMode(a.settings.Mode))
+	return append(checks, a.checkStateDir(), gateway, a.checkLoginPath(ctx), a.checkEnvironment(), checkSandboxOf(state, a.settings.Mode))
 }
 
-// checkImage asks for the image that sandboxes would run on.
-func (a *app) checkImage(ctx context.Context, eng images.Engine) finding {
+// checkImage asks for the image that sandboxes would run on: the one named
+// here, or that of the gateway.
+func (a *app) checkImage(ctx context.Context, s gatewayState, eng images.Engine) finding {
 	ref := a.settings.Image
-	if ref == "" {
-		ref = images.Default
+	if ref == "" && s.sandboxed() {
+		ref = s.Gateway.Image
 	}
-	return checkImage(ctx, ref, eng)
+	return checkImage(ctx, cmp.Or(ref, images.Default), eng)
 }
 
 func (a *app) checkStateDir() finding {

@@ -3,18 +3,58 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// checkGatewayState reports whether a gateway runs, and answers.
-func (a *app) checkGatewayState(ctx context.Context) finding {
+// checkGatewayState reports whether a gateway runs, answers, and can use its
+// engine, which need not be the one that is seen from here.
+func (a *app) checkGatewayState(ctx context.Context) (gatewayState, finding) {
 	const name = "gateway"
 	state, err := a.askGateway(ctx)
 	if err != nil {
-		return failed(name, err, "Corral's commands cannot use the gateway.")
+		return state, failed(name, err, "Corral's commands cannot use the gateway.")
 	}
-	return checkGateway(state, a.versionInfo().Version)
+	f := checkGateway(state, a.versionInfo().Version)
+	if !state.sandboxed() {
+		return state, f
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	defer cancel()
+	c, err := a.connect("")
+	if err == nil {
+		var rows []sandboxRow
+		err = errors.Join(c.Sandboxes(ctx, &rows), c.Close())
+	}
+	if err != nil {
+		f = failed(name, err, "The gateway runs with the sandbox on, and its engine cannot be used: what is meant for a sandbox fails.")
+	}
+	return state, f
+}
+
+// sandboxed reports whether commands go to a gateway that has the sandbox on.
+func (s gatewayState) sandboxed() bool {
+	return s.Ready && s.Gateway != nil && s.Gateway.Sandbox != modeOff
+}
+
+// checkSandboxOf says whether commands run in a sandbox: as the gateway has it
+// that runs, and else as it is here.
+func checkSandboxOf(s gatewayState, mode string) finding {
+	r := s.Gateway
+	if !s.Ready || r == nil {
+		return checkMode(mode)
+	}
+	f := checkMode(r.Sandbox)
+	f.Summary = "of the gateway that runs: " + f.Summary
+	if f.Fix != "" {
+		f.Fix = "start the gateway with --sandbox all"
+	}
+	if mode != modeOff && mode != r.Sandbox {
+		f.Meaning = strings.TrimSpace(f.Meaning + " Here it is " + mode + ": what the gateway would run elsewhere is run by corral exec itself.")
+	}
+	return f
 }
 
 func checkGateway(s gatewayState, version string) finding {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -187,7 +188,25 @@ func (a *app) checkGateway(o *gatewayFlags) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return a.settings.complete()
+	if err := a.settings.complete(); err != nil {
+		return err
+	}
+	return checkWorkspace(a.settings.Workspace)
+}
+
+// checkWorkspace refuses what every command would fail by.
+func checkWorkspace(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrDir, "make it, or give --workspace another", "cannot use the workspace %s: %w", dir, err)
+	}
+	return nil
 }
 
 // ending are the signals that end a gateway, without those that whoever started

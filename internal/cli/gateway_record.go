@@ -28,6 +28,7 @@ type gatewayRecord struct {
 	// How commands run that say nothing of it.
 	Sandbox       string `json:"sandbox"` // off, all or required
 	AllowElevated bool   `json:"allowElevated"`
+	Image         string `json:"image"`     // of sandboxes
 	Workspace     string `json:"workspace"` // on this machine
 }
 

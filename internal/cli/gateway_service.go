@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -164,7 +166,7 @@ func (s *service) serve(ctx context.Context) (err error) {
 	defer stop()
 	served := make(chan struct{})
 	var owned sync.WaitGroup
-	owned.Go(func() { s.sweep(ctx) })
+	owned.Go(func() { s.lookAround(ctx) })
 	owned.Go(func() {
 		select {
 		case <-served:
@@ -186,30 +188,46 @@ func (s *service) serve(ctx context.Context) (err error) {
 	return err
 }
 
-// sweep removes containers that nobody will use again.
-func (s *service) sweep(ctx context.Context) {
+// lookAround says what commands in a sandbox would stumble over, and removes
+// containers that nobody will use again.
+func (s *service) lookAround(ctx context.Context) {
 	sweepTempDirs()
 	if s.app.settings.Mode == modeOff {
 		return
 	}
 	eng, err := s.app.backends.engine(ctx)
 	if err == nil {
-		var removed []string
-		removed, err = eng.Sweep(ctx, s.dir)
+		err = s.lookAt(ctx, eng)
 		err = errors.Join(err, eng.Close())
-		if len(removed) > 0 {
-			s.log.Info("removed containers that nobody will use again", "containers", removed)
-		}
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("cannot look for containers that nobody will use again", "error", err, "hint", corral.Hint(err))
+		s.log.Warn("the sandbox is on, and its engine cannot be used: what is meant for a sandbox fails until it can", "error", err, "hint", corral.Hint(err))
 	}
+}
+
+func (s *service) lookAt(ctx context.Context, eng engine) error {
+	facts, err := eng.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	image := cmp.Or(s.app.settings.Image, images.Default)
+	for _, f := range []finding{checkRuntimes(facts, s.app.settings.Runtime), checkImage(ctx, image, eng.Images())} {
+		if f.Status != levelOK {
+			s.log.Warn(f.Summary, "meaning", f.Meaning, "hint", f.Fix)
+		}
+	}
+	removed, err := eng.Sweep(ctx, s.dir)
+	if len(removed) > 0 {
+		s.log.Info("removed containers that nobody will use again", "containers", removed)
+	}
+	return err
 }
 
 func (s *service) record() gatewayRecord {
 	r := gatewayRecord{
 		PID: os.Getpid(), Version: s.app.versionInfo().Version, StartedAt: time.Now().UTC(),
 		Sandbox: s.app.settings.Mode, AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
+		Image: cmp.Or(s.app.settings.Image, images.Default),
 	}
 	for _, l := range s.listeners {
 		if overTCP(l) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,6 +137,10 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
+		if r.Sandbox != modeOff {
+			fmt.Fprintf(w, "image\t%s\n", r.Image)
+		}
+		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(r.Workspace, "none"))
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)
