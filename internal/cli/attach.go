@@ -94,7 +94,11 @@ func (a *app) attach(ctx context.Context, o *attachFlags, id string) error {
 	defer t.term.Close()
 	err = t.run(ctx, o)
 	if errors.Is(context.Cause(ctx), errDetached) {
-		a.tell("detached from " + st.ID + ", which goes on")
+		line := "detached from " + st.ID + ", which goes on"
+		if isTerminal(a.stdin) { // the cursor is wherever the session left it
+			line = "\r\n" + line
+		}
+		a.tell(line)
 		return nil
 	}
 	return interrupted(ctx, err)

@@ -121,7 +121,7 @@ func TestPTYAttach(t *testing.T) {
 	c.send("\x10three\r")
 	c.expect("<\x10three>\r\n")
 	c.send("\x10\x11")
-	c.expect("detached from repl, which goes on\r\n")
+	c.expect("\r\ndetached from repl, which goes on\r\n")
 	c.wait(0)
 	if n := strings.Count(c.screen(), "<one>"); n != 1 {
 		t.Errorf("output was shown %d times: %q", n, c.screen())

@@ -48,6 +48,9 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 			fmt.Fprintf(w, "  %s%s\n", parent, use)
 		}
 	default:
+		if strings.Contains(cmd.Use, "[flags]") { // it does something by itself as well
+			fmt.Fprintf(w, "  %s [flags]\n", cmd.CommandPath())
+		}
 		fmt.Fprintf(w, "  %s COMMAND\n", cmd.CommandPath())
 	}
 	if cmd.Example != "" {

@@ -60,6 +60,18 @@ func (w *window) addFlags(cmd *cobra.Command, tail lineCount) {
 // offset is a place in a log, in bytes from 0.
 type offset struct{ n *int64 }
 
+// number is that of an event.
+type number struct{ offset }
+
+func (n number) Type() string { return "number" }
+
+func (n number) Set(s string) error {
+	if n.offset.Set(s) != nil {
+		return errors.New("use an event's number, from 0")
+	}
+	return nil
+}
+
 func (o offset) Type() string { return "offset" }
 
 func (o offset) String() string {
@@ -138,12 +150,15 @@ func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow boo
 	if err != nil {
 		return err
 	}
+	stat, err := log.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	if off > stat.Size {
+		a.warn(fmt.Sprintf("The output has %d bytes so far, and --since-offset %d is past its end.", stat.Size, off))
+	}
 	until := int64(math.MaxInt64)
 	if !follow {
-		stat, err := log.Stat(ctx)
-		if err != nil {
-			return err
-		}
 		until = stat.Size
 	}
 	buf := make([]byte, 64<<10)

@@ -234,7 +234,11 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	hint := "see " + cmd.CommandPath() + " --help"
-	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+	// Two letters of a short word are most of it: then another was meant.
+	like := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool {
+		return !strings.HasPrefix(args[0], name[:1]) && len(name) < 6
+	})
+	if len(like) > 0 {
 		hint = "did you mean " + cmd.CommandPath() + " " + like[0] + "?"
 	}
 	return corral.Errorf(corral.ErrInvalid, hint, "%s has no command %q", cmd.CommandPath(), args[0])

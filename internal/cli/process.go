@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,16 +156,16 @@ func wholeMs(d time.Duration) *int {
 // actions are those of the tool, but for attach, which is corral attach.
 func (a *app) actions() []action {
 	const id = "ID"
-	timeout := func(what string) func(*cobra.Command, *tool.ProcessRequest) {
+	timeout := func(what string, most time.Duration) func(*cobra.Command, *tool.ProcessRequest) {
 		return func(cmd *cobra.Command, r *tool.ProcessRequest) {
-			cmd.Flags().Var(msFlag{&r.Timeout}, "timeout", "`TIME`: "+what)
+			cmd.Flags().Var(msFlag{&r.Timeout, most}, "timeout", "`TIME`: "+what)
 			must(cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
 		}
 	}
 	return []action{
 		{name: tool.ActionList, short: "List the sessions of an agent"},
 		{name: tool.ActionPoll, use: id, args: 1, short: "Print the output since the last poll",
-			flags: timeout("how long to wait for output, such as 30 or 2m (default not at all)")},
+			flags: timeout("how long to wait for output, such as 30 or 2m (default not at all)", tool.MaxPoll)},
 		{name: tool.ActionLog, use: id, args: 1, short: "Print lines of the output", flags: logFlags},
 		{name: tool.ActionWrite, use: id + " [DATA]", args: 1, more: true, short: "Write to standard input",
 			long: "Write to standard input, as it stands: a line needs its newline. DATA - is what\ncorral reads from its own.",
@@ -181,7 +182,7 @@ func (a *app) actions() []action {
 				cmd.Flags().StringVar(&r.Literal, "literal", "", "`TEXT`: type this first, as it stands")
 				cmd.Flags().StringArrayVar(&r.Hex, "hex", nil, "`BYTES`: then these, in hexadecimal; may be repeated")
 			},
-			fill: func(_ *app, args []string, r *tool.ProcessRequest) error { r.Keys = args; return nil }},
+			fill: func(_ *app, args []string, r *tool.ProcessRequest) error { r.Keys = args; return checkHex(r.Hex) }},
 		{name: tool.ActionSubmit, use: id, args: 1, short: "Press Enter"},
 		{name: tool.ActionPaste, use: id + " TEXT", args: 2, short: "Paste text in one piece",
 			long: "Paste text in one piece, marked as pasted on a terminal. TEXT - is what corral\nreads from its standard input.",
@@ -206,12 +207,25 @@ func (a *app) actions() []action {
 				string(tool.UntilExit), string(tool.UntilOutput), string(tool.UntilPattern))
 			cmd.Flags().StringVar(&r.Pattern, "pattern", "", "`REGEXP`: to be found in output that no poll has returned")
 			must(cmd.RegisterFlagCompletionFunc("pattern", cobra.NoFileCompletions))
-			timeout("how long to wait, 10m at most (default 30s)")(cmd, r)
+			timeout("how long to wait, 10m at most (default 30s)", tool.MaxWait)(cmd, r)
 		}},
 		{name: tool.ActionKill, use: id, args: 1, short: "End a session"},
 		{name: tool.ActionClear, use: id, args: 1, short: "Forget a session that has ended"},
 		{name: tool.ActionRemove, use: id, args: 1, short: "End a session if it runs, and forget it"},
 	}
+}
+
+// checkHex refuses what the tool would leave out: nobody who types it wants that.
+func checkHex(lists []string) error {
+	for _, list := range lists {
+		for digits := range strings.FieldsFuncSeq(list, func(r rune) bool { return strings.ContainsRune(" \t\r\n,", r) }) {
+			bare := strings.TrimPrefix(strings.ToLower(digits), "0x")
+			if _, err := strconv.ParseUint(bare, 16, 8); err != nil || len(bare) > 2 {
+				return corral.Errorf(corral.ErrInvalid, "write each byte with one or two digits, as in --hex '1b 5b 41'", "--hex: %q is not hexadecimal", digits)
+			}
+		}
+	}
+	return nil
 }
 
 func onlyText(a *app, args []string) (string, error) {
@@ -254,7 +268,10 @@ func (f countFlag) Set(s string) error {
 }
 
 // msFlag is a time that may be left out.
-type msFlag struct{ ms **int }
+type msFlag struct {
+	ms   **int
+	most time.Duration
+}
 
 func (f msFlag) Type() string   { return "duration" }
 func (f msFlag) String() string { return "" }
@@ -263,6 +280,10 @@ func (f msFlag) Set(s string) error {
 	d, err := parseSeconds(s)
 	if err != nil {
 		return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
+	}
+	if d > f.most {
+		most := seconds(f.most)
+		return errors.New("it is more than " + most.String() + ", the most that one call waits; corral wait waits for as long as it takes")
 	}
 	*f.ms = wholeMs(d)
 	return nil

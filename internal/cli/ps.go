@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
@@ -96,13 +98,20 @@ func sessionTable(list, shown []session.Status, agents bool, now time.Time) tabl
 		if s.Node != "" {
 			host += ":" + s.Node
 		}
-		row := []cell{{shortSession(s.ID, list), plain}, stateCell(s), {age, plain}, {ran, plain}, {host, plain}, {s.Name, plain}}
+		row := []cell{{shortSession(s.ID, list), plain}, stateCell(s), {age, plain}, {ran, plain}, {host, plain}, {shownCommand(s), plain}}
 		if agents {
 			row = slices.Insert(row, 1, cell{s.Agent, plain})
 		}
 		t.rows = append(t.rows, row)
 	}
 	return t
+}
+
+// shownCommand is a session's command as far as one reads it in a list; a table
+// cuts it to the room there is.
+func shownCommand(s session.Status) string {
+	const most = 120
+	return runewidth.Truncate(printable(cmp.Or(s.Command, s.Name)), most, "…")
 }
 
 // stateCell is how a session is, in a word or two.

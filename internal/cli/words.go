@@ -19,6 +19,7 @@ var flagWords = strings.NewReplacer(
 	"check that the address is that of", "check that CORRAL_URL is that of",
 	"use http://: the", "use http:// in CORRAL_URL: the",
 	"read the token from gateway.token in the gateway's state directory", "name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
+	"give data, or eof=true", "give the data, - for what corral reads itself, or --eof",
 	"give another working directory", "give another --workdir",
 )
 
