@@ -225,7 +225,11 @@ func TestCompact(t *testing.T) {
 // Nothing is lost or comes back when the table is written anew while it is used.
 func TestCompactWhileUsed(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.m.journal.from = 1
+		always := func() {
+			r.m.journal.mu.Lock()
+			defer r.m.journal.mu.Unlock()
+			r.m.journal.from, r.m.journal.compacted = 1, 0
+		}
 		stop := make(chan struct{})
 		var owned sync.WaitGroup
 		owned.Go(func() {
@@ -234,7 +238,7 @@ func TestCompactWhileUsed(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					r.m.journal.compacted = 0
+					always()
 					if err := r.m.journal.compact(r.m.snapshot); err != nil {
 						r.Error(err)
 					}
