@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -89,7 +90,7 @@ func (s *Session) poll(ctx context.Context, o PollOptions) (Poll, error) {
 		return p, nil
 	}
 	var err error
-	p.Excerpts, err = s.excerpts(ctx, from, orDefault(o.Max, DefaultPollBytes))
+	p.Excerpts, err = s.excerpts(ctx, from, cmp.Or(o.Max, DefaultPollBytes))
 	if errors.Is(err, corral.ErrLost) && p.Status.State == Unknown {
 		p.Next = from // its output went with it, which the status says
 	} else if err != nil {
@@ -211,11 +212,4 @@ func trimStart(s string) string {
 	}
 	var d corral.TextDecoder
 	return d.Decode(corral.Stdout, []byte(s)) + d.Flush(corral.Stdout)
-}
-
-func orDefault(n, d int) int {
-	if n == 0 {
-		return d
-	}
-	return n
 }

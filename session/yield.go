@@ -190,7 +190,7 @@ func (s *Session) tryKill() error {
 	}
 	for n := 0; ; n++ {
 		err := p.Signal(s.m.life, corral.SIGKILL)
-		if err != nil && !isKind(err, corral.ErrEnded, corral.ErrUnavailable) {
+		if err != nil && !errors.Is(err, corral.ErrEnded) && !errors.Is(err, corral.ErrUnavailable) {
 			return err
 		}
 		if s.endsWithin(killLimit) {
