@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/moments"
 	"github.com/corral-exec/corral/internal/traces"
 )
 
@@ -21,7 +22,7 @@ func TestKills(t *testing.T) {
 	left := traces.New(t, s.dir)
 	s.begin()
 	l, stop := s.load(t)
-	r := seeded(t)
+	r := moments.Seeded(t, "CORRAL_CHAOS_SEED")
 
 	done := make(chan struct{})
 	var working sync.WaitGroup
@@ -32,9 +33,9 @@ func TestKills(t *testing.T) {
 		if r.IntN(4) > 0 {
 			s.await(l.agents[0])
 		}
-		time.Sleep(between(r, 0, 600*time.Millisecond))
+		time.Sleep(moments.Between(r, 0, 600*time.Millisecond))
 		s.kill()
-		time.Sleep(between(r, 0, 50*time.Millisecond))
+		time.Sleep(moments.Between(r, 0, 50*time.Millisecond))
 		s.begin()
 		if k%10 == 9 {
 			t.Logf("%d kills in %v: %d sessions are over, %d live", k+1, time.Since(began).Round(time.Second), l.sessions.Load(), l.live.Load())

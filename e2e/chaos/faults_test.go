@@ -20,6 +20,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/moments"
 	"github.com/corral-exec/corral/internal/traces"
 )
 
@@ -43,7 +44,7 @@ func TestDiskFull(t *testing.T) {
 	s.begin()
 	l, stop := s.load(t)
 	done := make(chan struct{})
-	r := seeded(t)
+	r := moments.Seeded(t, "CORRAL_CHAOS_SEED")
 	var working sync.WaitGroup
 	// Sessions that are under way go through the full disk; each is one that
 	// prints, since those that begin anew are refused.
@@ -280,7 +281,7 @@ func TestSlowReaders(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	l, stop := s.load(t)
-	j := kinds[2](seeded(t), 77)
+	j := kinds[2](moments.Seeded(t, "CORRAL_CHAOS_SEED"), 77)
 	j.cmd.ID, j.cmd.Elevated = "watched", true
 	j.size = 200_000_000
 	j.cmd.Shell = fmt.Sprintf("echo ran >>runs/watched; ./testprog pattern %d 77; exit 4", j.size)

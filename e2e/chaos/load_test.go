@@ -3,6 +3,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/exectest/pattern"
+	"github.com/corral-exec/corral/internal/moments"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -69,7 +71,7 @@ var kinds = []func(r *rand.Rand, n int64) *job{
 		return j
 	},
 	func(r *rand.Rand, _ int64) *job { // silent
-		return &job{cmd: shell("sleep %v; exit 5", between(r, 100*time.Millisecond, 4*time.Second).Seconds()), code: 5}
+		return &job{cmd: shell("sleep %v; exit 5", moments.Between(r, 100*time.Millisecond, 4*time.Second).Seconds()), code: 5}
 	},
 	func(r *rand.Rand, n int64) *job { // on a terminal
 		size := 50_000 + r.Int64N(200_000)
@@ -88,7 +90,7 @@ var kinds = []func(r *rand.Rand, n int64) *job{
 		return j
 	},
 	func(r *rand.Rand, n int64) *job { // that nobody waits for
-		return &job{cmd: shell("sleep %v; echo %d; exit 8", between(r, 0, 3*time.Second).Seconds(), n), code: 8, text: fmt.Sprintln(n), notify: true}
+		return &job{cmd: shell("sleep %v; echo %d; exit 8", moments.Between(r, 0, 3*time.Second).Seconds(), n), code: 8, text: fmt.Sprintln(n), notify: true}
 	},
 	func(*rand.Rand, int64) *job { // that is killed
 		return &job{cmd: shell("echo here; exec sleep 1000"), code: -1, text: "here\n", do: kill}
@@ -163,7 +165,7 @@ func (l *load) one(j *job, c *client.Client) {
 	if errors.Is(err, corral.ErrLost) {
 		l.unknown.Add(1)
 	}
-	want := corral.Exit{Code: j.code, Reason: orElse(j.reason, corral.ReasonExited)}
+	want := corral.Exit{Code: j.code, Reason: cmp.Or(j.reason, corral.ReasonExited)}
 	if err != nil || exit.Code != want.Code || exit.Reason != want.Reason || (exit.Signal != 0) != (j.code < 0) {
 		fail("its end", fmt.Errorf("%+v, %w; want code %d, %s", exit, err, want.Code, want.Reason))
 	}
@@ -175,13 +177,6 @@ func (l *load) one(j *job, c *client.Client) {
 		fail("Remove", err)
 	}
 	l.sessions.Add(1)
-}
-
-func orElse(a, b corral.Reason) corral.Reason {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // read reads all output from its start, and compares every byte.

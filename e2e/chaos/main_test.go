@@ -12,11 +12,9 @@
 package chaos_test
 
 import (
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -34,25 +32,4 @@ func setting(t *testing.T, name string, short int) int {
 		t.Fatalf("%s=%q is no number of things", name, text)
 	}
 	return n
-}
-
-// seeded returns a source of moments. It is not for concurrent use.
-func seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("CORRAL_CHAOS_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("CORRAL_CHAOS_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
-}
-
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(r.Int64N(int64(to-from)))
 }

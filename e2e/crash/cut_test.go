@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/moments"
 )
 
 // A gateway whose connection to the engine breaks goes on by itself: its
@@ -22,7 +23,7 @@ func TestEngineConnectionBreaks(t *testing.T) {
 	pl := newPlace(t, "frames")
 	px := newProxy(t)
 	pl.Engine = px.address()
-	rng := seeded(t)
+	rng := moments.Seeded(t, "CORRAL_CRASH_SEED")
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	x := pl.here(t)
@@ -60,7 +61,7 @@ func TestEngineConnectionBreaks(t *testing.T) {
 	broken := 0
 	var short []*session
 	for k := range cuts {
-		time.Sleep(between(rng, 0, 150*time.Millisecond))
+		time.Sleep(moments.Between(rng, 0, 150*time.Millisecond))
 		s := newSession(fmt.Sprintf("short-%d", k), "echo %d; exit %d", k, k)
 		s.code = k
 		s.check = func(t *testing.T, s *session, output string) {
@@ -77,7 +78,7 @@ func TestEngineConnectionBreaks(t *testing.T) {
 			}
 			s.finish(ctx, t, p)
 		})
-		time.Sleep(between(rng, 0, 10*time.Millisecond))
+		time.Sleep(moments.Between(rng, 0, 10*time.Millisecond))
 		down := k%8 == 7
 		broken += px.cut(down)
 		if down {

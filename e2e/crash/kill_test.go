@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/moments"
 )
 
 func TestKillGatewayHost(t *testing.T)   { killGateways(t, "host", 25) }
@@ -40,7 +41,7 @@ var small = corral.LogLimit{Head: 50_000, Tail: 120_000}
 
 func killGateways(t *testing.T, kind string, kills int) {
 	pl := newPlace(t, kind)
-	c := &campaign{pl: pl, rng: seeded(t), byID: map[string]*session{}}
+	c := &campaign{pl: pl, rng: moments.Seeded(t, "CORRAL_CRASH_SEED"), byID: map[string]*session{}}
 	slow := pl.slow()
 	long := []*session{
 		printing("plain", 1, 3_000_000/slow, 10_000, 15*time.Millisecond, corral.LogLimit{}),
@@ -118,14 +119,14 @@ func (c *campaign) oneLife(t *testing.T, k int, complete bool) {
 	l := begin(t, sc)
 	if complete || c.rng.IntN(3) > 0 {
 		l.await()
-		time.Sleep(between(c.rng, 0, 300*time.Millisecond))
+		time.Sleep(moments.Between(c.rng, 0, 300*time.Millisecond))
 	} else {
-		time.Sleep(between(c.rng, 0, 250*time.Millisecond*slow))
+		time.Sleep(moments.Between(c.rng, 0, 250*time.Millisecond*slow))
 	}
 	for _, e := range l.kill() {
 		c.byID[e.ID].learn(t, e)
 	}
-	time.Sleep(between(c.rng, 0, 50*time.Millisecond))
+	time.Sleep(moments.Between(c.rng, 0, 50*time.Millisecond))
 }
 
 // end opens the place in this process, sees every session to its end and

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/moments"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/traces"
 )
@@ -86,7 +87,7 @@ func runTest(t *testing.T, binary, pkg, run, tmp string) *exec.Cmd {
 // killAmid kills a test when enough is going on.
 func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces.Traces, must map[string]int) {
 	t.Helper()
-	rng := seeded(t)
+	rng := moments.Seeded(t, "CORRAL_CRASH_SEED")
 	enough := func(count map[string]int) bool {
 		for kind, n := range must {
 			if count[kind] < n {
@@ -101,7 +102,7 @@ func killAmid(t *testing.T, cmd *exec.Cmd, tr *traces.Traces, must map[string]in
 			t.Errorf("there was too little to leave behind: %s", traces.Summary(count))
 			break
 		}
-		time.Sleep(between(rng, 0, 100*time.Millisecond))
+		time.Sleep(moments.Between(rng, 0, 100*time.Millisecond))
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Errorf("the test ended by itself: %v", err)

@@ -13,11 +13,8 @@ package crash_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -43,25 +40,4 @@ func TestMain(m *testing.M) {
 // child is the environment of this binary in a role.
 func child(role string, env ...string) []string {
 	return append(append(os.Environ(), roleVar+"="+role), env...)
-}
-
-// seeded returns a source of moments.
-func seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("CORRAL_CRASH_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("CORRAL_CRASH_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
-}
-
-func between(r *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(r.Int64N(int64(to-from)))
 }
