@@ -113,22 +113,14 @@ func TestConformance(t *testing.T) {
 	dir, bin := testdir.New(t), testdir.New(t)
 	cfg := hostexec.Config{
 		WardenPath: wardenbintest.Build(t), Workspace: dir,
-		Environ: []string{"HOME=" + dir, "PATH=/usr/local/bin:/usr/bin:/bin", "SHELL=/bin/sh", "LANG=C.UTF-8"},
+		Environ: exectest.HostEnviron(dir),
 	}
-	exectest.Run(t, exectest.Target{
-		Name: "client, gateway, hostexec warden",
-		New:  func(t testing.TB) corral.Executor { return open(t, cfg, testdir.New(t)) },
-		Reopen: func(t testing.TB, old corral.Executor) corral.Executor {
-			old.(*life).close()
-			return open(t, cfg, old.(*life).state)
-		},
-		Workspace: dir, TestProg: exectest.BuildTestProg(t, bin),
-		BaseEnv: map[string]string{
-			"HOME": dir, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
-			"CORRAL_SHELL": "exec", "OPENCLAW_SHELL": "exec",
-		},
-		IgnoreEnv:      []string{"CORRAL_PROCESS"},
-		RefusesEnvPath: corral.ErrDenied,
-		Info:           corral.Info{Host: corral.HostGateway},
-	})
+	tg := exectest.HostTarget(t, dir, bin)
+	tg.Name = "client, gateway, hostexec warden"
+	tg.New = func(t testing.TB) corral.Executor { return open(t, cfg, testdir.New(t)) }
+	tg.Reopen = func(t testing.TB, old corral.Executor) corral.Executor {
+		old.(*life).close()
+		return open(t, cfg, old.(*life).state)
+	}
+	exectest.Run(t, tg)
 }

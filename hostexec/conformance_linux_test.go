@@ -63,20 +63,11 @@ func run(t *testing.T, name string, h *host) {
 	dir, bin := testdir.New(t), testdir.New(t)
 	h.states = map[corral.Executor]string{}
 	h.cfg.Workspace = dir
-	h.cfg.Environ = []string{"HOME=" + dir, "PATH=/usr/local/bin:/usr/bin:/bin", "SHELL=/bin/sh", "LANG=C.UTF-8"}
-	tg := exectest.Target{
-		Name: name,
-		New: func(t testing.TB) corral.Executor {
-			return h.open(t, filepath.Join(testdir.New(t), "state"))
-		},
-		Workspace: dir, TestProg: exectest.BuildTestProg(t, bin),
-		BaseEnv: map[string]string{
-			"HOME": dir, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
-			"CORRAL_SHELL": "exec", "OPENCLAW_SHELL": "exec",
-		},
-		IgnoreEnv:      []string{"CORRAL_PROCESS"},
-		RefusesEnvPath: corral.ErrDenied,
-		Info:           corral.Info{Host: corral.HostGateway},
+	h.cfg.Environ = exectest.HostEnviron(dir)
+	tg := exectest.HostTarget(t, dir, bin)
+	tg.Name = name
+	tg.New = func(t testing.TB) corral.Executor {
+		return h.open(t, filepath.Join(testdir.New(t), "state"))
 	}
 	if !h.cfg.InProcess {
 		tg.Reopen = h.reopen
