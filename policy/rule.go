@@ -1,0 +1,103 @@
+package policy
+
+import "fmt"
+
+// An Action is what a rule says about the commands that it matches. The order
+// is that in which rules beat each other.
+type Action string
+
+const (
+	Deny  Action = "deny"
+	Query Action = "ask"
+	Allow Action = "allow"
+)
+
+// A Rule says what happens to a program, or to some uses of it.
+//
+// The first word of Pattern is the program. In an allow rule it is a glob over
+// the path at which the program was found: '*' is any run of characters but
+// '/', '**' any run, '?' one character but '/', '~' at the beginning the home
+// directory. A base name never allows anything, except "*" alone, which is
+// whatever can be parsed. In the other rules it is also compared with the base
+// names of the program and of the file it is a link to, so that "rm" is every
+// rm.
+//
+// The words after it are the first arguments, each with the same globs in which
+// '*' also matches '/'. An allow rule's must be the first arguments there are;
+// those of other rules are also found behind options, in clusters of flags and
+// in another order, since there a miss is what does harm.
+type Rule struct {
+	Action  Action `json:"action"`
+	Pattern string `json:"pattern"`
+
+	// Args are exactly the arguments there have to be; nil: any.
+	Args []string `json:"args,omitempty"`
+	// ArgPattern is a regular expression (RE2) over the arguments, joined by
+	// spaces; empty: any.
+	ArgPattern string `json:"argPattern,omitempty"`
+	// SHA256 is what the script must have that the program is to run, in
+	// hex; empty: any.
+	SHA256 string `json:"sha256,omitempty"`
+	// Command is exactly the command there has to be; the other fields are
+	// then empty. It is for commands that cannot be told apart into programs.
+	Command string `json:"command,omitempty"`
+
+	Reason string `json:"reason,omitempty"` // why there is the rule, for people
+	ID     string `json:"id,omitempty"`     // where the rule has one
+	Source Source `json:"source"`           // where it is written
+}
+
+// A Source is where a rule or a value is written.
+type Source struct {
+	File string `json:"file,omitempty"` // empty: no file
+	Line int    `json:"line,omitempty"` // from 1
+	Key  string `json:"key,omitempty"`  // such as tools.exec.rules[2]
+	Name string `json:"name,omitempty"` // what it is if it is in no file: "default", "request", "session"
+}
+
+func (s Source) String() string {
+	switch {
+	case s.File == "":
+		return s.Name
+	case s.Line == 0 && s.Key == "":
+		return s.File
+	case s.Line == 0:
+		return s.File + " " + s.Key
+	case s.Key == "":
+		return fmt.Sprintf("%s:%d", s.File, s.Line)
+	}
+	return fmt.Sprintf("%s:%d %s", s.File, s.Line, s.Key)
+}
+
+// A Setting is a value and where it comes from.
+type Setting[T any] struct {
+	Value  T      `json:"value"`
+	Source Source `json:"source"`
+}
+
+// Rules are what applies to a command: everything in force, with its sources.
+type Rules struct {
+	Security Setting[Security]
+	Ask      Setting[Ask]
+	// AskFallback is the Security that applies when an approval is needed
+	// and nobody can give it, or nobody did in time.
+	AskFallback Setting[Security]
+
+	// List has every rule; their order does not matter.
+	List []Rule
+
+	SafeBins Setting[[]string]
+	// SafeBinDirs are the directories in which safe bins are trusted, beside
+	// /bin and /usr/bin.
+	SafeBinDirs []string
+	// SafeBinProfiles are of further safe bins, by name.
+	SafeBinProfiles map[string]SafeBin
+
+	// Chaining allows lists of commands (; && || and new lines) of which
+	// each is allowed.
+	Chaining Setting[bool]
+	// Redirections allows those that can do no harm: to /dev/null, from it,
+	// and of one output into the other; and here-documents that are not
+	// expanded.
+	Redirections Setting[bool]
+}
