@@ -26,4 +26,6 @@ func Literals(args ...string) []Word {
 }
 
 // mayBeOption reports whether the program could read the word as an option.
-func (w Word) mayBeOption() bool { return w.Prefix == "" && !w.Static || len(w.Prefix) > 0 && w.Prefix[0] == '-' }
+func (w Word) mayBeOption() bool {
+	return w.Prefix == "" && !w.Static || len(w.Prefix) > 0 && w.Prefix[0] == '-'
+}

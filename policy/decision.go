@@ -1,0 +1,120 @@
+package policy
+
+import "io/fs"
+
+// A Request is a command to decide on, with what its meaning depends on.
+// Exactly one of Command and Args is set.
+type Request struct {
+	Command string   // shell text
+	Args    []string // a program and its arguments, without a shell
+
+	Shell []string // what reads Command, such as /bin/bash -c; see hostexec
+	Dir   string   // working directory, absolute
+	Path  string   // PATH of the command
+	Home  string   // of the account that it runs as, for ~
+}
+
+// A View is what Decide sees of the file system. Every path is absolute.
+type View interface {
+	// Stat describes what path names, symbolic links followed.
+	Stat(path string) (fs.FileInfo, error)
+	// RealPath is path without symbolic links.
+	RealPath(path string) (string, error)
+	// Executable reports why the file cannot be executed by who would.
+	Executable(path string) error
+	// Open opens a file for reading, for the digest of a script.
+	Open(path string) (fs.File, error)
+}
+
+// Outcome is what becomes of a command. The set is closed.
+type Outcome string
+
+const (
+	Allowed Outcome = "allow"
+	Asked   Outcome = "ask" // somebody has to approve it
+	Denied  Outcome = "deny"
+)
+
+// A Decision says what becomes of a command, and why.
+type Decision struct {
+	Outcome Outcome `json:"decision"`
+	// Reason is one line for people. Of several it is the one that settled
+	// it: the first segment or finding that is not allowed.
+	Reason string `json:"reason"`
+	// Fix is what to change so that it would be allowed, the most narrow
+	// change first.
+	Fix []string `json:"fix,omitempty"`
+	// Rule is the rule that denied it, or that had it asked about.
+	Rule *Rule `json:"rule,omitempty"`
+
+	Segments []Segment `json:"segments"`
+	// Findings are what allowlist mode refuses, apart from segments.
+	Findings []Finding `json:"findings,omitempty"`
+
+	Security    Setting[Security] `json:"security"`
+	Ask         Setting[Ask]      `json:"ask"`
+	AskFallback Setting[Security] `json:"askFallback"`
+
+	// Miss: under security=allowlist, it is not what the rules allow.
+	Miss bool `json:"miss,omitempty"`
+	// Fallback is what Outcome is when an approval cannot be had; Denied or
+	// Allowed.
+	Fallback Outcome `json:"fallback"`
+
+	// Run is what has the same effect as the command and runs the very
+	// programs that were decided on. Nil if that cannot be written down.
+	Run *Pinned `json:"run,omitempty"`
+}
+
+// Pinned is a command of which every program is a path.
+type Pinned struct {
+	Args []string `json:"args"` // a program and its arguments, maybe a shell, -c and text
+}
+
+// A Segment is a simple command somewhere in the command.
+type Segment struct {
+	Text   string `json:"text"`   // as written
+	Offset int    `json:"offset"` // of Text in the command, in bytes; -1 in text of another shell
+	Depth  int    `json:"depth"`  // how many shells' text it is in: 1 for sh -c
+
+	// Words is the command that is decided on: what the wrappers run.
+	Words    []Word   `json:"-"`
+	Argv     []string `json:"argv"`
+	Wrappers []string `json:"wrappers,omitempty"` // looked through, from the outside
+
+	// Path is where the program was found, RealPath the file that is there.
+	// Both are empty if it cannot be told, or nothing was found.
+	Path     string `json:"path,omitempty"`
+	RealPath string `json:"realPath,omitempty"`
+	// Script is the file of code that the program is to run, and its digest.
+	Script string `json:"script,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+
+	// By says what allows it: "rule", "safe bin", "builtin"; empty if nothing does.
+	By   string `json:"by,omitempty"`
+	Rule *Rule  `json:"rule,omitempty"` // that allows, asks or denies
+	// Reason says why it is not allowed, in one line; empty if it is.
+	Reason string `json:"reason,omitempty"`
+}
+
+// A Finding is something in the command that is not a segment.
+type Finding struct {
+	Kind   Kind   `json:"kind"`
+	Text   string `json:"text"`
+	Offset int    `json:"offset"`
+	Reason string `json:"reason"`
+}
+
+// Kind is what a finding is. The set is closed.
+type Kind string
+
+const (
+	Syntax       Kind = "syntax"       // the text cannot be parsed
+	Chaining     Kind = "chaining"     // ; && || and new lines
+	Background   Kind = "background"   // &
+	Redirection  Kind = "redirection"  // > < << and so on
+	Substitution Kind = "substitution" // $(…), `…`, <(…), >(…)
+	Expansion    Kind = "expansion"    // $((…)) and ${…} that can run code
+	Assignment   Kind = "assignment"   // NAME=value
+	Compound     Kind = "compound"     // if, for, while, case, (…), {…}, [[…]], functions, coproc, time, !
+)
