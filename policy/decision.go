@@ -90,12 +90,31 @@ type Segment struct {
 	Script string `json:"script,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 
-	// By says what allows it: "rule", "safe bin", "builtin"; empty if nothing does.
+	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
+	// one that only runs the next segment; empty if nothing does.
 	By   string `json:"by,omitempty"`
 	Rule *Rule  `json:"rule,omitempty"` // that allows, asks or denies
 	// Reason says why it is not allowed, in one line; empty if it is.
 	Reason string `json:"reason,omitempty"`
+
+	call      *call
+	wrapper   bool   // it runs what comes after it
+	own       bool   // and has to be allowed itself
+	missing   string // why there is no path
+	refused   string // why nothing but an approval can allow it
+	operand   int    // which word Script is
+	scriptWhy string // why there is no digest
+	hit       string // how it runs more than its program
+	safeBin   string // why it is no safe bin, of one that is on the list
 }
+
+// What allows a segment.
+const (
+	byRule    = "rule"
+	bySafeBin = "safe bin"
+	byBuiltin = "builtin" // of the shell, and harmless
+	byWrapper = "wrapper" // it does nothing but run another, which is allowed
+)
 
 // A Finding is something in the command that is not a segment.
 type Finding struct {
@@ -103,7 +122,16 @@ type Finding struct {
 	Text   string `json:"text"`
 	Offset int    `json:"offset"`
 	Reason string `json:"reason"`
+
+	option  string // which of Rules makes it harmless: optionChaining and so on
+	unknown bool   // it hides which programs run
 }
+
+// The options of Rules that have findings pass.
+const (
+	optionChaining     = "allowlist.chaining: each"
+	optionRedirections = "allowlist.redirections: harmless"
+)
 
 // Kind is what a finding is. The set is closed.
 type Kind string

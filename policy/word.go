@@ -11,6 +11,8 @@ type Word struct {
 	// Prefix is what the word's value is sure to begin with; Text if Static.
 	// A word that may be none, or several, has those of all.
 	Prefix string
+
+	at int // which word of its command it is, from 1; 0: none
 }
 
 // Literal is a word that stands for itself.

@@ -44,6 +44,7 @@ var rules = map[string]rule{
 	"images":         {imports: contract},
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
+	"policy":         {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys"}, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
 	"gateway":        {imports: []string{".", "session", "internal/api"}, tests: append([]string{"client", "tool"}, hosts...)},

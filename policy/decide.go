@@ -1,0 +1,422 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Decide says what becomes of a command under rules, and why. It changes
+// nothing and asks nobody; what it sees of the file system is what the view
+// says at that moment.
+func Decide(req Request, rules Rules, view View) Decision {
+	j := &judge{reading: read(req, view), rules: rules}
+	d := Decision{Security: rules.Security, Ask: rules.Ask, AskFallback: rules.AskFallback, Findings: j.found, Segments: []Segment{}}
+	if !rules.Security.Value.Valid() { // of whoever did not say
+		d.Security.Value = SecurityDeny
+	}
+	if !rules.Ask.Value.Valid() {
+		d.Ask.Value = AskAlways
+	}
+	j.judge(&d)
+	for _, c := range j.calls {
+		for _, seg := range c.segments {
+			d.Segments = append(d.Segments, *seg)
+		}
+	}
+	return d
+}
+
+// A judge compares what a command does with the rules.
+type judge struct {
+	*reading
+	rules Rules
+
+	denied, asked *Rule
+	why           string // of the first of what allowlist mode does not allow
+	fix           []string
+}
+
+func (j *judge) judge(d *Decision) {
+	j.forbid()
+	miss := !j.remembered(d)
+	if miss {
+		miss = !j.allowed()
+	}
+	if !miss && d.Run == nil {
+		switch run, why := j.pin(); {
+		case run != nil:
+			d.Run = run
+		case d.Security.Value == SecurityAllowlist && !j.exact():
+			miss, j.why = true, "what is allowed cannot be written down so that nothing else can run: "+why
+		}
+	}
+	unknown := j.unknown()
+	security, ask := d.Security, d.Ask
+	d.Miss = miss
+	d.Fallback = j.fallback(*d, unknown)
+	switch {
+	case security.Value == SecurityDeny:
+		d.Outcome, d.Reason = Denied, "security=deny ("+security.Source.String()+")"
+		d.Fix = []string{"set security to allowlist where it says deny: " + security.Source.String()}
+	case j.denied != nil:
+		d.Outcome, d.Rule = Denied, j.denied
+		d.Reason = j.denied.says()
+		d.Fix = []string{"change or remove the rule in " + j.denied.Source.String()}
+	case j.asked != nil:
+		d.Rule = j.asked
+		d.Reason = j.asked.says()
+		d.Fix = []string{"change or remove the rule in " + j.asked.Source.String()}
+		d.Outcome = d.query(ask)
+	case unknown != "":
+		d.Reason = "deny rules cannot be checked: " + unknown
+		d.Fix = []string{"write the command so that the programs that it runs can be told from its text"}
+		d.Outcome = d.query(ask)
+	case security.Value == SecurityAllowlist && miss:
+		d.Reason, d.Fix = j.why, j.fix
+		d.Outcome = d.query(ask)
+	case ask.Value == AskAlways:
+		d.Reason = "ask=always (" + ask.Source.String() + ")"
+		d.Outcome = Asked
+	case security.Value == SecurityFull:
+		d.Outcome, d.Reason = Allowed, "security=full ("+security.Source.String()+")"
+	default:
+		d.Outcome, d.Reason = Allowed, "every program of it is allowed"
+	}
+}
+
+// query is the outcome for a command that needs an approval.
+func (d *Decision) query(ask Setting[Ask]) Outcome {
+	if ask.Value == AskOff {
+		d.Reason += "; and nobody is asked, by ask=off (" + ask.Source.String() + ")"
+		return Denied
+	}
+	return Asked
+}
+
+// fallback is the outcome for a command that needs an approval that nobody
+// gives.
+func (j *judge) fallback(d Decision, unknown string) Outcome {
+	if j.denied != nil || j.asked != nil || unknown != "" {
+		return Denied
+	}
+	switch Stricter(Securities, d.Security.Value, d.AskFallback.Value) {
+	case SecurityFull:
+		return Allowed
+	case SecurityAllowlist:
+		if !d.Miss && d.AskFallback.Value != "" {
+			return Allowed
+		}
+	}
+	return Denied
+}
+
+// says is a rule as the reason for something.
+func (r *Rule) says() string {
+	what := r.Pattern
+	if r.Command != "" {
+		what = "that very command"
+	}
+	text := fmt.Sprintf("%s rule %q (%s)", r.Action, what, r.Source)
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+// forbid finds the deny and ask rules that are about the command.
+func (j *judge) forbid() {
+	text := j.req.text()
+	for i := range j.rules.List {
+		r := &j.rules.List[i]
+		if r.Action != Allow && r.Command != "" && r.Command == text {
+			j.forbidBy(r, nil)
+		}
+	}
+	for _, c := range j.calls {
+		for _, seg := range c.segments {
+			for i := range j.rules.List {
+				r := &j.rules.List[i]
+				if r.Action == Allow {
+					continue
+				}
+				switch r.forbids(j.target(seg)) {
+				case alike:
+					j.forbidBy(r, seg)
+				case maybe:
+					if c.unknown == "" {
+						c.unknown = fmt.Sprintf("whether the %s rule %q is about it can only be told by running it", r.Action, r.Pattern)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) forbidBy(r *Rule, seg *Segment) {
+	if seg != nil && (seg.Rule == nil || r.Action == Deny && seg.Rule.Action != Deny) {
+		seg.Rule, seg.Reason = r, r.says()
+	}
+	if r.Action == Deny && j.denied == nil {
+		j.denied = r
+	}
+	if r.Action == Query && j.asked == nil {
+		j.asked = r
+	}
+}
+
+// unknown says why it cannot be told whether a rule that forbids is about the
+// command. Without such rules it does not matter.
+func (j *judge) unknown() string {
+	if !slices.ContainsFunc(j.rules.List, func(r Rule) bool { return r.Action != Allow }) {
+		return ""
+	}
+	for _, f := range j.found {
+		if f.unknown {
+			return f.says()
+		}
+	}
+	for _, c := range j.calls {
+		if c.unknown != "" {
+			return fmt.Sprintf("%s: %s", short(c.text), c.unknown)
+		}
+	}
+	return ""
+}
+
+// says is a finding as the reason for something.
+func (f Finding) says() string {
+	if f.Text == "" {
+		return "the command " + f.Reason
+	}
+	return short(f.Text) + " " + f.Reason
+}
+
+// short is text in quotes, cut where it is long.
+func short(text string) string {
+	const most = 80
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most-1]) + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// remembered reports whether a rule allows that very command.
+func (j *judge) remembered(d *Decision) bool {
+	text := j.req.text()
+	for i := range j.rules.List {
+		if r := &j.rules.List[i]; r.Action == Allow && r.Command != "" && r.Command == text {
+			for _, c := range j.calls {
+				for _, seg := range c.segments {
+					seg.By, seg.Rule = byRule, r
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// exact reports whether the command is one that a rule has as a whole.
+func (j *judge) exact() bool {
+	return len(j.calls) > 0 && j.calls[0].segments[0].Rule != nil && j.calls[0].segments[0].Rule.Command != ""
+}
+
+// text is the command as one line, as rules have it.
+func (req Request) text() string {
+	if len(req.Args) > 0 {
+		return QuotePattern(req.Args...)
+	}
+	return req.Command
+}
+
+// allowed reports whether everything is allowed, and notes on segments and
+// findings what allows it or why nothing does.
+func (j *judge) allowed() bool {
+	ok := true
+	refuse := func(why string, fix ...string) {
+		if ok {
+			j.why = why
+		}
+		ok = false
+		for _, f := range fix {
+			if f != "" && !slices.Contains(j.fix, f) {
+				j.fix = append(j.fix, f)
+			}
+		}
+	}
+	for _, f := range j.found {
+		switch f.option {
+		case optionChaining:
+			if !j.rules.Chaining.Value {
+				refuse(f.says()+", which is refused in allowlist mode", "run the commands one by one, or set "+optionChaining)
+			}
+		case optionRedirections:
+			if !j.rules.Redirections.Value {
+				refuse(f.says()+", which is refused in allowlist mode", "leave it out, or set "+optionRedirections)
+			}
+		default:
+			refuse(f.says() + ", which is refused in allowlist mode")
+		}
+	}
+	for _, c := range j.calls {
+		for _, seg := range c.segments {
+			if !j.allowedSegment(seg) {
+				why, fix := j.wanting(seg)
+				if seg.Reason == "" {
+					seg.Reason = why
+				}
+				refuse(short(seg.Text)+": "+why, fix)
+			}
+		}
+		if c.unknown != "" {
+			refuse(short(c.text) + ": " + c.unknown)
+		}
+	}
+	if len(j.calls) == 0 && ok {
+		refuse("the command runs no program that a rule could be about")
+	}
+	return ok
+}
+
+// wanting says why nothing allows a segment, and which rule would.
+func (j *judge) wanting(seg *Segment) (why, fix string) {
+	switch {
+	case seg.refused != "":
+		return seg.refused, ""
+	case seg.missing != "":
+		return seg.Argv[0] + ": " + seg.missing, ""
+	case seg.hit != "":
+		return seg.hit, "allow exactly these arguments: approve it with allow-always"
+	case isShell(seg.name()) && !seg.wrapper:
+		if seg.Script != "" {
+			return "no rule allows the script " + seg.Script, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(seg.Script))
+		}
+		return "a shell runs whatever it reads", ""
+	}
+	why = "no rule allows " + seg.Path
+	if seg.safeBin != "" {
+		why += ", and as a safe bin it " + seg.safeBin
+	}
+	words := []string{seg.Path}
+	if args := texts(seg.Words[1:min(2, len(seg.Words))]); len(args) == 1 && !strings.HasPrefix(args[0], "-") && !strings.ContainsAny(args[0], "/*?.") {
+		words = append(words, args[0])
+	}
+	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(words...))
+}
+
+func (seg *Segment) name() string { return normalizeName(seg.Words[0].Text) }
+
+func (j *judge) target(seg *Segment) target {
+	t := target{argv: seg.Words, home: j.req.Home}
+	if seg.Words[0].Static {
+		t.name = seg.Words[0].Text
+	}
+	for _, p := range []string{seg.Path, seg.RealPath} {
+		if p != "" {
+			t.paths = append(t.paths, p)
+		}
+	}
+	return t
+}
+
+// allowedSegment finds what allows a segment.
+func (j *judge) allowedSegment(seg *Segment) bool {
+	if seg.refused != "" {
+		return false
+	}
+	if j.builtin(seg) {
+		seg.By = byBuiltin
+		return true
+	}
+	if seg.wrapper && !seg.own && j.trusted(seg.Path) {
+		seg.By = byWrapper
+		return true
+	}
+	if label, hit := inlineCode(seg.Words); hit {
+		seg.hit = label + " runs the code that it is given"
+	} else if reason, hit := carrier(seg.Words); hit {
+		seg.hit = reason
+	}
+	t := j.target(seg)
+	for i := range j.rules.List {
+		r := &j.rules.List[i]
+		if r.Action == Allow && j.allows(r, t, seg) {
+			seg.By = byRule
+			if seg.Rule == nil {
+				seg.Rule = r
+			}
+			return true
+		}
+	}
+	if j.safe(seg) {
+		seg.By = bySafeBin
+		return true
+	}
+	return false
+}
+
+// allows reports whether an allow rule is about the segment, and about this use
+// of it.
+func (j *judge) allows(r *Rule, t target, seg *Segment) bool {
+	if isShell(seg.name()) && !seg.wrapper && !r.narrow() {
+		// What it allows is the script, not the shell.
+		if seg.Script == "" || seg.scriptWhy != "" {
+			return false
+		}
+		script := target{paths: []string{seg.Script}, argv: append([]Word{Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
+		return seg.operand == 1 && r.allows(script, seg.SHA256)
+	}
+	if seg.hit != "" && !r.narrow() && !r.any() {
+		return false
+	}
+	if r.any() && seg.Path == "" {
+		return false // the program that would run cannot be pinned
+	}
+	return r.allows(t, seg.SHA256)
+}
+
+// builtin reports whether the segment does nothing but what is harmless, in the
+// shell itself, in a list of commands.
+func (j *judge) builtin(seg *Segment) bool {
+	if !j.rules.Chaining.Value || seg.call.expr == nil || len(seg.Wrappers) > 0 || !seg.Words[0].Static {
+		return false
+	}
+	switch seg.Words[0].Text {
+	case "cd", ":", "true", "false":
+		return true
+	}
+	return false
+}
+
+// trusted reports whether a file is where only the system's own programs are.
+func (j *judge) trusted(file string) bool {
+	dir := path.Dir(file)
+	return file != "" && (dir == "/bin" || dir == "/usr/bin" || slices.Contains(j.rules.SafeBinDirs, dir))
+}
+
+// safe reports whether the segment is a safe use of a safe bin.
+func (j *judge) safe(seg *Segment) bool {
+	name := path.Base(seg.Path)
+	if seg.hit != "" || seg.wrapper || !slices.Contains(j.rules.SafeBins.Value, name) || isInterpreter(name) || isShell(name) {
+		return false
+	}
+	profile, ok := j.rules.SafeBinProfiles[name]
+	if !ok {
+		profile, ok = safeBinProfiles[name]
+	}
+	switch {
+	case !ok:
+		seg.safeBin = "has no profile of what is safe"
+		return false
+	case !j.trusted(seg.Path):
+		seg.safeBin = "is not in a trusted directory"
+		return false
+	}
+	if err := profile.check(seg.Words); err != nil {
+		seg.safeBin = err.Error()
+		return false
+	}
+	return true
+}

@@ -1,0 +1,315 @@
+package policy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// glob reports whether s matches the pattern: '*' is any run of characters but
+// '/', or any run at all if crossing; '**' any run; '?' one character but '/'.
+// Everything else stands for itself.
+func glob(pattern, s string, crossing bool) bool {
+	// The position to go back to at a mismatch: a star takes one byte more.
+	back, from, across := -1, 0, false
+	p, i := 0, 0
+	// A '**' seen before a '*' may have to take more when that one cannot.
+	wide, wideFrom := -1, 0
+	for {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			across = crossing
+			p++
+			if p < len(pattern) && pattern[p] == '*' {
+				across = true
+				p++
+			}
+			back, from = p, i
+			if across {
+				wide, wideFrom = p, i
+			}
+			continue
+		case i == len(s):
+			return p == len(pattern)
+		case p < len(pattern) && (pattern[p] == s[i] || pattern[p] == '?' && (crossing || s[i] != '/')):
+			p, i = p+1, i+1
+			continue
+		}
+		switch {
+		case back >= 0 && from < len(s) && (across || s[from] != '/'):
+			from++
+			p, i = back, from
+		case wide >= 0 && wideFrom < len(s):
+			wideFrom++
+			p, i = wide, wideFrom
+			back, from, across = wide, wideFrom, true
+		default:
+			return false
+		}
+	}
+}
+
+// splitPattern is the words of a pattern. Quotes and backslashes are as in a
+// shell, so that a path may have spaces.
+func splitPattern(pattern string) []string {
+	var words []string
+	var word strings.Builder
+	in, quote := false, byte(0)
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, in = c, true
+		case quote != '\'' && c == '\\' && i+1 < len(pattern):
+			i++
+			word.WriteByte(pattern[i])
+			in = true
+		case quote == 0 && (c == ' ' || c == '\t'):
+			if in {
+				words = append(words, word.String())
+				word.Reset()
+				in = false
+			}
+		default:
+			word.WriteByte(c)
+			in = true
+		}
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	return words
+}
+
+// QuotePattern is the pattern of exactly that program and those first arguments.
+// What is a glob in them stays one.
+func QuotePattern(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsAny(w, " \t'\"\\") {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// A target is what a rule is compared with.
+type target struct {
+	name  string   // as written, if that is certain
+	paths []string // where it was found, what it is a link to
+	argv  []Word   // with the program
+	home  string
+}
+
+// allows reports whether an allow rule is about t. Only what is certain counts.
+func (r *Rule) allows(t target, sha256 string) bool {
+	words := splitPattern(r.Pattern)
+	if len(words) == 0 || r.Command != "" || !r.programAllowed(words[0], t) {
+		return false
+	}
+	if r.SHA256 != "" && !strings.EqualFold(r.SHA256, sha256) {
+		return false
+	}
+	args := t.argv[1:]
+	if len(words)-1 > len(args) {
+		return false
+	}
+	for i, w := range words[1:] {
+		if !args[i].Static || !glob(w, args[i].Text, true) {
+			return false
+		}
+	}
+	if r.Args == nil && r.ArgPattern == "" {
+		return true
+	}
+	static := texts(args)
+	if static == nil {
+		return false
+	}
+	return (r.Args == nil || slices.Equal(r.Args, static)) &&
+		(r.ArgPattern == "" || matchRegexp(r.ArgPattern, strings.Join(static, " "), true))
+}
+
+func (r *Rule) programAllowed(pattern string, t target) bool {
+	switch {
+	case pattern == "*":
+		return true
+	case len(t.paths) == 0 || !strings.ContainsAny(pattern, "/~"):
+		return false
+	}
+	return glob(expandHome(pattern, t.home), t.paths[0], false)
+}
+
+// narrow reports whether the rule says which arguments there are to be, so that
+// whoever wrote it knew what they do.
+func (r *Rule) narrow() bool { return r.Args != nil || r.ArgPattern != "" }
+
+// any reports whether the rule is about whatever can be parsed.
+func (r *Rule) any() bool { return r.Pattern == "*" && !r.narrow() }
+
+// A likeness says whether a command is one that a rule forbids.
+type likeness int
+
+const (
+	unlike likeness = iota
+	maybe           // it depends on what cannot be told
+	alike
+)
+
+// forbids compares a deny or ask rule with t.
+func (r *Rule) forbids(t target) likeness {
+	words := splitPattern(r.Pattern)
+	if len(words) == 0 || r.Command != "" || !programNamed(words[0], t) {
+		return unlike
+	}
+	args := t.argv[1:]
+	found := argsNamed(words[1:], args)
+	if r.Args == nil && r.ArgPattern == "" {
+		return found
+	}
+	static := texts(args)
+	switch {
+	case static == nil:
+		return min(found, maybe)
+	case r.Args != nil && !slices.Equal(r.Args, static):
+		return unlike
+	case r.ArgPattern != "" && !matchRegexp(r.ArgPattern, strings.Join(static, " "), false):
+		return unlike
+	}
+	return found
+}
+
+func programNamed(pattern string, t target) bool {
+	names := append([]string{t.name}, t.paths...)
+	for _, n := range names {
+		switch {
+		case n == "":
+		case strings.ContainsAny(pattern, "/~"):
+			if glob(expandHome(pattern, t.home), n, false) {
+				return true
+			}
+		case glob(pattern, path.Base(n), true), glob(strings.ToLower(pattern), normalizeName(n), true):
+			return true
+		}
+	}
+	return false
+}
+
+// argsNamed compares the arguments with those of a rule that forbids: its flags
+// are somewhere among them, in clusters too, and its other words are, in this
+// order, the first that are neither options nor may be the values of options.
+func argsNamed(want []string, args []Word) likeness {
+	found := alike
+	var operands []string
+	for _, w := range want {
+		if len(w) > 1 && w[0] == '-' && !strings.ContainsAny(w, "*?") {
+			found = min(found, hasFlag(w, args))
+			continue
+		}
+		operands = append(operands, w)
+	}
+	return min(found, operandsNamed(operands, args))
+}
+
+func operandsNamed(want []string, args []Word) likeness {
+	if len(want) == 0 {
+		return alike
+	}
+	found := unlike
+	value := false // the word may be the value of the option before it
+	for i, a := range args {
+		switch {
+		case !a.Static:
+			found = max(found, min(maybe, operandsNamed(want[1:], args[i+1:])))
+		case glob(want[0], a.Text, true):
+			found = max(found, operandsNamed(want[1:], args[i+1:]))
+		}
+		option := a.mayBeOption()
+		if !option && !value {
+			break
+		}
+		value = option && !strings.Contains(a.Text, "=")
+	}
+	return found
+}
+
+// hasFlag looks for a flag of a rule: -rf is there if -r and -f are.
+func hasFlag(flag string, args []Word) likeness {
+	if strings.HasPrefix(flag, "--") {
+		name, _, _ := strings.Cut(flag, "=")
+		return anyWord(args, func(text string) bool {
+			given, _, _ := strings.Cut(text, "=")
+			return given == name || len(given) > 2 && strings.HasPrefix(given, "--") && strings.HasPrefix(name, given)
+		})
+	}
+	found := alike
+	for _, letter := range flag[1:] {
+		found = min(found, anyWord(args, func(text string) bool {
+			if len(text) < 2 || text[0] != '-' {
+				return false
+			}
+			// A long option may be what the letter is short for.
+			return text[1] != '-' && strings.ContainsRune(text[1:], letter) ||
+				strings.HasPrefix(text, "--"+strings.ToLower(string(letter)))
+		}))
+	}
+	return found
+}
+
+// anyWord says whether there is such a word among the arguments.
+func anyWord(args []Word, is func(string) bool) likeness {
+	found := unlike
+	for _, a := range args {
+		switch {
+		case a.Static && is(a.Text):
+			return alike
+		case !a.Static && a.mayBeOption():
+			found = maybe
+		}
+	}
+	return found
+}
+
+// texts is what certain words say; nil if one is not certain.
+func texts(words []Word) []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		if !w.Static {
+			return nil
+		}
+		list[i] = w.Text
+	}
+	return list
+}
+
+func expandHome(pattern, home string) string {
+	if rest, ok := strings.CutPrefix(pattern, "~"); ok && home != "" && (rest == "" || rest[0] == '/') {
+		return strings.TrimSuffix(home, "/") + rest
+	}
+	return pattern
+}
+
+// regexps are the compiled expressions of rules, of which there are as many as
+// somebody wrote down.
+var regexps sync.Map // string → *regexp.Regexp, nil if it is malformed
+
+// matchRegexp reports whether s, or without whole some of it, matches.
+func matchRegexp(expr, s string, whole bool) bool {
+	if whole {
+		expr = `^(?:` + expr + `)$`
+	}
+	v, ok := regexps.Load(expr)
+	if !ok {
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			re = nil
+		}
+		v, _ = regexps.LoadOrStore(expr, re)
+	}
+	re, _ := v.(*regexp.Regexp)
+	return re != nil && re.MatchString(s)
+}

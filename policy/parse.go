@@ -1,0 +1,345 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxText bounds what is parsed, in bytes. It is the longest argument that
+// Linux takes (MAX_ARG_STRLEN), so no longer text ever reaches a shell.
+const maxText = 128 << 10
+
+// maxNesting bounds parentheses, braces and substitutions in each other, and
+// with them the depth of a parser that calls itself.
+const maxNesting = 64
+
+// A script is shell text as one kind of shell reads it.
+type script struct {
+	text     string
+	depth    int // how many shells' texts it is in
+	file     *syntax.File
+	calls    []*call
+	findings []Finding
+	literals bool // some word says what a shell would substitute if it saw it
+}
+
+// A call is a simple command.
+type call struct {
+	expr   *syntax.CallExpr // nil for a command that no shell reads
+	words  []Word
+	text   string
+	offset int
+	depth  int
+	moved  bool // behind a cd: where relative paths lead is not known
+
+	segments []*Segment
+	inner    []textOf
+	// unknown says why it cannot be told which programs it runs.
+	unknown string
+	// refused says why it cannot be allowed as a use of its programs.
+	refused string
+}
+
+// A textOf is the text that a call hands to another shell.
+type textOf struct {
+	at      int // the word, from 1; 0 if it is none of the call's
+	scripts []*script
+}
+
+// dialects are the languages in which a shell might read text. What is called
+// sh is one of several programs; the text has to mean the same to all of them.
+func dialects(shell string) []syntax.LangVariant {
+	if shell == "bash" {
+		return []syntax.LangVariant{syntax.LangBash}
+	}
+	return []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX}
+}
+
+// parse reads text as a shell of that dialect would.
+func parse(text string, lang syntax.LangVariant, depth int) *script {
+	s := &script{text: text, depth: depth}
+	if at, why := unreadable(text); why != "" {
+		s.find(Finding{Kind: Syntax, Offset: at, Reason: why, unknown: true})
+		return s
+	}
+	file, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		at := 0
+		if e, ok := err.(syntax.ParseError); ok {
+			at = int(e.Pos.Offset())
+			err = parseError(e.Text)
+		} else if e, ok := err.(syntax.LangError); ok {
+			at = int(e.Pos.Offset())
+		}
+		s.find(Finding{Kind: Syntax, Offset: at, Reason: "cannot be parsed: " + strings.TrimPrefix(err.Error(), ":"), unknown: true})
+		return s
+	}
+	s.file = file
+	s.list(file.Stmts)
+	syntax.Walk(file, s.visit)
+	slices.SortStableFunc(s.calls, func(a, b *call) int { return cmp.Compare(a.offset, b.offset) })
+	for i, c := range s.calls {
+		if i > 0 {
+			c.moved = s.calls[i-1].moved || changesDirectory(s.calls[i-1].words)
+		}
+	}
+	return s
+}
+
+type parseError string
+
+func (e parseError) Error() string { return string(e) }
+
+// unreadable finds what shells and terminals do not agree on how to read.
+func unreadable(text string) (at int, why string) {
+	if len(text) > maxText {
+		return maxText, "is longer than 128 KiB, which nothing can run"
+	}
+	nesting := 0
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError:
+			if _, n := utf8.DecodeRuneInString(text[i:]); n == 1 {
+				return i, "has a byte that is not UTF-8"
+			}
+		case r == '\r':
+			return i, "has a carriage return, which a shell takes for part of a word"
+		case unicode.IsControl(r) && r != '\n' && r != '\t':
+			return i, "has a control character"
+		case r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)):
+			return i, "has a character that looks like a space or like nothing, and is part of a word"
+		case r == '(' || r == '{' || r == '`':
+			nesting++
+		case r == ')' || r == '}':
+			nesting = max(nesting-1, 0)
+		}
+		if nesting > maxNesting*4 {
+			return i, "is nested too deeply"
+		}
+	}
+	return 0, ""
+}
+
+func (s *script) find(f Finding) {
+	if s.depth > 0 {
+		f.Offset = -1
+	}
+	s.findings = append(s.findings, f)
+}
+
+// at is a finding about a node.
+func (s *script) at(kind Kind, n syntax.Node, reason string) Finding {
+	return Finding{Kind: kind, Text: s.source(n), Offset: int(n.Pos().Offset()), Reason: reason}
+}
+
+func (s *script) source(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from > to || to > len(s.text) {
+		return ""
+	}
+	return s.text[from:to]
+}
+
+// list finds chaining among statements that follow each other.
+func (s *script) list(stmts []*syntax.Stmt) {
+	for i, st := range stmts {
+		if i > 0 {
+			f := s.at(Chaining, st, "follows another command")
+			f.option = optionChaining
+			s.find(f)
+		}
+	}
+}
+
+// visit is called for every node. What it does not know is refused.
+func (s *script) visit(n syntax.Node) bool {
+	switch n := n.(type) {
+	case nil, *syntax.File, *syntax.Comment, *syntax.Word, *syntax.Lit, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
+		*syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.BinaryTest, *syntax.UnaryTest, *syntax.ParenTest,
+		*syntax.ArrayExpr, *syntax.ArrayElem, *syntax.CStyleLoop:
+	case *syntax.SglQuoted:
+		s.literals = s.literals || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") || n.Dollar
+	case *syntax.DblQuoted:
+		s.literals = s.literals || strings.Contains(s.source(n), `\$(`) || strings.Contains(s.source(n), "\\`")
+	case *syntax.Stmt:
+		s.stmt(n)
+	case *syntax.CallExpr:
+		s.call(n)
+	case *syntax.BinaryCmd:
+		switch n.Op {
+		case syntax.AndStmt, syntax.OrStmt:
+			f := s.at(Chaining, n, "chains commands with "+n.Op.String())
+			f.Offset, f.Text, f.option = int(n.OpPos.Offset()), n.Op.String(), optionChaining
+			s.find(f)
+		case syntax.Pipe:
+		case syntax.PipeAll:
+			f := s.at(Redirection, n, "redirects standard error into the pipe")
+			f.Offset, f.Text, f.option = int(n.OpPos.Offset()), n.Op.String(), optionRedirections
+			s.find(f)
+		default:
+			s.find(s.at(Compound, n, "joins commands with "+n.Op.String()))
+		}
+	case *syntax.Redirect:
+		s.redirect(n)
+	case *syntax.CmdSubst, *syntax.ProcSubst:
+		s.find(s.at(Substitution, n, "substitutes the output of a command"))
+	case *syntax.ParamExp:
+		s.param(n)
+	case *syntax.ArithmExp:
+		s.arithmetic(n, n.X)
+	case *syntax.Assign:
+		s.find(s.at(Assignment, n, "sets a variable"))
+	case *syntax.ExtGlob:
+		s.find(s.at(Expansion, n, "is a pattern that only some shells know"))
+	case *syntax.ArithmCmd:
+		s.find(s.at(Compound, n, "is arithmetic"))
+		s.arithmetic(n, n.X)
+	case *syntax.LetClause:
+		f := s.at(Compound, n, "is arithmetic")
+		f.unknown = s.literals
+		s.find(f)
+	case *syntax.TestClause:
+		f := s.at(Compound, n, "is a test that can evaluate what variables hold")
+		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+		s.find(f)
+	case *syntax.Subshell:
+		s.list(n.Stmts)
+		s.find(s.at(Compound, n, "is a subshell"))
+	case *syntax.Block:
+		s.list(n.Stmts)
+		s.find(s.at(Compound, n, "is a group"))
+	case *syntax.DeclClause:
+		f := s.at(Compound, n, "declares variables")
+		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+		s.find(f)
+	case *syntax.FuncDecl:
+		s.find(s.at(Compound, n, "defines a function"))
+	case *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.CoprocClause:
+		s.find(s.at(Compound, n, "is control flow"))
+	default:
+		f := s.at(Compound, n, "is something that cannot be told")
+		f.unknown = true
+		s.find(f)
+	}
+	return true
+}
+
+func (s *script) stmt(n *syntax.Stmt) {
+	if n.Background {
+		f := s.at(Background, n, "runs in the background")
+		f.option = optionChaining
+		s.find(f)
+	}
+	if n.Coprocess || n.Disown {
+		s.find(s.at(Compound, n, "runs beside the command"))
+	}
+	if n.Negated {
+		f := s.at(Compound, n, "negates the exit code")
+		f.option = optionChaining
+		s.find(f)
+	}
+}
+
+// redirect tells harmless redirections from others.
+func (s *script) redirect(n *syntax.Redirect) {
+	f := s.at(Redirection, n, "redirects input or output")
+	target := s.word(n.Word)
+	plain := n.N == nil || n.N.Value == "0" || n.N.Value == "1" || n.N.Value == "2"
+	switch n.Op {
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		if plain { // what it may substitute is a finding of its own
+			f.option = optionRedirections
+		}
+	case syntax.DplIn, syntax.DplOut:
+		if plain && target.Static && (target.Text == "1" || target.Text == "2" || target.Text == "-") {
+			f.option = optionRedirections
+		}
+	default:
+		if plain && target.Static && target.Text == "/dev/null" {
+			f.option = optionRedirections
+		}
+	}
+	s.find(f)
+}
+
+// param refuses expansions that evaluate what a variable holds, or set it.
+func (s *script) param(n *syntax.ParamExp) {
+	why := ""
+	switch {
+	case n.Excl || n.Names != 0:
+		why = "expands a variable that another one names"
+	case n.Slice != nil:
+		why = "evaluates arithmetic"
+	case n.Index != nil && !constant(n.Index):
+		why = "evaluates arithmetic"
+	case n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull):
+		why = "sets a variable"
+	case n.Exp != nil && n.Exp.Op == syntax.OtherParamOps:
+		why = "can evaluate what the variable holds"
+	case n.Width || n.IsSet || n.Flags != nil || n.NestedParam != nil || len(n.Modifiers) > 0 || n.Param == nil:
+		why = "is an expansion of other shells"
+	}
+	if why != "" {
+		f := s.at(Expansion, n, why)
+		f.unknown = n.Exp != nil && n.Exp.Op == syntax.OtherParamOps || s.literals || strings.Contains(s.text, "'")
+		s.find(f)
+	}
+}
+
+// arithmetic refuses what is not made of numbers: bash runs the commands in
+// the subscript of an array, also if it only finds them in a variable.
+func (s *script) arithmetic(n syntax.Node, x syntax.ArithmExpr) {
+	if !constant(x) {
+		f := s.at(Expansion, n, "evaluates variables as arithmetic")
+		f.unknown = strings.ContainsAny(s.text, "'`\\") || strings.Contains(s.source(n), "$(")
+		s.find(f)
+	}
+}
+
+// constant reports whether an expression is made of numbers alone, or is the
+// @ or * of an array.
+func constant(x syntax.ArithmExpr) bool {
+	ok := true
+	if x == nil {
+		return true
+	}
+	syntax.Walk(x, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case nil, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.Word:
+		case *syntax.Lit:
+			ok = ok && (n.Value == "@" || n.Value == "*" || strings.Trim(n.Value, "0123456789") == "")
+		default:
+			ok = false
+		}
+		return true
+	})
+	return ok
+}
+
+func (s *script) call(n *syntax.CallExpr) {
+	if len(n.Args) == 0 {
+		return // assignments, which are findings
+	}
+	c := &call{expr: n, depth: s.depth, text: s.source(n), offset: int(n.Pos().Offset())}
+	for i, a := range n.Args {
+		w := s.word(a)
+		w.at = i + 1
+		c.words = append(c.words, w)
+	}
+	s.calls = append(s.calls, c)
+}
+
+// changesDirectory reports whether what comes after the words may run in
+// another directory.
+func changesDirectory(words []Word) bool {
+	switch words[0].Text {
+	case "cd", "pushd", "popd":
+		return true
+	}
+	return !words[0].Static
+}

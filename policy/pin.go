@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// pin writes a command down with the path of every program in it. It returns
+// nil, and why, for one of which the programs are not all known. It changes
+// the scripts.
+func (r *reading) pin() (*Pinned, string) {
+	for _, c := range r.calls {
+		for _, seg := range c.segments {
+			switch {
+			case seg.By == byBuiltin:
+			case seg.Path == "" || seg.Words[0].at == 0:
+				return nil, "a program of it has no path"
+			}
+		}
+	}
+	if len(r.req.Args) > 0 {
+		return &Pinned{Args: r.calls[0].pinned(nil)}, ""
+	}
+	if len(r.scripts) != 1 || r.scripts[0].file == nil {
+		return nil, "it is read in more than one way"
+	}
+	s := r.scripts[0]
+	if c := s.simple(); c != nil {
+		words := c.pinned(nil)
+		for _, inner := range c.inner {
+			text, err := inner.pin()
+			if err != nil {
+				return nil, err.Error()
+			}
+			words[inner.at-1] = text
+		}
+		return &Pinned{Args: words}, ""
+	}
+	text, err := textOf{scripts: r.scripts}.pin()
+	if err != nil {
+		return nil, err.Error()
+	}
+	shell := "/bin/sh"
+	if len(r.req.Shell) > 0 {
+		switch filepath.Base(r.req.Shell[0]) {
+		case "sh", "bash", "dash":
+			_, got := r.program(Literal(r.req.Shell[0]), false)
+			if got.path == "" {
+				return nil, "the shell " + r.req.Shell[0] + ": " + got.why
+			}
+			shell = got.path
+		}
+	}
+	return &Pinned{Args: []string{shell, "-c", text}}, ""
+}
+
+// simple is the call of a script that is nothing else, and of which every word
+// is certain: no shell is needed to run it.
+func (s *script) simple() *call {
+	if len(s.calls) != 1 || len(s.findings) > 0 || len(s.file.Stmts) != 1 || s.calls[0].segments[0].By == byBuiltin {
+		return nil
+	}
+	if _, ok := s.file.Stmts[0].Cmd.(*syntax.CallExpr); !ok {
+		return nil
+	}
+	for _, w := range s.calls[0].words {
+		if !w.Static {
+			return nil
+		}
+	}
+	return s.calls[0]
+}
+
+// pinned is the words of a call, in which the programs are paths.
+func (c *call) pinned(words []string) []string {
+	for _, w := range c.words {
+		words = append(words, w.Text)
+	}
+	for _, seg := range c.segments {
+		words[seg.Words[0].at-1] = seg.Path
+	}
+	return words
+}
+
+// pin is the text with the programs of all its calls pinned.
+func (t textOf) pin() (string, error) {
+	if len(t.scripts) != 1 || t.scripts[0].file == nil {
+		return "", fmt.Errorf("it is read in more than one way")
+	}
+	s := t.scripts[0]
+	for _, c := range s.calls {
+		for _, seg := range c.segments {
+			if seg.By != byBuiltin {
+				c.expr.Args[seg.Words[0].at-1] = quoted(seg.Path)
+			}
+		}
+		for _, inner := range c.inner {
+			if inner.at == 0 {
+				return "", fmt.Errorf("the text of a shell in it is made of several words")
+			}
+			text, err := inner.pin()
+			if err != nil {
+				return "", err
+			}
+			c.expr.Args[inner.at-1] = quoted(text)
+		}
+	}
+	return s.print()
+}
+
+// quoted is a word of which every byte stands for itself.
+func quoted(s string) *syntax.Word {
+	var parts []syntax.WordPart
+	for i, run := range strings.Split(s, "'") {
+		if i > 0 {
+			parts = append(parts, &syntax.Lit{Value: `\'`})
+		}
+		parts = append(parts, &syntax.SglQuoted{Value: run})
+	}
+	return &syntax.Word{Parts: parts}
+}

@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A reading is everything that a command is found to do.
+type reading struct {
+	finder
+	scripts []*script // the text, in every dialect; the first is the one that is pinned
+	calls   []*call   // of all of them and of the shells inside, in order
+	found   []Finding
+}
+
+// maxCalls bounds the commands in a command.
+const maxCalls = 1000
+
+func read(req Request, view View) *reading {
+	r := &reading{finder: finder{req: req, view: view, known: map[string]found{}}}
+	if len(req.Args) > 0 {
+		c := &call{text: QuotePattern(req.Args...)}
+		for i, a := range req.Args {
+			w := Literal(a)
+			w.at = i + 1
+			c.words = append(c.words, w)
+		}
+		r.calls = []*call{c}
+		r.expand(c, c.words, nil, 0)
+		return r
+	}
+	shell := "sh"
+	if len(req.Shell) > 0 {
+		shell = filepath.Base(req.Shell[0])
+	}
+	r.scripts = r.text(req.Command, shell, 0)
+	return r
+}
+
+// text reads the text of a shell, in every dialect that it may be in. The first
+// is returned first; another counts only if it finds something else.
+func (r *reading) text(text, shell string, depth int) []*script {
+	var scripts []*script
+	for i, lang := range dialects(shell) {
+		s := parse(text, lang, depth)
+		if i > 0 && s.shape() == scripts[0].shape() {
+			continue
+		}
+		if i > 0 {
+			s.find(Finding{Kind: Syntax, Reason: "is read by " + shell + " and by bash in two ways", unknown: true})
+		}
+		scripts = append(scripts, s)
+		r.found = append(r.found, s.findings...)
+		for _, c := range s.calls {
+			if len(r.calls) == maxCalls {
+				r.found = append(r.found, Finding{Kind: Syntax, Offset: -1, Reason: fmt.Sprintf("has more than %d commands", maxCalls), unknown: true})
+				return scripts
+			}
+			r.calls = append(r.calls, c)
+			r.expand(c, c.words, nil, 0)
+		}
+	}
+	return scripts
+}
+
+// shape is what two readings of a text have in common if they mean the same.
+func (s *script) shape() string {
+	var b strings.Builder
+	for _, c := range s.calls {
+		fmt.Fprintf(&b, "%d", c.offset)
+		for _, w := range c.words {
+			fmt.Fprintf(&b, " %q %t", w.Text, w.Static)
+		}
+	}
+	for _, f := range s.findings {
+		fmt.Fprintf(&b, "\n%s %d %s", f.Kind, f.Offset, f.Reason)
+	}
+	return b.String()
+}
+
+// expand finds the programs of a call: that which it names, and those that one
+// hands the words to.
+func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
+	w, got := r.program(argv[0], c.moved)
+	argv = append([]Word{w}, argv[1:]...)
+	seg := &Segment{
+		Text: c.text, Offset: c.offset, Depth: c.depth, Words: argv, Wrappers: slices.Clone(wrappers),
+		Path: got.path, RealPath: got.real, missing: got.why, call: c,
+	}
+	if c.depth > 0 {
+		seg.Offset = -1
+	}
+	for _, a := range argv {
+		seg.Argv = append(seg.Argv, a.Text)
+	}
+	c.segments = append(c.segments, seg)
+	if !w.Static {
+		c.unknown = got.why
+		return
+	}
+	if why := renames(argv); why != "" {
+		c.unknown = why
+	}
+	l := peel(argv)
+	if l.kind == layerNone {
+		r.operand(c, seg)
+		return
+	}
+	seg.wrapper, seg.own = true, l.own
+	wrappers = append(wrappers, l.name)
+	if layers == maxLayers {
+		c.unknown = fmt.Sprintf("it is wrapped more than %d times", maxLayers)
+		return
+	}
+	switch l.kind {
+	case layerRefused:
+		seg.refused = l.reason
+		if len(l.inner) == 0 {
+			c.unknown = l.reason
+		}
+	case layerText:
+		r.inside(c, seg, l)
+	}
+	for _, inner := range append([][]Word{l.inner}, l.more...) {
+		if len(inner) > 0 {
+			r.expand(c, inner, wrappers, layers+1)
+		}
+	}
+}
+
+// maxDepth is how many shells' texts may be in each other.
+const maxDepth = 4
+
+// inside reads the text that a call hands to a shell.
+func (r *reading) inside(c *call, seg *Segment, l layer) {
+	switch {
+	case !l.text.Static:
+		c.unknown = "the text for " + l.name + " is made when it runs"
+	case c.depth == maxDepth:
+		c.unknown = fmt.Sprintf("it has shells in shells, more than %d", maxDepth)
+	default:
+		shell := l.shell
+		if l.text.at == 0 { // made of several words
+			seg.refused = "what " + l.name + " reads is made of several words"
+		}
+		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1)})
+	}
+}
+
+// operand finds the file of code that a program is to run.
+func (r *reading) operand(c *call, seg *Segment) {
+	i, ok := scriptOperand(seg.Words)
+	if !ok {
+		return
+	}
+	w := seg.Words[i]
+	if !w.Static || c.moved && !filepath.IsAbs(w.Text) {
+		seg.scriptWhy = "which file " + seg.Words[0].Text + " runs can only be told by running it"
+		return
+	}
+	seg.operand = i
+	seg.Script = r.absolute(w.Text)
+	sum, err := r.digest(seg.Script)
+	if err != nil {
+		seg.scriptWhy = "the script " + seg.Script + " cannot be read: " + err.Error()
+	}
+	seg.SHA256 = sum
+}
+
+// renames says why what the words do to the shell hides what comes after them.
+func renames(words []Word) string {
+	switch name := words[0].Text; name {
+	case "alias", "enable", "hash", "bind", "complete", "compgen", "fc", "mapfile", "readarray":
+		if len(words) > 1 {
+			return name + " can make another program of a name, or run one"
+		}
+	case "printf", "read", "test", "[", "unset", "wait", "getopts", "let", "export", "readonly", "declare", "local", "typeset":
+		for _, w := range words[1:] {
+			if strings.Contains(w.Text, "[") && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
+				return name + " runs what is in the subscript of a variable"
+			}
+		}
+	case "set", "shopt":
+		if len(words) > 1 {
+			return name + " changes how the shell reads what follows"
+		}
+	}
+	return ""
+}
+
+// print is a script with its words replaced.
+func (s *script) print() (string, error) {
+	var b strings.Builder
+	err := syntax.NewPrinter(syntax.Minify(false)).Print(&b, s.file)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}

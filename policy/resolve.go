@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// A finder finds the files that programs are, once each.
+type finder struct {
+	req   Request
+	view  View
+	known map[string]found
+}
+
+// found is the file that a program's name stands for.
+type found struct {
+	path, real string
+	why        string // there is none
+}
+
+// program finds the file for a word in command position. With moved, relative
+// paths lead nowhere that is known.
+func (f *finder) program(w Word, moved bool) (Word, found) {
+	if !w.Static {
+		home, ok := strings.CutPrefix(w.Text, "~/")
+		if !ok || f.req.Home == "" || strings.ContainsAny(home, "$`*?[{\\'\"~") {
+			return w, found{why: "which program it is can only be told by running it"}
+		}
+		at := w.at
+		w = Literal(strings.TrimSuffix(f.req.Home, "/") + "/" + home)
+		w.at = at
+	}
+	if moved && !filepath.IsAbs(w.Text) && (strings.Contains(w.Text, "/") || f.relativePath()) {
+		return w, found{why: "it is relative to a directory that the command changes to"}
+	}
+	got, ok := f.known[w.Text]
+	if !ok {
+		got = f.look(w.Text)
+		f.known[w.Text] = got
+	}
+	return w, got
+}
+
+func (f *finder) relativePath() bool {
+	for dir := range strings.SplitSeq(f.req.Path, ":") {
+		if !strings.HasPrefix(dir, "/") {
+			return true
+		}
+	}
+	return false
+}
+
+// look finds a program as a shell does: the first file on PATH that can be
+// executed. Empty entries of PATH are the working directory to a shell.
+func (f *finder) look(name string) found {
+	if name == "" {
+		return found{why: "the program has no name"}
+	}
+	if strings.Contains(name, "/") {
+		return f.file(f.absolute(name))
+	}
+	why := "command not found on PATH"
+	for dir := range strings.SplitSeq(f.req.Path, ":") {
+		got := f.file(filepath.Join(f.absolute(dir), name))
+		if got.path != "" {
+			return got
+		}
+		if got.why != notThere {
+			why = got.why
+		}
+	}
+	return found{why: why}
+}
+
+const notThere = "there is no such file"
+
+func (f *finder) absolute(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(f.req.Dir, name)
+}
+
+func (f *finder) file(path string) found {
+	info, err := f.view.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return found{why: notThere}
+	case err != nil:
+		return found{why: "cannot be looked at: " + err.Error()}
+	case !info.Mode().IsRegular():
+		return found{why: path + " is no program"}
+	}
+	if err := f.view.Executable(path); err != nil {
+		return found{why: path + " cannot be executed"}
+	}
+	real, err := f.view.RealPath(path)
+	if err != nil {
+		return found{why: "cannot be looked at: " + err.Error()}
+	}
+	return found{path: path, real: real}
+}
+
+// maxScript bounds the file of code of which a digest is made, in bytes.
+const maxScript = 16 << 20
+
+// digest is the SHA-256 of a file.
+func (f *finder) digest(path string) (sum string, err error) {
+	file, err := f.view.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is no regular file")
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(file, maxScript+1))
+	switch {
+	case err != nil:
+		return "", err
+	case n > maxScript:
+		return "", errors.New("it is longer than 16 MiB")
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
