@@ -57,10 +57,22 @@ type Command struct {
 	// Log bounds the output that is kept.
 	Log LogLimit `json:"log,omitzero"`
 
-	// Host, Node and Elevated are read by the Router; executors ignore them.
+	// What follows is read by the Router and its Guard; executors ignore it.
 	Host     Host   `json:"host,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Elevated bool   `json:"elevated,omitempty"`
+	// Security and Ask tighten the policy for this command; see package
+	// policy for their values. Empty: as configured.
+	Security string `json:"security,omitempty"`
+	Ask      string `json:"ask,omitempty"`
+	// Approval is the id of the approval by which the command may run.
+	Approval string `json:"approval,omitempty"`
+
+	// Exec, if there is one, is the program and the arguments that are
+	// executed on the gateway or a node to do what Shell or Args say. A Guard
+	// sets it, so that what it looked at is what runs; the Router takes it
+	// from nobody else.
+	Exec []string `json:"-"`
 }
 
 // DefaultGrace is how long a tree has between SIGTERM and SIGKILL when its
@@ -93,7 +105,7 @@ func ValidateID(id string) error {
 }
 
 // Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, and what the Router reads, are not in it.
+// same, wherever they run. The ID, what the Router reads, and Exec are not in it.
 func (c Command) Digest() string {
 	h := sha256.New()
 	// %q tells apart whatever bytes strings have, and prints maps sorted.

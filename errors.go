@@ -14,6 +14,8 @@ var (
 	// ErrDenied: the request is understood and refused. Repeating it is
 	// pointless until somebody changes the policy or the configuration.
 	ErrDenied = errors.New("denied")
+	// ErrApproval: somebody has to approve it first. Nothing ran.
+	ErrApproval = errors.New("approval pending")
 	// ErrUnavailable: the place to run it cannot be used now, and nothing
 	// ran. Repeating it is safe.
 	ErrUnavailable = errors.New("unavailable")

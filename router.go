@@ -14,6 +14,11 @@ type RouterOptions struct {
 	SandboxOn       bool   // sandbox.mode is not off
 	SandboxRequired bool   // sandbox.required: with the sandbox off, refuse instead of running without one
 
+	// Guard is asked before a command is started for the first time on a host
+	// that has policy and approvals of its own (Route.Guarded). Nil: it may
+	// run.
+	Guard Guard
+
 	// Sandbox may also be set with the sandbox off: then it starts nothing,
 	// and Attach still finds what it started before.
 	Sandbox Executor
@@ -22,6 +27,11 @@ type RouterOptions struct {
 	// A nil executor is a place that does not exist; starting something
 	// there is ErrUnavailable.
 }
+
+// A Guard decides whether a command may run. It returns the command, with Exec
+// set to what is to be executed, or why it may not: ErrDenied, or ErrApproval
+// if somebody has to approve it. Package policy/guard has one.
+type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
 
 // Nodes are the paired machines. Package nodeexec implements it.
 type Nodes interface {
@@ -40,7 +50,7 @@ type Nodes interface {
 // [Resolve] decides which; the Router does what it says. The Info of its
 // processes tells where they really run.
 //
-// The Router holds no policy. It is cheap: a configuration that changes is a
+// The Router holds no policy: that is its Guard's. It is cheap: a configuration that changes is a
 // new Router over the same executors, which finds what the old one started.
 type Router struct {
 	opt     RouterOptions
@@ -79,6 +89,7 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
 	}
+	cmd.Exec = nil
 	route, err := r.Route(cmd)
 	if err != nil {
 		return nil, err
@@ -111,6 +122,11 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 	ex, node, err := r.executor(ctx, route.Host, route.Node)
 	if err != nil {
 		return nil, err
+	}
+	if route.Guarded && r.opt.Guard != nil {
+		if cmd, err = r.opt.Guard(ctx, cmd, route); err != nil {
+			return nil, err
+		}
 	}
 	at := origin{host: route.Host, node: node, warnings: route.Warnings}
 	// Noted before, because an ErrLost leaves it open whether it runs there.

@@ -386,3 +386,49 @@ func TestRouterClosesAll(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRouterAsksTheGuard(t *testing.T) {
+	refused := corral.Errorf(corral.ErrApproval, "approve it", "somebody has to approve it")
+	var asked []corral.Host
+	guard := func(_ context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
+		asked = append(asked, route.Host)
+		if cmd.Exec != nil {
+			t.Errorf("the guard was handed Exec %q of the caller", cmd.Exec)
+		}
+		if cmd.Approval == "" {
+			return corral.Command{}, refused
+		}
+		cmd.Exec = []string{"true"}
+		return cmd, nil
+	}
+	places := newPlaces(t)
+	r := places.router(func(o *corral.RouterOptions) { o.Guard = guard })
+	start := func(cmd corral.Command) (corral.Process, error) {
+		cmd.Exec = []string{"sleep", "1"} // of somebody who would like to run something else
+		return r.Start(t.Context(), cmd)
+	}
+
+	if _, err := start(corral.Command{Shell: "true"}); err != nil || len(asked) > 0 {
+		t.Errorf("in the sandbox, of which nobody is asked: %v, asked for %v", err, asked)
+	}
+	if _, err := start(corral.Command{Shell: "true", Elevated: true}); !errors.Is(err, corral.ErrApproval) {
+		t.Errorf("what the guard refuses: %v", err)
+	}
+	if got := places.starts(); got != [3]int{1, 0, 0} {
+		t.Errorf("started %v after a refusal", got)
+	}
+	if _, err := start(corral.Command{ID: "a", Shell: "true", Elevated: true, Approval: "yes"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := start(corral.Command{Shell: "true", Host: corral.HostNode, Approval: "yes"}); err != nil {
+		t.Error(err)
+	}
+	want := []corral.Host{corral.HostGateway, corral.HostGateway, corral.HostNode}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked about (-want +got):\n%s", diff)
+	}
+	// Starting again runs nothing, so that there is nothing to ask about.
+	if _, err := start(corral.Command{ID: "a", Shell: "true", Elevated: true}); err != nil || len(asked) != 3 {
+		t.Errorf("starting again: %v, asked %d times", err, len(asked))
+	}
+}

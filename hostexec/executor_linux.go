@@ -61,6 +61,15 @@ func New(cfg Config) (*Executor, error) {
 	return e, nil
 }
 
+// Plan says how Start would execute a command, for whoever decides whether it
+// may: which environment it gets, and which shell reads it.
+func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (Plan, error) {
+	if err := cmd.Validate(); err != nil {
+		return Plan{}, err
+	}
+	return e.cfg.plan(ctx, cmd)
+}
+
 // shutdownTimeout bounds the question whether the warden has nothing to do.
 const shutdownTimeout = time.Second
 

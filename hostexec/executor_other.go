@@ -29,6 +29,9 @@ func (*Executor) Start(context.Context, corral.Command) (corral.Process, error) 
 	return nil, errUnsupported
 }
 
+// Plan fails as New does.
+func (*Executor) Plan(context.Context, corral.Command) (Plan, error) { return Plan{}, errUnsupported }
+
 // Attach fails as New does.
 func (*Executor) Attach(context.Context, string) (corral.Process, error) { return nil, errUnsupported }
 

@@ -45,8 +45,17 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// prepare turns a command into what the warden executes.
-func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
+// A Plan is how a command is executed.
+type Plan struct {
+	Args []string            // the program and its arguments; for shell text the shell's
+	Dir  string              // working directory
+	Env  pathenv.Environment // with the origin of what is in it
+	// Warnings are complete sentences, also about what is not in Env.
+	Warnings []string
+}
+
+// plan says how a command is executed.
+func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 	var warnings []string
 	login := ""
 	if c.LoginPath != nil {
@@ -61,10 +70,13 @@ func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Pr
 		LoginPath:   login, EnvPath: c.EnvPath, Keep: c.Keep, Profile: c.Profile, TTY: cmd.TTY != nil,
 	})
 	if err != nil {
-		return wardenexec.Prepared{}, err
+		return Plan{}, err
 	}
 	args := cmd.Args
-	if len(args) == 0 {
+	switch {
+	case len(cmd.Exec) > 0:
+		args = cmd.Exec
+	case len(args) == 0:
 		path, _ := env.Lookup("PATH")
 		args = append(pathenv.Shell(pathenv.ShellOptions{Getenv: c.getenv, Path: path, Profile: c.Profile}), cmd.Shell)
 	}
@@ -72,7 +84,13 @@ func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Pr
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(c.Workspace, dir)
 	}
-	return wardenexec.Prepared{Args: args, Env: env.Vars, Dir: dir, Warnings: append(warnings, env.Warnings()...)}, nil
+	return Plan{Args: args, Env: env, Dir: dir, Warnings: append(warnings, env.Warnings()...)}, nil
+}
+
+// prepare turns a command into what the warden executes.
+func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
+	p, err := c.plan(ctx, cmd)
+	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Warnings: p.Warnings}, err
 }
 
 func (c *Config) getenv(name string) string {

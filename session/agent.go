@@ -47,6 +47,9 @@ type Options struct {
 	NotifyOnExit bool
 	// Keep keeps the session also if it ends in the foreground.
 	Keep bool
+	// RunningNotice is how long after its start an Event says that it runs.
+	// 0: none does.
+	RunningNotice time.Duration
 }
 
 // Start begins a session in the background; see corral.Executor.
@@ -120,6 +123,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	start := begun{
 		Agent: a.name, Text: shortened(text(cmd)), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
 		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
+		Approval: cmd.Approval, Notice: o.RunningNotice,
 	}
 	if cmd.ID == "" {
 		cmd.ID = NewID()

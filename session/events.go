@@ -25,6 +25,8 @@ type Event struct {
 	SessionID string `json:"sessionId"`
 	Name      string `json:"name"`
 
+	Approval string `json:"approvalId,omitempty"` // that it needed
+
 	State  State  `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	Exit   *Exit  `json:"exit,omitempty"`
@@ -184,7 +186,7 @@ func (s *Session) event(e ended, tail string) Event {
 		text += " :: " + tail
 	}
 	return Event{
-		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name,
+		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
 		State: e.State, Reason: e.Reason, Exit: exitOf(e.Exit), Tail: tail, Text: text,
 		Wake: how != "completed" || tail != "",
 	}

@@ -26,6 +26,7 @@ const (
 	opEnd        = "end"        // with the event, if there is one
 	opSeen       = "seen"       // what was Owed is not any more: somebody saw the end, or here is the event
 	opEvent      = "event"      // of a session that may be gone
+	opNotice     = "notice"     // it was said that it runs
 	opPolled     = "polled"     // output up to Offset has been handed out by Poll
 	opGone       = "gone"       // forgotten, or not started
 	opSeq        = "seq"        // the next event's number is greater than Offset
@@ -66,6 +67,9 @@ type begun struct {
 	Background bool `json:"background,omitempty"`
 	Notify     bool `json:"notify,omitempty"`
 	Keep       bool `json:"keep,omitempty"`
+
+	Approval string        `json:"approval,omitempty"`
+	Notice   time.Duration `json:"notice,omitempty"`
 }
 
 // ended is how a session ended.

@@ -145,6 +145,8 @@ func (m *Manager) replay(l line) {
 		s.info = cmp.Or(l.Info, s.info)
 	case opKill:
 		s.killing = l.Reason
+	case opNotice:
+		s.noticed = true
 	case opPolled:
 		s.polled = l.Offset
 	case opSeen:
@@ -187,6 +189,9 @@ func (s *Session) lines() []line {
 	}
 	if s.killing != "" {
 		lines = append(lines, line{Op: opKill, ID: id, Reason: s.killing})
+	}
+	if s.noticed {
+		lines = append(lines, line{Op: opNotice, ID: id})
 	}
 	if s.polled > 0 {
 		lines = append(lines, line{Op: opPolled, ID: id, Offset: s.polled})

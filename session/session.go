@@ -36,6 +36,7 @@ type Session struct {
 
 	foreground int           // calls of Yield under way
 	seers      int           // calls under way that will see the end
+	noticed    bool          // it was said that it runs
 	owed       bool          // the end is no event because somebody was to see it
 	killing    Reason        // somebody is killing it, for this
 	killed     chan struct{} // closed when the killer has given up, with killErr
@@ -92,7 +93,15 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		}
 	}
 	s.m.spawn(func() { s.watch(p) })
+	s.spawnNotice()
 	return nil
+}
+
+// spawnNotice has it said that the session runs, where that is wanted.
+func (s *Session) spawnNotice() {
+	if s.start.Notice > 0 {
+		s.m.spawn(s.notice)
+	}
 }
 
 // notBegun forgets a session of which it is known that nothing was started.
@@ -133,6 +142,7 @@ func (s *Session) adopt(looked func()) {
 	if p == nil {
 		return
 	}
+	s.spawnNotice()
 	s.mu.Lock()
 	kill := s.killing
 	s.mu.Unlock()

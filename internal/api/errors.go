@@ -30,7 +30,26 @@ type ErrorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Details is what an error with a Details method has to say beside that,
+	// as JSON.
+	Details json.RawMessage `json:"details,omitempty"`
 }
+
+// detailed is an error that says more than a message can.
+type detailed interface {
+	error
+	Details() any
+}
+
+// A remoteError is an error with details that came from a gateway.
+type remoteError struct {
+	err     *corral.Error
+	details json.RawMessage
+}
+
+func (e remoteError) Error() string { return e.err.Text }
+func (e remoteError) Details() any  { return e.details }
+func (e remoteError) Unwrap() error { return e.err }
 
 // kinds is the codec: the first entry that errors.Is matches is an error's code
 // and status.
@@ -50,6 +69,7 @@ var kinds = []struct {
 	{corral.ErrRunning, "running", http.StatusConflict},
 	{corral.ErrStdinClosed, "stdin-closed", http.StatusConflict},
 	{corral.ErrEnded, "ended", http.StatusConflict},
+	{corral.ErrApproval, "approval-pending", http.StatusForbidden},
 	{corral.ErrDenied, "denied", http.StatusForbidden},
 	{corral.ErrInvalid, "invalid", http.StatusBadRequest},
 	{errors.ErrUnsupported, "unsupported", http.StatusNotImplemented},
@@ -61,6 +81,12 @@ var kinds = []struct {
 // is internal.
 func Encode(err error) (status int, body Error) {
 	e := Error{ErrorBody{Code: "internal", Message: text(err.Error()), Hint: text(corral.Hint(err))}}
+	var more detailed
+	if errors.As(err, &more) {
+		if b, err := json.Marshal(more.Details()); err == nil {
+			e.Error.Details = b
+		}
+	}
 	for _, k := range kinds {
 		if errors.Is(err, k.kind) {
 			e.Error.Code = k.code
@@ -84,12 +110,17 @@ func Decode(status int, body []byte) error {
 
 // DecodeBody is Decode of a body that was already read.
 func DecodeBody(status int, e ErrorBody) error {
+	err := &corral.Error{Kind: kindOf(status), Text: e.Message, Hint: e.Hint}
 	for _, k := range kinds {
 		if k.code == e.Code {
-			return &corral.Error{Kind: k.kind, Text: e.Message, Hint: e.Hint}
+			err.Kind = k.kind
+			break
 		}
 	}
-	return &corral.Error{Kind: kindOf(status), Text: e.Message, Hint: e.Hint}
+	if len(e.Details) > 0 {
+		return remoteError{err, e.Details}
+	}
+	return err
 }
 
 // kindOf is the best guess from a status alone.
