@@ -29,6 +29,7 @@ var testOnly = []string{
 var rules = map[string]rule{
 	".": {tests: []string{"hostexec", "nodeexec"}},
 
+	"policy":              {},
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup":      {},
 	"internal/wire":       {imports: contract},

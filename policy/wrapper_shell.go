@@ -1,0 +1,237 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// shellForms are how shells say what they read. The ways of the families differ
+// in what may be attached to what.
+var shellForms = map[string]func(name string, argv []Word) layer{
+	"ash": peelPOSIX, "bash": peelPOSIX, "dash": peelPOSIX, "ksh": peelPOSIX, "mksh": peelPOSIX, "oksh": peelPOSIX,
+	"loksh": peelPOSIX, "pdksh": peelPOSIX, "posh": peelPOSIX, "rbash": peelPOSIX, "rksh": peelPOSIX, "sh": peelPOSIX,
+	"yash": peelPOSIX, "zsh": peelPOSIX, "rzsh": peelPOSIX, "hush": peelPOSIX,
+	"csh": peelPOSIX, "tcsh": peelPOSIX,
+	"fish": peelFish, "elvish": peelFish, "nu": peelFish, "xonsh": peelFish,
+	"cmd": peelCmd, "powershell": peelPowerShell, "pwsh": peelPowerShell,
+}
+
+// isShell reports whether name, or a path that ends in it, is a shell's.
+func isShell(name string) bool { return shellForms[normalizeName(name)] != nil }
+
+func peelShell(name string, argv []Word) layer {
+	return shellForms[name](name, argv)
+}
+
+// shellRefused is a shell of which it cannot be told what it reads.
+func shellRefused(name, reason string) layer {
+	return layer{kind: layerRefused, name: name, own: true, reason: name + " " + reason}
+}
+
+// shellUse is what the options of a shell of the POSIX family say.
+type shellUse struct {
+	c       bool   // text follows
+	stdin   bool   // -s
+	only    bool   // --version and the like
+	first   int    // operand
+	refused string // why it cannot be told
+}
+
+// posixFlags are the shells' long options without a value; a single dash will
+// do for them, too.
+var posixFlags = strings.Fields("debugger dump-po-strings dump-strings help login noediting noprofile norc posix pretty-print protected restricted verbose version wordexp emulate-sh")
+
+// readShell reads the options of a shell of the POSIX family. Letters stand in
+// clusters; -o and -O have their values in the next words, wherever in a
+// cluster they are.
+func readShell(argv []Word) shellUse {
+	var u shellUse
+	for i := 1; i < len(argv); i++ {
+		w := argv[i]
+		if !w.Static {
+			u.refused = "gets a word that is not known: " + quote(w.Text)
+			return u
+		}
+		u.first = i
+		text := w.Text
+		switch {
+		case text == "-" || text == "--":
+			u.first = i + 1
+			return u
+		case len(text) < 2 || text[0] != '-' && text[0] != '+':
+			return u
+		}
+		long := strings.TrimLeft(text[:2], "-") + text[2:]
+		if text[0] == '-' && slices.Contains(posixFlags, long) {
+			u.only = u.only || long == "version" || long == "help"
+			continue
+		}
+		switch name, _, _ := strings.Cut(long, "="); name {
+		case "rcfile", "init-file", "startup-file":
+			u.refused = "reads another file first (" + text + ")"
+			return u
+		}
+		if strings.HasPrefix(text, "--") {
+			u.refused = "has an option that is not known: " + quote(text)
+			return u
+		}
+		values := 0
+		for _, c := range text[1:] {
+			switch {
+			case text[0] == '-' && c == 'c':
+				u.c = true
+			case text[0] == '-' && c == 's':
+				u.stdin = true
+			case c == 'o' || c == 'O':
+				values++
+			case c == 'A' || c == 'T' || c == 'R' || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
+				u.refused = "has an option that is not known: " + quote(text)
+				return u
+			}
+		}
+		if values > 0 && !strings.ContainsAny(text[len(text)-1:], "oO") {
+			// Of -oc, bash reads the value from the next word and zsh from this one.
+			if strings.ContainsRune(text, 'c') {
+				u.refused = "has an option that shells read differently: " + quote(text)
+				return u
+			}
+		}
+		for ; values > 0 && i+1 < len(argv); values-- {
+			i++
+			if !argv[i].Static {
+				u.refused = "gets a word that is not known: " + quote(argv[i].Text)
+				return u
+			}
+		}
+		u.first = i + 1
+	}
+	u.first = len(argv)
+	return u
+}
+
+func peelPOSIX(name string, argv []Word) layer {
+	u := readShell(argv)
+	switch {
+	case u.refused != "":
+		l := shellRefused(name, u.refused)
+		// For the rules that deny: it may be the text.
+		for _, w := range argv[1:] {
+			if w.Static && strings.Contains(w.Text, " ") {
+				l.text, l.shell = w, name
+				break
+			}
+		}
+		return l
+	case u.only:
+		return layer{name: name}
+	case u.c && u.first >= len(argv):
+		return shellRefused(name, "-c has no text")
+	case u.c:
+		return layer{name: name, shell: name}.reads(name, argv[u.first], argv[u.first+1:])
+	case u.stdin:
+		return shellRefused(name, "-s reads commands from its standard input")
+	case u.first >= len(argv):
+		return shellRefused(name, "without a script reads commands from its standard input")
+	}
+	return layer{name: name} // a script
+}
+
+var fishGrammar = newGrammar("c,commands,command: i,interactive l,login n,no-execute N,no-config norc h,help v,version P,private stdin")
+
+// peelFish: fish, elvish, nu and xonsh read options as GNU programs do.
+func peelFish(name string, argv []Word) layer {
+	s := fishGrammar.read(argv)
+	if s.stopped != "" {
+		return shellRefused(name, ": "+s.stopped)
+	}
+	text, ok := s.find("c")
+	if _, only := s.find("h", "v"); only {
+		return layer{name: name}
+	}
+	at := s.first(argv)
+	switch {
+	case ok && name == "elvish": // where -c is a flag
+		return shellRefused(name, "-c reads a language that is not looked at")
+	case ok:
+		count := 0
+		for _, o := range s.options {
+			if o.name == "c" {
+				count++
+			}
+		}
+		if count > 1 {
+			return shellRefused(name, "reads several texts")
+		}
+		return layer{name: name}.reads(name, text.value, argv[at:])
+	case at == len(argv):
+		return shellRefused(name, "without a script reads commands from its standard input")
+	}
+	return layer{name: name}
+}
+
+// peelCmd: everything behind /c or /k is text.
+func peelCmd(name string, argv []Word) layer {
+	for i, w := range argv[1:] {
+		if !w.Static {
+			return shellRefused(name, "gets a word that is not known: "+quote(w.Text))
+		}
+		flag := strings.ToLower(w.Text)
+		if !strings.HasPrefix(flag, "/") {
+			return shellRefused(name, "without /c reads commands from its standard input")
+		}
+		if flag == "/c" || flag == "/k" || flag == "/r" {
+			if i+2 == len(argv) {
+				return shellRefused(name, w.Text+" has no text")
+			}
+			return layer{name: name}.reads(name, joined(argv[i+2:]), nil)
+		}
+		if k := strings.IndexAny(flag, "ckr"); k > 0 && flag[k-1] == '/' { // /cdir, /s/c
+			rest := Literal(w.Text[k+1:])
+			return layer{name: name}.reads(name, joined(slices.Concat([]Word{rest}, argv[i+2:])), nil)
+		}
+	}
+	return shellRefused(name, "without /c reads commands from its standard input")
+}
+
+// peelPowerShell: options have one dash, any case, and may be abbreviated.
+func peelPowerShell(name string, argv []Word) layer {
+	for i := 1; i < len(argv); i++ {
+		w := argv[i]
+		if !w.Static {
+			return shellRefused(name, "gets a word that is not known: "+quote(w.Text))
+		}
+		flag := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(strings.Replace(w.Text, "/", "-", 1), "-"), "-"))
+		option := strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "/") && name == "powershell"
+		rest := argv[min(i+1, len(argv)):]
+		is := func(long string, least int) bool {
+			return len(flag) >= least && strings.HasPrefix(long, flag)
+		}
+		switch {
+		case !option && name == "pwsh":
+			return layer{name: name} // a file
+		case !option:
+			return layer{name: name}.reads(name, joined(argv[i:]), nil)
+		case is("command", 1) || is("commandwithargs", 8) || flag == "cwa":
+			if len(rest) == 0 || rest[0].Text == "-" {
+				return shellRefused(name, "reads commands from its standard input")
+			}
+			return layer{name: name}.reads(name, joined(rest), nil)
+		case is("encodedcommand", 1) || flag == "ec":
+			l := shellRefused(name, "-EncodedCommand hides what it runs")
+			if len(rest) > 0 {
+				l.text, l.shell = rest[0], name
+			}
+			return l
+		case is("file", 1):
+			return layer{name: name}
+		case is("noprofile", 3) || is("nologo", 3) || is("noninteractive", 4) || is("sta", 2) || is("mta", 2) || is("login", 1):
+		case is("executionpolicy", 2) || flag == "ep" || is("outputformat", 1) || flag == "of" || is("inputformat", 3) || flag == "if" || is("windowstyle", 1):
+			i++
+		case is("version", 1) || is("help", 1) || flag == "?":
+			return layer{name: name}
+		default:
+			return shellRefused(name, "has an option that is not known: "+quote(w.Text))
+		}
+	}
+	return shellRefused(name, "without a command reads commands from its standard input")
+}
