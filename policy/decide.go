@@ -144,7 +144,7 @@ func (j *judge) forbid() {
 				switch r.forbids(j.target(seg)) {
 				case alike:
 					j.forbidBy(r, seg)
-				case maybe:
+				case perhaps:
 					if c.unknown == "" {
 						c.unknown = fmt.Sprintf("whether the %s rule %q is about it can only be told by running it", r.Action, r.Pattern)
 					}
@@ -300,7 +300,7 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 		why += ", and as a safe bin it " + seg.safeBin
 	}
 	words := []string{seg.Path}
-	if args := texts(seg.Words[1:min(2, len(seg.Words))]); len(args) == 1 && !strings.HasPrefix(args[0], "-") && !strings.ContainsAny(args[0], "/*?.") {
+	if args := staticTexts(seg.Words[1:min(2, len(seg.Words))]); len(args) == 1 && !strings.HasPrefix(args[0], "-") && !strings.ContainsAny(args[0], "/*?.") {
 		words = append(words, args[0])
 	}
 	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(words...))

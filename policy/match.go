@@ -126,7 +126,7 @@ func (r *Rule) allows(t target, sha256 string) bool {
 	if r.Args == nil && r.ArgPattern == "" {
 		return true
 	}
-	static := texts(args)
+	static := staticTexts(args)
 	if static == nil {
 		return false
 	}
@@ -156,7 +156,7 @@ type likeness int
 
 const (
 	unlike likeness = iota
-	maybe           // it depends on what cannot be told
+	perhaps           // it depends on what cannot be told
 	alike
 )
 
@@ -171,10 +171,10 @@ func (r *Rule) forbids(t target) likeness {
 	if r.Args == nil && r.ArgPattern == "" {
 		return found
 	}
-	static := texts(args)
+	static := staticTexts(args)
 	switch {
 	case static == nil:
-		return min(found, maybe)
+		return min(found, perhaps)
 	case r.Args != nil && !slices.Equal(r.Args, static):
 		return unlike
 	case r.ArgPattern != "" && !matchRegexp(r.ArgPattern, strings.Join(static, " "), false):
@@ -224,7 +224,7 @@ func operandsNamed(want []string, args []Word) likeness {
 	for i, a := range args {
 		switch {
 		case !a.Static:
-			found = max(found, min(maybe, operandsNamed(want[1:], args[i+1:])))
+			found = max(found, min(perhaps, operandsNamed(want[1:], args[i+1:])))
 		case glob(want[0], a.Text, true):
 			found = max(found, operandsNamed(want[1:], args[i+1:]))
 		}
@@ -268,14 +268,14 @@ func anyWord(args []Word, is func(string) bool) likeness {
 		case a.Static && is(a.Text):
 			return alike
 		case !a.Static && a.mayBeOption():
-			found = maybe
+			found = perhaps
 		}
 	}
 	return found
 }
 
-// texts is what certain words say; nil if one is not certain.
-func texts(words []Word) []string {
+// staticTexts is what certain words say; nil if one is not certain.
+func staticTexts(words []Word) []string {
 	list := make([]string, len(words))
 	for i, w := range words {
 		if !w.Static {

@@ -21,7 +21,7 @@ type reading struct {
 const maxCalls = 1000
 
 func read(req Request, view View) *reading {
-	r := &reading{finder: finder{req: req, view: view, known: map[string]found{}}}
+	r := &reading{finder: finder{req: req, view: view, known: map[string]located{}}}
 	if len(req.Args) > 0 {
 		c := &call{text: QuotePattern(req.Args...)}
 		for i, a := range req.Args {

@@ -14,29 +14,29 @@ import (
 type finder struct {
 	req   Request
 	view  View
-	known map[string]found
+	known map[string]located
 }
 
-// found is the file that a program's name stands for.
-type found struct {
+// located is the file that a program's name stands for.
+type located struct {
 	path, real string
 	why        string // there is none
 }
 
 // program finds the file for a word in command position. With moved, relative
 // paths lead nowhere that is known.
-func (f *finder) program(w Word, moved bool) (Word, found) {
+func (f *finder) program(w Word, moved bool) (Word, located) {
 	if !w.Static {
 		home, ok := strings.CutPrefix(w.Text, "~/")
 		if !ok || f.req.Home == "" || strings.ContainsAny(home, "$`*?[{\\'\"~") {
-			return w, found{why: "which program it is can only be told by running it"}
+			return w, located{why: "which program it is can only be told by running it"}
 		}
 		at := w.at
 		w = Literal(strings.TrimSuffix(f.req.Home, "/") + "/" + home)
 		w.at = at
 	}
 	if moved && !filepath.IsAbs(w.Text) && (strings.Contains(w.Text, "/") || f.relativePath()) {
-		return w, found{why: "it is relative to a directory that the command changes to"}
+		return w, located{why: "it is relative to a directory that the command changes to"}
 	}
 	got, ok := f.known[w.Text]
 	if !ok {
@@ -57,9 +57,9 @@ func (f *finder) relativePath() bool {
 
 // look finds a program as a shell does: the first file on PATH that can be
 // executed. Empty entries of PATH are the working directory to a shell.
-func (f *finder) look(name string) found {
+func (f *finder) look(name string) located {
 	if name == "" {
-		return found{why: "the program has no name"}
+		return located{why: "the program has no name"}
 	}
 	if strings.Contains(name, "/") {
 		return f.file(f.absolute(name))
@@ -74,7 +74,7 @@ func (f *finder) look(name string) found {
 			why = got.why
 		}
 	}
-	return found{why: why}
+	return located{why: why}
 }
 
 const notThere = "there is no such file"
@@ -86,24 +86,24 @@ func (f *finder) absolute(name string) string {
 	return filepath.Join(f.req.Dir, name)
 }
 
-func (f *finder) file(path string) found {
+func (f *finder) file(path string) located {
 	info, err := f.view.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return found{why: notThere}
+		return located{why: notThere}
 	case err != nil:
-		return found{why: "cannot be looked at: " + err.Error()}
+		return located{why: "cannot be looked at: " + err.Error()}
 	case !info.Mode().IsRegular():
-		return found{why: path + " is no program"}
+		return located{why: path + " is no program"}
 	}
 	if err := f.view.Executable(path); err != nil {
-		return found{why: path + " cannot be executed"}
+		return located{why: path + " cannot be executed"}
 	}
 	real, err := f.view.RealPath(path)
 	if err != nil {
-		return found{why: "cannot be looked at: " + err.Error()}
+		return located{why: "cannot be looked at: " + err.Error()}
 	}
-	return found{path: path, real: real}
+	return located{path: path, real: real}
 }
 
 // maxScript bounds the file of code of which a digest is made, in bytes.
