@@ -155,8 +155,8 @@ func (r *Rule) any() bool { return r.Pattern == "*" && !r.narrow() }
 type likeness int
 
 const (
-	unlike likeness = iota
-	perhaps           // it depends on what cannot be told
+	unlike  likeness = iota
+	perhaps          // it depends on what cannot be told
 	alike
 )
 
