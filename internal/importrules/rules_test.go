@@ -16,7 +16,7 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
-	service  = slices.Concat(hosts, []string{"session", "tool", "tool/mcp", "gateway", "client", "internal/api"})
+	service  = slices.Concat(hosts, []string{"session", "tool", "tool/mcp", "gateway", "client", "internal/api", "policy", "config"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
@@ -29,7 +29,6 @@ var testOnly = []string{
 var rules = map[string]rule{
 	".": {tests: []string{"hostexec", "nodeexec"}},
 
-	"policy":              {},
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup":      {},
 	"internal/wire":       {imports: contract},
@@ -43,6 +42,8 @@ var rules = map[string]rule{
 	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
 	"nodeexec":       {imports: warden, tests: []string{"hostexec"}},
 	"images":         {imports: contract},
+	"config":         {imports: []string{".", "policy", "pathenv", "internal/json5"}},
+	"internal/json5": {},
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
 	"policy":         {imports: contract},

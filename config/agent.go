@@ -1,0 +1,130 @@
+package config
+
+import (
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+)
+
+// An Agent is what applies to an agent. In the tags of its fields, and of
+// those inside, stand the keys of the file: see fields.go.
+type Agent struct {
+	ID string `json:"-"`
+	// Err says why nothing may run: the configuration cannot be used. The
+	// values are then as strict as there are.
+	Err error `json:"-"`
+
+	Workspace  policy.Setting[string] `json:"workspace" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/srv/checkout" by:"sandbox, exec" doc:"Directory to work in, absolute or beginning with ~/. Without one: a private directory in a sandbox, and the gateway's own on the gateway."`
+	Unattended policy.Setting[bool]   `json:"unattended" default:"false" by:"guard" doc:"Nobody can answer for this agent (a job, a cron agent): what would need an approval goes by askFallback at once."`
+
+	Sandbox Sandbox `json:"sandbox" doc:"The container that commands run in."`
+	Tools   Tools   `json:"tools" doc:"What an agent may call, and how it goes."`
+}
+
+// A Sandbox is what containers are like.
+type Sandbox struct {
+	Mode     policy.Setting[Mode]  `json:"mode" default:"off" by:"router" doc:"Whether there is a sandbox. With off, commands for it run on the gateway, in no container and without approval."`
+	Required policy.Setting[bool]  `json:"required" default:"false" by:"router" doc:"Commands run in a sandbox or not at all."`
+	Scope    policy.Setting[Scope] `json:"scope" default:"agent" by:"sandbox" doc:"What has a container of its own: every session, every agent, or all together."`
+
+	Image   policy.Setting[string] `json:"image" by:"sandbox" doc:"Image that it runs on. Without one: corral/sandbox:bookworm."`
+	Runtime policy.Setting[string] `json:"runtime" by:"sandbox" doc:"OCI runtime that the engine knows, such as runsc. Without one: the engine's."`
+	Driver  policy.Setting[Driver] `json:"driver" default:"auto" by:"sandbox" doc:"How commands are started in it."`
+
+	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
+
+	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
+	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
+	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited."`
+	Pids   policy.Setting[Whole]  `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited."`
+}
+
+// Tools are the tools of an agent.
+type Tools struct {
+	// Allow and Deny have the lists of every level that has one: see Check.
+	Allow []policy.Setting[[]Tool] `json:"allow" by:"tools" doc:"The tools that may be called: exec, process, apply_patch, run_shell_command, group:runtime (these four), or *. exec means apply_patch as well. Without a list: all. Of several levels each has to allow a tool."`
+	Deny  []policy.Setting[[]Tool] `json:"deny" by:"tools" doc:"The tools that may not be called, whatever allows them. exec means apply_patch and run_shell_command as well. The lists of all levels count."`
+
+	Exec            Exec            `json:"exec" doc:"Commands."`
+	Elevated        Elevated        `json:"elevated" doc:"Calls that leave the sandbox for the gateway, or for the node that is bound."`
+	RunShellCommand RunShellCommand `json:"runShellCommand" doc:"The tool run_shell_command."`
+}
+
+// Exec is how commands run.
+type Exec struct {
+	Host        policy.Setting[corral.Host]     `json:"host" default:"sandbox" by:"router" doc:"Where commands go."`
+	Security    policy.Setting[policy.Security] `json:"security" default:"allowlist" by:"guard" doc:"What may run on the gateway and on nodes; the host's own approvals file can be stricter. In a sandbox it means nothing: that is its own boundary."`
+	Ask         policy.Setting[policy.Ask]      `json:"ask" default:"on-miss" by:"guard" doc:"When a command on the gateway or a node needs an approval."`
+	AskFallback policy.Setting[policy.Security] `json:"askFallback" default:"deny" by:"guard" doc:"What applies when an approval is needed and nobody gives it in time."`
+	Node        policy.Setting[string]          `json:"node" by:"router" doc:"The node that the agent is bound to: its ID, name, IP address or a unique prefix of the ID."`
+
+	PathPrepend policy.Setting[[]string]        `json:"pathPrepend" by:"exec" doc:"Directories to put before PATH; a leading ~/ is the home directory. On a node only where the call sets env.PATH."`
+	EnvPath     policy.Setting[pathenv.EnvPath] `json:"envPath" default:"reject" by:"exec" doc:"What the gateway does with a PATH in a call's env: reject the call, or take it in place of the login shell's and its own."`
+	EnvAllow    policy.Setting[[]string]        `json:"envAllow" item:"^[A-Za-z_][A-Za-z0-9_]*$" like:"GH_TOKEN" by:"exec" doc:"Variables of the gateway's environment that commands get although they look like credentials."`
+
+	Allowlist Allowlist `json:"allowlist" doc:"What security allowlist lets through beside plain commands and pipelines."`
+	// Rules are those of every level.
+	Rules []policy.Rule `json:"rules" by:"guard" doc:"What is allowed, asked about or denied. Deny beats ask, which beats allow; the rules of all levels count."`
+
+	SafeBins    policy.Setting[[]string] `json:"safeBins" default:"[\"cut\", \"uniq\", \"head\", \"tail\", \"tr\", \"wc\"]" item:"^[^/\\s]+$" like:"jq" by:"guard" doc:"Names of filters that need no rule where they only read standard input."`
+	SafeBinDirs policy.Setting[[]string] `json:"safeBinDirs" item:"^/" like:"/opt/tools/bin" by:"guard" doc:"Directories in which safe bins are trusted, beside /bin and /usr/bin."`
+	// SafeBinProfiles are those of every level; of one name, the agent's.
+	SafeBinProfiles map[string]policy.SafeBin `json:"safeBinProfiles" by:"guard" doc:"Which uses of further safe bins read nothing but standard input, by name. Those of all levels count."`
+
+	NotifyOnExit            policy.Setting[bool]          `json:"notifyOnExit" default:"true" by:"exec" doc:"Whether the end of a background session is an event."`
+	ApprovalRunningNoticeMs policy.Setting[time.Duration] `json:"approvalRunningNoticeMs" default:"10000" min:"0" max:"3600000" unit:"ms" by:"approvals" doc:"How long an approved command runs until one event says that it still does; 0: never."`
+	YieldMs                 policy.Setting[time.Duration] `json:"yieldMs" default:"10000" min:"10" max:"120000" unit:"ms" by:"exec" doc:"How long a call waits for a command before it goes on in the background."`
+	Timeout                 policy.Setting[time.Duration] `json:"timeout" default:"1800" min:"0" max:"31536000" unit:"s" by:"exec" doc:"How long a command may run, also in the background; 0: for ever."`
+
+	ApplyPatch ApplyPatch `json:"applyPatch" doc:"The tool apply_patch."`
+}
+
+// An Allowlist says what beside plain commands and pipelines is let through.
+type Allowlist struct {
+	Chaining     policy.Setting[Chaining]     `json:"chaining" default:"none" by:"guard" doc:"Lists of commands (; && || and new lines): none, or those of which each command is allowed."`
+	Redirections policy.Setting[Redirections] `json:"redirections" default:"none" by:"guard" doc:"Redirections: none, or those that do no harm (to and from /dev/null, of one output into the other, here-documents that are not expanded)."`
+}
+
+// ApplyPatch is what apply_patch may do.
+type ApplyPatch struct {
+	Enabled       policy.Setting[bool]     `json:"enabled" default:"false" by:"tools" doc:"Whether there is the tool."`
+	AllowModels   policy.Setting[[]string] `json:"allowModels" by:"tools" doc:"Models that may use it, such as gpt-5.2 or openai/gpt-5.2. Without a list: every model of OpenAI."`
+	WorkspaceOnly policy.Setting[bool]     `json:"workspaceOnly" default:"true" by:"apply_patch" doc:"Whether it keeps to the workspace."`
+}
+
+// Elevated says who may leave the sandbox. Every level is a gate: see
+// Agent.CheckElevated.
+type Elevated struct {
+	Enabled   []policy.Setting[bool]    `json:"enabled" default:"true" by:"exec" doc:"Whether anybody may. A level that says false cannot be overruled."`
+	AllowFrom []policy.Setting[Senders] `json:"allowFrom" by:"exec" doc:"Who may: entries for all providers, or for each by its name. Without any: nobody. An agent's list restricts the one at the top further."`
+	Default   policy.Setting[Level]     `json:"default" default:"off" by:"exec" doc:"What a call means that says nothing of elevated, if it may. full skips approvals, and is also what elevated: true then means."`
+}
+
+// RunShellCommand is the tool run_shell_command.
+type RunShellCommand struct {
+	Enabled      policy.Setting[bool]     `json:"enabled" default:"false" by:"tools" doc:"Whether there is the tool."`
+	Profile      policy.Setting[Profile]  `json:"profile" default:"qwen" by:"run_shell_command" doc:"Whose tool it behaves like. asimi has no is_background, and no command substitution."`
+	CoreTools    policy.Setting[[]string] `json:"coreTools" by:"run_shell_command" doc:"What may run: run_shell_command, or run_shell_command(PREFIX). Without a list: everything."`
+	ExcludeTools policy.Setting[[]string] `json:"excludeTools" by:"run_shell_command" doc:"What may not run, in the same form; it always wins."`
+}
+
+// Commands are what people can say to an agent.
+type Commands struct {
+	AllowFrom policy.Setting[Senders] `json:"allowFrom" by:"commands" doc:"Who may use /exec: entries for all providers, or for each by its name. Without any: nobody."`
+}
+
+// Approvals are where approvals are kept.
+type Approvals struct {
+	File          policy.Setting[string]        `json:"file" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/exec-approvals.json" by:"approvals" doc:"The host's approvals file, absolute or beginning with ~/. Without one: exec-approvals.json in the state directory."`
+	ExpirySeconds policy.Setting[time.Duration] `json:"expirySeconds" default:"1800" min:"1" max:"2592000" unit:"s" by:"approvals" doc:"How long an approval can be given."`
+}
+
+// Gateway is where a gateway listens.
+type Gateway struct {
+	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket. Without one: none."`
+	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"The socket, absolute or beginning with ~/. Without one: gateway.sock in the state directory."`
+	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
+	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins of which pages may call the gateway."`
+}

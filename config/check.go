@@ -1,0 +1,341 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corral-exec/corral/internal/json5"
+)
+
+// fit notes where a value does not fit the schema. It knows the keywords that
+// this package uses; validators of JSON Schema come to the same answers, with
+// less to say about them.
+func (m *mistakes) fit(v *json5.Value, s *jsonschema.Schema, at json5.Path) {
+	if !slices.Contains(types(s), typeOf(v, s)) {
+		m.add(v.Start, at, "it is %s; use %s", describe(v), wanted(s))
+		return
+	}
+	switch v.Kind {
+	case json5.Number:
+		m.fitNumber(v, s, at)
+	case json5.String:
+		m.fitString(v, s, at)
+	case json5.Array:
+		if s.MaxItems != nil && len(v.Items) > *s.MaxItems {
+			m.add(v.Start, at, "it has %d elements; %d are the most", len(v.Items), *s.MaxItems)
+			return
+		}
+		for i, item := range v.Items {
+			m.fit(item, s.Items, at.Item(i))
+		}
+	case json5.Object:
+		m.fitObject(v, s, at)
+	}
+}
+
+func (m *mistakes) fitNumber(v *json5.Value, s *jsonschema.Schema, at json5.Path) {
+	n, unit := v.Number, ""
+	if u, ok := s.Extra[keyUnit].(string); ok {
+		unit = " " + u
+	}
+	switch {
+	case s.Minimum != nil && n < *s.Minimum, s.ExclusiveMinimum != nil && n <= *s.ExclusiveMinimum, s.Maximum != nil && n > *s.Maximum:
+		m.add(v.Start, at, "%s is out of range; use %s%s", number64(n), bounds(s), unit)
+	}
+}
+
+func (m *mistakes) fitString(v *json5.Value, s *jsonschema.Schema, at json5.Path) {
+	switch {
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, any(v.String)):
+		m.add(v.Start, at, "there is no %q; use %s", shorten(v.String), strings.Join(enum(s), ", "))
+	case s.MaxLength != nil && utf8.RuneCountInString(v.String) > *s.MaxLength:
+		m.add(v.Start, at, "it has %d characters; %d are the most", utf8.RuneCountInString(v.String), *s.MaxLength)
+	case s.Pattern != "" && !compiled(s.Pattern).MatchString(v.String):
+		if strings.TrimSpace(v.String) == "" {
+			m.add(v.Start, at, "it is blank; leave the key out, or write %s", like(s))
+		} else {
+			m.add(v.Start, at, "%q is not right; write something like %s", shorten(v.String), like(s))
+		}
+	}
+}
+
+func (m *mistakes) fitObject(v *json5.Value, s *jsonschema.Schema, at json5.Path) {
+	if s.MaxProperties != nil && len(v.Members) > *s.MaxProperties {
+		m.add(v.Start, at, "it has %d keys; %d are the most", len(v.Members), *s.MaxProperties)
+		return
+	}
+	for _, member := range v.Members {
+		p := property(s, member.Name)
+		if p == nil {
+			m.add(member.Start, at.Key(member.Name), "%s", unknownKey(s, at, member.Name))
+			continue
+		}
+		m.fit(member.Value, p, at.Key(member.Name))
+	}
+	for _, name := range s.Required {
+		if v.Get(name) == nil {
+			m.add(v.Start, at.Key(name), "it is missing")
+		}
+	}
+}
+
+// property is the schema of a key; nil if there may be none of that name.
+func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
+	if p := s.Properties[name]; p != nil {
+		return p
+	}
+	if more := s.AdditionalProperties; more != nil && more.Not == nil && name != "" {
+		return more
+	}
+	return nil
+}
+
+// unknownKey says that there is no such key, and which one was meant.
+func unknownKey(s *jsonschema.Schema, at json5.Path, name string) string {
+	if hint, ok := elsewhere[name]; ok && property(s, hint) != nil {
+		return "there is no such key; it is called " + hint + " here"
+	} else if ok && strings.ContainsAny(hint, ". ") {
+		return "there is no such key; " + hint
+	}
+	if like := nearest(name, s.PropertyOrder); like != "" {
+		return "there is no such key; did you mean " + at.Key(like).String() + "?"
+	}
+	if len(s.PropertyOrder) == 0 {
+		return "there is no such key"
+	}
+	return "there is no such key; there are " + strings.Join(s.PropertyOrder, ", ")
+}
+
+// elsewhere are names that keys have in the files of other tools.
+var elsewhere = map[string]string{
+	"backgroundMs": "yieldMs", "timeoutSec": "timeout", "timeoutSeconds": "timeout", "timeoutMs": "timeout",
+	"safeBinTrustedDirs": "safeBinDirs", "allowedTools": "coreTools", "alsoAllow": "allow", "entries": "list",
+	"pidsLimit": "pids", "elevatedDefault": "tools.elevated.default is the key for it",
+	"useAccessGroups": "commands.allowFrom says who may use /exec",
+	"docker":          "image, memory, cpus, pids and user are keys of sandbox itself",
+	"mode":            "tools.exec.host, tools.exec.security and tools.exec.ask say each of it",
+}
+
+// types are what a value may be. A schema without any is one of strings.
+func types(s *jsonschema.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
+}
+
+// typeOf is the type that JSON Schema gives v, "integer" where s asks for it.
+func typeOf(v *json5.Value, s *jsonschema.Schema) string {
+	if v.Kind == json5.Number {
+		switch {
+		case math.IsNaN(v.Number) || math.IsInf(v.Number, 0):
+			return v.Kind.String() + " that JSON does not have"
+		case slices.Contains(types(s), "integer") && v.Number == math.Trunc(v.Number):
+			return "integer"
+		}
+	}
+	return v.Kind.String()
+}
+
+// describe names a value, for messages.
+func describe(v *json5.Value) string {
+	switch v.Kind {
+	case json5.String:
+		return fmt.Sprintf("the string %q", shorten(v.String))
+	case json5.Number:
+		return "the number " + number64(v.Number)
+	case json5.Bool:
+		return strconv.FormatBool(v.Bool)
+	case json5.Array:
+		return "a list"
+	case json5.Object:
+		return "an object"
+	}
+	return v.Kind.String()
+}
+
+// wanted names what a schema takes.
+func wanted(s *jsonschema.Schema) string {
+	var words []string
+	for _, t := range types(s) {
+		switch {
+		case len(s.Enum) > 0:
+			words = append(words, strings.Join(enum(s), ", "))
+		case t == "boolean":
+			words = append(words, "true or false")
+		case t == "integer":
+			words = append(words, "a whole number"+unitOf(s))
+		case t == "number":
+			words = append(words, "a number"+unitOf(s))
+		case t == "string" && s.Pattern != "" && len(types(s)) > 1:
+			words = append(words, `a string such as "`+strings.SplitN(like(s), ",", 2)[0]+`"`)
+		case t == "string":
+			words = append(words, "a string")
+		case t == "array":
+			words = append(words, "a list [ … ]")
+		case t == "object":
+			words = append(words, "an object { … }")
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+func unitOf(s *jsonschema.Schema) string {
+	if unit, ok := s.Extra[keyUnit].(string); ok {
+		return " (" + unit + ")"
+	}
+	return ""
+}
+
+func enum(s *jsonschema.Schema) []string {
+	var words []string
+	for _, v := range s.Enum {
+		words = append(words, fmt.Sprint(v))
+	}
+	return words
+}
+
+func like(s *jsonschema.Schema) string {
+	text, _ := s.Extra[keyLike].(string)
+	return text
+}
+
+// bounds names the range of a number.
+func bounds(s *jsonschema.Schema) string {
+	switch {
+	case s.Minimum != nil && s.Maximum != nil:
+		return "a number from " + number64(*s.Minimum) + " to " + number64(*s.Maximum)
+	case s.ExclusiveMinimum != nil && s.Maximum != nil:
+		return "a number above " + number64(*s.ExclusiveMinimum) + " and up to " + number64(*s.Maximum)
+	case s.Minimum != nil:
+		return "at least " + number64(*s.Minimum)
+	}
+	return "another number"
+}
+
+func number64(f float64) string {
+	if math.Abs(f) < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// shorten keeps a message on one line.
+func shorten(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// compiled are the patterns of the schema.
+func compiled(pattern string) *regexp.Regexp {
+	if re, ok := patterns.Load(pattern); ok {
+		return re.(*regexp.Regexp)
+	}
+	re := regexp.MustCompile(pattern)
+	patterns.Store(pattern, re)
+	return re
+}
+
+var patterns sync.Map
+
+// nearest is the word that was most likely meant; empty if none is near.
+func nearest(word string, words []string) string {
+	best, least := "", len(word)/3+1
+	for _, w := range words {
+		if strings.EqualFold(w, word) {
+			return w
+		}
+		if d := distance(strings.ToLower(word), strings.ToLower(w)); d <= least && (best == "" || d < distance(strings.ToLower(word), strings.ToLower(best))) {
+			best = w
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be put in, left out or changed to make
+// b of a (Levenshtein's).
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return maxWord
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+const maxWord = 64
+
+// lookup is the schema of what a path leads to. The error names the key that
+// does not exist.
+func lookup(path json5.Path) (*jsonschema.Schema, error) {
+	s := schema()
+	for i, step := range path {
+		var next *jsonschema.Schema
+		switch {
+		case step.Key != "":
+			next = property(s, step.Key)
+		default:
+			next = s.Items
+		}
+		if next == nil {
+			if step.Key == "" || !slices.Contains(types(s), "object") {
+				return nil, fmt.Errorf("%s: there is nothing in it by that name: it takes %s", path[:i+1], wanted(s))
+			}
+			return nil, fmt.Errorf("%s: %s", path[:i+1], unknownKey(s, path[:i], step.Key))
+		}
+		s = next
+	}
+	return s, nil
+}
+
+// Keys are the paths of every key that a file can have, sorted. An element of a
+// list is written [0], a name that people choose NAME.
+func Keys() []string {
+	seen := map[string]bool{}
+	var walk func(s *jsonschema.Schema, at json5.Path)
+	walk = func(s *jsonschema.Schema, at json5.Path) {
+		if len(at) > 0 {
+			seen[at.String()] = true
+		}
+		for name, p := range s.Properties {
+			walk(p, at.Key(name))
+		}
+		if more := s.AdditionalProperties; more != nil && more.Not == nil {
+			walk(more, at.Key("NAME"))
+		}
+		if s.Items != nil {
+			walk(s.Items, at.Item(0))
+		}
+	}
+	walk(schema(), nil)
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// defaultOf is the built-in default of a key, as JSON; nil if it has none.
+func defaultOf(s *jsonschema.Schema) json.RawMessage { return s.Default }

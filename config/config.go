@@ -1,0 +1,169 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A Config is what a file says. It does not change, and may be used from any
+// goroutine; what it returns is shared and must not be changed.
+type Config struct {
+	// File is where it is from; empty: there is no file.
+	File string `json:"-"`
+	// Err says why the file cannot be used; see Closed.
+	Err error `json:"-"`
+
+	Commands  Commands  `json:"commands" doc:"What people can say to an agent."`
+	Approvals Approvals `json:"approvals" doc:"Approvals of commands."`
+	Gateway   Gateway   `json:"gateway" doc:"Where a gateway listens, and for whom."`
+
+	doc    *json5.Document
+	agents map[string]Agent
+	order  []string // of agents
+	others Agent    // what applies to agents that are not in the list
+}
+
+// Default is the configuration of no file.
+func Default() *Config {
+	c, err := Parse("", []byte("{}"))
+	if err != nil {
+		panic(err) // a mistake in this package
+	}
+	return c
+}
+
+// Parse reads the text of a file. The error is an *Error.
+func Parse(name string, data []byte) (*Config, error) {
+	doc, err := json5.Parse(data)
+	if err != nil {
+		syntax := err.(*json5.SyntaxError) //nolint:errorlint // as documented
+		return nil, &Error{File: name, Mistakes: []Mistake{{Line: syntax.Line, Column: syntax.Column, Text: syntax.Text}}}
+	}
+	m := &mistakes{doc: doc}
+	m.fit(doc.Root, schema(), nil)
+	m.more()
+	if len(m.list) > 0 {
+		slices.SortStableFunc(m.list, func(a, b Mistake) int {
+			if a.Line != b.Line {
+				return a.Line - b.Line
+			}
+			return a.Column - b.Column
+		})
+		if more := len(m.list) - maxMistakes; more > 0 {
+			last := m.list[maxMistakes]
+			m.list = append(m.list[:maxMistakes], Mistake{Line: last.Line, Column: last.Column, Text: fmt.Sprintf("and %d more mistakes from here on", more)})
+		}
+		return nil, &Error{File: name, Mistakes: m.list}
+	}
+	return build(name, doc, nil), nil
+}
+
+// strict is what applies while a file cannot be used.
+const strict = `{
+	sandbox: { mode: "all", required: true },
+	tools: {
+		deny: ["*"],
+		exec: { security: "deny", ask: "always", askFallback: "deny" },
+		elevated: { enabled: false },
+	},
+}`
+
+// Closed is the configuration while a file cannot be used because of err, which
+// is not nil: nothing may run, and every agent's Err says why.
+func Closed(file string, err error) *Config {
+	doc, perr := json5.Parse([]byte(strict))
+	if perr != nil {
+		panic(perr) // a mistake in this package
+	}
+	return build(file, doc, err)
+}
+
+func build(file string, doc *json5.Document, err error) *Config {
+	c := &Config{File: file, Err: err, doc: doc, agents: map[string]Agent{}}
+	c.resolver(-1).fill(c)
+	c.others = c.resolve(-1, "")
+	if list := doc.Root.Find(listPath); list != nil {
+		for i, entry := range list.Items {
+			id := entry.Get("id").String
+			c.agents[id] = c.resolve(i, id)
+			c.order = append(c.order, id)
+		}
+	}
+	return c
+}
+
+var listPath = json5.Path{{Key: "agents"}, {Key: "list"}}
+
+// Agents are the agents that the file has settings for, in its order.
+func (c *Config) Agents() []string { return slices.Clone(c.order) }
+
+// Agent is what applies to an agent, whether or not the file names it.
+func (c *Config) Agent(id string) Agent {
+	a, ok := c.agents[id]
+	if !ok {
+		a = c.others
+		a.ID = id
+	}
+	return a
+}
+
+// A Value is what a key of the file comes to.
+type Value struct {
+	Key string `json:"key"`
+	// Value is null if the key is not set and has no default.
+	Value  json.RawMessage `json:"value"`
+	Source policy.Source   `json:"source"`
+}
+
+// Get returns what a key comes to, such as agents.list[0].tools.exec.node: what
+// it is set to, or else what applies in its place. Of a section it is what the
+// file has of it. The empty key is the whole file.
+func (c *Config) Get(key string) (Value, error) {
+	path, err := json5.ParsePath(key)
+	if err != nil {
+		return Value{}, corral.Errorf(corral.ErrInvalid, "write it like agents.list[0].tools.exec.node", "%w", err)
+	}
+	s, err := lookup(path)
+	if err != nil {
+		return Value{}, corral.Errorf(corral.ErrInvalid, "corral config schema lists the keys", "%w", err)
+	}
+	found := Value{Key: key, Value: json.RawMessage("null"), Source: policy.Source{Name: builtIn}}
+	if s.Default != nil {
+		found.Value = s.Default
+	}
+	for _, p := range widening(path) {
+		if v := c.doc.Root.Find(p); v != nil {
+			found.Value, found.Source = v.JSON(), c.source(p)
+			break
+		}
+	}
+	return found, nil
+}
+
+// widening are the path of a key and those of the keys that apply where it is
+// not set.
+func widening(path json5.Path) []json5.Path {
+	paths := []json5.Path{path}
+	if len(path) < 3 || path[0].Key != "agents" {
+		return paths
+	}
+	var rest json5.Path
+	switch {
+	case path[1].Key == "defaults":
+		rest = path[2:]
+	case len(path) > 3:
+		rest = path[3:]
+		paths = append(paths, append(slices.Clone(defaultsPath), rest...))
+	}
+	if len(rest) > 0 && rest[0].Key != "id" {
+		paths = append(paths, rest)
+	}
+	return paths
+}
+
+var defaultsPath = json5.Path{{Key: "agents"}, {Key: "defaults"}}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/json5"
+)
+
+// Set gives a key of a file a value, which is JSON5, and returns the
+// configuration that comes of it. The rest of the file stays as it is, with its
+// comments. Where the key takes a string, quotes may be left out. A file that
+// is not there is made. If the result has a mistake, nothing is written.
+func Set(file, key, value string) (*Config, error) {
+	return change(file, key, func(doc *json5.Document, path json5.Path, s *jsonschema.Schema) ([]byte, error) {
+		return doc.Set(path, quoted(value, s))
+	})
+}
+
+// Unset removes a key from a file, or an element from a list in it. One that is
+// not there is no mistake.
+func Unset(file, key string) (*Config, error) {
+	return change(file, key, func(doc *json5.Document, path json5.Path, _ *jsonschema.Schema) ([]byte, error) {
+		return doc.Remove(path)
+	})
+}
+
+// quoted is a value as JSON5: what is no JSON5, or no string where only a
+// string can be, is a string without its quotes.
+func quoted(value string, s *jsonschema.Schema) string {
+	doc, err := json5.Parse([]byte(value))
+	isString := slices.Contains(types(s), "string")
+	if isString && (err != nil && !strings.ContainsAny(value, "\"'{}[]\n") || err == nil && !slices.Contains(types(s), typeOf(doc.Root, s))) {
+		return string((&json5.Value{Kind: json5.String, String: value}).JSON())
+	}
+	return value
+}
+
+func change(file, key string, edit func(*json5.Document, json5.Path, *jsonschema.Schema) ([]byte, error)) (*Config, error) {
+	path, err := json5.ParsePath(key)
+	if err == nil && len(path) == 0 {
+		err = errors.New("the key is missing")
+	}
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "write it like agents.list[0].tools.exec.node", "%w", err)
+	}
+	s, err := lookup(path)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "corral config schema lists the keys", "%w", err)
+	}
+	if file, err = real(file); err != nil {
+		return nil, err
+	}
+	old, err := read(file)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		old, err = []byte("{\n}\n"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Parse(file, old); err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "correct it first, with an editor", "%w", err)
+	}
+	doc, err := json5.Parse(old)
+	if err != nil {
+		return nil, err
+	}
+	data, err := edit(doc, path, s)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "cannot change %s: %w", key, err)
+	}
+	c, err := Parse(file, data)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "nothing was written", "%w", err)
+	}
+	if bytes.Equal(old, data) && !missing {
+		return c, nil
+	}
+	return c, write(file, data, old, missing)
+}
+
+// Create writes a new file. One that is there stays: the error is then an
+// ErrDenied.
+func Create(file string, data []byte) (*Config, error) {
+	c, err := Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "give --config a file in a directory that can be written", "cannot make the configuration: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, corral.Errorf(corral.ErrDenied, "change it with corral config set, or move it away", "there is a configuration already: %s", file)
+	case err != nil:
+		return nil, corral.Errorf(corral.ErrUnavailable, "give --config a file in a directory that can be written", "cannot make the configuration: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot write the configuration %s: %w", file, err), os.Remove(file))
+	}
+	return c, nil
+}
+
+// real is the file behind symbolic links, which are to stay.
+func real(file string) (string, error) {
+	target, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot find the configuration: %w", err)
+	}
+	return target, nil
+}
+
+// write replaces a file by one with the same mode, as a whole or not at all.
+func write(file string, data, old []byte, missing bool) (err error) {
+	if missing {
+		_, err := Create(file, data)
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("cannot write the configuration: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".corral-config-")
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "make its directory writable for this user", "cannot write the configuration: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("cannot write the configuration %s: %w", file, err), os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), keepOwner(f, info), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	// Somebody else's change since it was read is not to be lost.
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, old) {
+		return errors.Join(err, errors.New("it was changed meanwhile; try again"))
+	}
+	return os.Rename(f.Name(), file)
+}

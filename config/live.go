@@ -1,0 +1,86 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/corral-exec/corral"
+)
+
+// Live is a file that is read again when it has changed. It is looked at when
+// somebody asks, and not in between. Its methods may be called from any
+// goroutine.
+//
+// A file with a mistake closes: see [Closed]. So does one that was there and is
+// gone, since what it forbade must not come back by its removal. Both are over
+// when there is a good file again.
+type Live struct {
+	path string
+
+	mu   sync.Mutex
+	seen fs.FileInfo // of the file that current is of; nil: there was none
+	is   *Config
+}
+
+// Open starts to follow a file, which is read now. If required, it has to be
+// there; otherwise a missing one is [Default] until it appears. The error is
+// that of [Load].
+func Open(path string, required bool) (*Live, error) {
+	l := &Live{path: path}
+	info, err := os.Stat(path)
+	if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, corral.Errorf(corral.ErrInvalid, "corral init makes one", "cannot read the configuration: %w", err)
+	}
+	if err == nil {
+		l.seen = info
+	}
+	if l.is, err = Load(path); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Config is what applies now. It is never nil; its Err says why it is closed.
+func (l *Live) Config() *Config {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, err := os.Stat(l.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && l.seen == nil:
+		return l.is
+	case err != nil:
+		l.seen = none{}
+		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back, or stop Corral and start it without",
+			"the configuration was there and cannot be found now: %w", err))
+	case l.seen != nil && unchanged(l.seen, info):
+		return l.is
+	}
+	// The file may change while it is read: then it differs from info, and is
+	// read again by the next call.
+	l.seen = info
+	c, err := Load(l.path)
+	if err != nil {
+		return l.close(err)
+	}
+	l.is = c
+	return c
+}
+
+func (l *Live) close(err error) *Config {
+	if l.is.Err == nil || l.is.Err.Error() != err.Error() {
+		l.is = Closed(l.path, err)
+	}
+	return l.is
+}
+
+// none is a file that is not there any more, which no file is the same as.
+type none struct{ fs.FileInfo }
+
+func unchanged(a, b fs.FileInfo) bool {
+	if _, gone := a.(none); gone {
+		return false
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode() && changeTime(a) == changeTime(b)
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+
+	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// more notes what a schema cannot say, of what fits the schema.
+func (m *mistakes) more() {
+	root := m.doc.Root
+	m.values(root, reflect.TypeFor[Config](), nil)
+	m.values(root, reflect.TypeFor[Agent](), nil)
+	if defaults := root.Find(defaultsPath); defaults != nil {
+		m.values(defaults, reflect.TypeFor[Agent](), defaultsPath)
+	}
+	list := root.Find(listPath)
+	if list == nil {
+		return
+	}
+	ids := map[string]int{}
+	for i, entry := range list.Items {
+		at := listPath.Item(i)
+		m.values(entry, reflect.TypeFor[Agent](), at)
+		id := entry.Get("id")
+		if id == nil || m.in(id) {
+			continue
+		}
+		if first, twice := ids[id.String]; twice {
+			m.add(id.Start, at.Key("id"), "the agent %q is there already, as agents.list[%d]", shorten(id.String), first)
+		} else {
+			ids[id.String] = i
+		}
+	}
+}
+
+// values checks the values of a section's keys.
+func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
+	for _, f := range fields(t) {
+		value, key := v.Get(f.name), at.Key(f.name)
+		switch {
+		case value == nil:
+		case f.kind == section:
+			m.values(value, f.of, key)
+		case f.kind == rules:
+			for i, rule := range value.Items {
+				m.rule(rule, key.Item(i))
+			}
+		case m.in(value):
+		case f.kind == single, f.kind == layered:
+			if _, err := decode(value.JSON(), f); err != nil {
+				m.add(value.Start, key, "%v", err)
+			}
+			if f.name == "pathPrepend" {
+				m.directories(value, key)
+			}
+		}
+	}
+}
+
+func (m *mistakes) rule(v *json5.Value, at json5.Path) {
+	if v.Kind != json5.Object {
+		return
+	}
+	patterns := 0
+	for _, action := range actions {
+		if v.Get(string(action)) != nil {
+			patterns++
+		}
+	}
+	if patterns != 1 {
+		m.add(v.Start, at, "a rule has one of the keys allow, ask and deny, and this one has %d of them", patterns)
+	}
+	if args := v.Get("argPattern"); args != nil && !m.in(args) {
+		if _, err := regexp.Compile(args.String); err != nil {
+			m.add(args.Start, at.Key("argPattern"), "it is no regular expression (RE2): %v", err)
+		}
+	}
+}
+
+// directories checks each element alone, for its place. Which directory is the
+// home makes no difference.
+func (m *mistakes) directories(v *json5.Value, at json5.Path) {
+	for i, item := range v.Items {
+		if _, err := pathenv.PrependDirs([]string{item.String}, "/"); err != nil {
+			m.add(item.Start, at.Item(i), "%v", err)
+		}
+	}
+}

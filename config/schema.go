@@ -1,0 +1,261 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+)
+
+// Keywords of the schema that are not of JSON Schema.
+const (
+	keyUnit     = "x-unit"     // of a number
+	keyEnforced = "x-enforced" // what enforces the key
+	keyLike     = "x-like"     // a string that fits the pattern
+)
+
+// Bounds of the file beside those of its text.
+const (
+	maxList   = 1000 // elements of a list, and keys of a map
+	maxString = 4096 // characters
+)
+
+// Schema is the JSON Schema (draft 2020-12) of the configuration file. It is
+// what docs/config.schema.json has.
+func Schema() []byte {
+	data, err := json.MarshalIndent(schema(), "", "  ")
+	if err != nil {
+		panic(err) // a mistake in this package
+	}
+	return append(data, '\n')
+}
+
+// schema is that of the file, made of the types.
+var schema = sync.OnceValue(func() *jsonschema.Schema {
+	agent := sectionSchema(reflect.TypeFor[Agent]())
+	entry := sectionSchema(reflect.TypeFor[Agent]())
+	id := nonBlank(128)
+	id.Description = "Whose entry it is."
+	entry.Properties["id"] = id
+	entry.PropertyOrder = append([]string{"id"}, entry.PropertyOrder...)
+	entry.Required = []string{"id"}
+	agent.Description = "What applies to every agent that does not say otherwise."
+
+	root := closed("", nil)
+	root.Schema = "https://json-schema.org/draft/2020-12/schema"
+	root.Title = "Corral configuration"
+	root.Description = "The configuration of Corral, in JSON5."
+	hint := &jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString), Description: "Where editors find this schema."}
+	add(root, "$schema", hint)
+	for _, name := range []string{"sandbox", "tools"} {
+		add(root, name, agent.Properties[name])
+	}
+	agents := closed("Settings for agents.", nil)
+	add(agents, "defaults", agent)
+	add(agents, "list", &jsonschema.Schema{Type: "array", Items: entry, MaxItems: jsonschema.Ptr(maxList), Description: "Settings for one agent each."})
+	add(root, "agents", agents)
+	own := sectionSchema(reflect.TypeFor[Config]())
+	for _, name := range own.PropertyOrder {
+		add(root, name, own.Properties[name])
+	}
+	return root
+})
+
+func add(s *jsonschema.Schema, name string, p *jsonschema.Schema) {
+	s.Properties[name] = p
+	s.PropertyOrder = append(s.PropertyOrder, name)
+}
+
+// closed is an object that has no other keys.
+func closed(doc string, properties map[string]*jsonschema.Schema) *jsonschema.Schema {
+	if properties == nil {
+		properties = map[string]*jsonschema.Schema{}
+	}
+	return &jsonschema.Schema{Type: "object", Description: doc, Properties: properties, AdditionalProperties: nothing()}
+}
+
+// nothing is the schema that no value fits.
+func nothing() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
+
+func sectionSchema(t reflect.Type) *jsonschema.Schema {
+	s := closed("", nil)
+	for _, f := range fields(t) {
+		var p *jsonschema.Schema
+		if f.kind == section {
+			p = sectionSchema(f.of)
+		} else {
+			p = valueSchema(f)
+		}
+		p.Description = f.tag.Get("doc")
+		add(s, f.name, p)
+	}
+	return s
+}
+
+func valueSchema(f field) *jsonschema.Schema {
+	s := typeSchema(f.of)
+	if min, ok := number(f, "min"); ok {
+		s.Minimum = &min
+	}
+	if max, ok := number(f, "max"); ok {
+		s.Maximum = &max
+	}
+	extra(s, keyUnit, f.tag.Get("unit"))
+	extra(s, keyEnforced, f.tag.Get("by"))
+	text := s
+	if s.Items != nil {
+		text = s.Items
+	}
+	for _, tag := range []string{"pattern", "item"} {
+		if p := f.tag.Get(tag); p != "" {
+			text.Pattern = p
+			extra(text, keyLike, f.tag.Get("like"))
+		}
+	}
+	if text, ok := f.tag.Lookup("default"); ok {
+		s.Default = json.RawMessage(text)
+		if !json.Valid(s.Default) {
+			s.Default = json.RawMessage(strconv.Quote(text))
+		}
+	}
+	return s
+}
+
+func extra(s *jsonschema.Schema, key, value string) {
+	if value == "" {
+		return
+	}
+	if s.Extra == nil {
+		s.Extra = map[string]any{}
+	}
+	s.Extra[key] = value
+}
+
+// number reads a tag.
+func number(f field, tag string) (float64, bool) {
+	text, ok := f.tag.Lookup(tag)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(err) // a mistake in this package
+	}
+	return n, true
+}
+
+// typeSchema is that of a type of values. It is a new one each time.
+func typeSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[bool]():
+		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.TypeFor[string]():
+		return nonBlank(maxString)
+	case reflect.TypeFor[[]string]():
+		return listOf(nonBlank(maxString))
+	case reflect.TypeFor[[]Tool]():
+		return listOf(typeSchema(t.Elem()))
+	case reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "number"}
+	case reflect.TypeFor[Size]():
+		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: jsonschema.Ptr(float64(minSize)), Maximum: jsonschema.Ptr(float64(maxSize)), Pattern: sizePattern,
+			Extra: map[string]any{keyLike: "512m, 2g or unlimited"}}
+	case reflect.TypeFor[Count]():
+		return &jsonschema.Schema{Types: []string{"number", "string"}, ExclusiveMinimum: jsonschema.Ptr(0.0), Pattern: "^unlimited$", Extra: map[string]any{keyLike: unlimited}}
+	case reflect.TypeFor[Whole]():
+		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Extra: map[string]any{keyLike: unlimited}}
+	case reflect.TypeFor[Senders]():
+		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: jsonschema.Ptr(maxList),
+			MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
+	case reflect.TypeFor[[]policy.Rule]():
+		return listOf(ruleSchema())
+	case reflect.TypeFor[map[string]policy.SafeBin]():
+		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: safeBinSchema()}
+	}
+	if s, ok := sets[t]; ok {
+		return &jsonschema.Schema{Type: "string", Enum: s}
+	}
+	panic(fmt.Sprintf("no schema for %v", t))
+}
+
+func nonBlank(most int) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", MaxLength: &most, Pattern: `\S`, Extra: map[string]any{keyLike: "something"}}
+}
+
+func listOf(item *jsonschema.Schema) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "array", Items: item, MaxItems: jsonschema.Ptr(maxList)}
+}
+
+// The types with a closed set of values.
+var sets = map[reflect.Type][]any{
+	reflect.TypeFor[corral.Host]():     setOf(corral.HostSandbox, corral.HostGateway, corral.HostNode),
+	reflect.TypeFor[policy.Security](): setOf(policy.Securities...),
+	reflect.TypeFor[policy.Ask]():      setOf(policy.AskOff, policy.AskOnMiss, policy.AskAlways),
+	reflect.TypeFor[pathenv.EnvPath](): setOf(pathenv.EnvPathReject, pathenv.EnvPathReplace),
+	reflect.TypeFor[Tool]():            setOf(toolNames...),
+	reflect.TypeFor[Mode]():            setOf(ModeOff, ModeAll),
+	reflect.TypeFor[Scope]():           setOf(ScopeSession, ScopeAgent, ScopeShared),
+	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
+	reflect.TypeFor[Access]():          setOf[Access]("none", "ro", "rw"),
+	reflect.TypeFor[Chaining]():        setOf(ChainingNone, ChainingEach),
+	reflect.TypeFor[Redirections]():    setOf(RedirectionsNone, RedirectionsHarmless),
+	reflect.TypeFor[Level]():           setOf(ElevatedOff, ElevatedOn, ElevatedAsk, ElevatedFull),
+	reflect.TypeFor[Profile]():         setOf(ProfileQwen, ProfileAsimi),
+}
+
+func setOf[T ~string](values ...T) []any {
+	var list []any
+	for _, v := range values {
+		list = append(list, string(v))
+	}
+	return list
+}
+
+// actions are the keys of a rule that hold its pattern.
+var actions = []policy.Action{policy.Allow, policy.Query, policy.Deny}
+
+func ruleSchema() *jsonschema.Schema {
+	s := closed("", nil)
+	for _, a := range actions {
+		p := nonBlank(maxString)
+		p.Description = "Pattern of the commands: a program and its first arguments."
+		add(s, string(a), p)
+		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{string(a)}})
+	}
+	reason, args := nonBlank(maxString), nonBlank(maxString)
+	reason.Description = "Why there is the rule, for people."
+	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
+	add(s, "reason", reason)
+	add(s, "argPattern", args)
+	return s
+}
+
+func safeBinSchema() *jsonschema.Schema {
+	s := closed("", nil)
+	for _, f := range []struct{ name, doc string }{
+		{"minPositional", "How many arguments that are no flags it has at least."},
+		{"maxPositional", "How many it has at most."},
+	} {
+		add(s, f.name, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(1000.0), Description: f.doc})
+	}
+	for _, f := range []struct{ name, doc string }{
+		{"allowedValueFlags", "Flags that take a value, which is not a path."},
+		{"allowedFlags", "Flags that take none."},
+		{"deniedFlags", "Flags that are refused whatever else is allowed."},
+	} {
+		flag := nonBlank(maxString)
+		flag.Pattern, flag.Extra[keyLike] = "^-", "--lines"
+		p := listOf(flag)
+		p.Description = f.doc
+		add(s, f.name, p)
+	}
+	return s
+}
