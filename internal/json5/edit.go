@@ -56,27 +56,31 @@ func (d *Document) Remove(path Path) ([]byte, error) {
 		return d.Data, nil
 	}
 	start, end := spans[i][0], spans[i][1]
+	var edits []edit
 	if comma := d.comma(end); comma >= 0 {
 		end = comma + 1
-	} else if i > 0 { // the last one: what is before it becomes the last, with the comma it has
-		return d.withoutLine(start, end), nil
+	} else if i > 0 { // the last one: what is before it ends the list as this one did
+		comma := d.comma(spans[i-1][1])
+		edits = append(edits, edit{comma, comma + 1, ""})
 	}
-	return d.withoutLine(start, end), nil
+	start, end = d.wholeLine(start, end)
+	return splice(d.Data, append(edits, edit{start, end, ""})...), nil
 }
 
-// withoutLine leaves out a span, and its whole line if nothing else is there.
-func (d *Document) withoutLine(start, end int) []byte {
+// wholeLine makes a span the whole line if nothing else is there, and else takes
+// in the blank space before it.
+func (d *Document) wholeLine(start, end int) (int, int) {
 	before, after := start, end
 	for before > 0 && (d.Data[before-1] == ' ' || d.Data[before-1] == '\t') {
 		before--
 	}
-	for after < len(d.Data) && (d.Data[after] == ' ' || d.Data[after] == '\t') {
+	for after < len(d.Data) && (d.Data[after] == ' ' || d.Data[after] == '\t' || d.Data[after] == '\r') {
 		after++
 	}
-	if rest := d.Data[after:]; before > 0 && d.Data[before-1] == '\n' && (bytes.HasPrefix(rest, []byte("\n")) || bytes.HasPrefix(rest, []byte("\r\n"))) {
-		start, end = before, after+bytes.IndexByte(rest, '\n')+1
+	if before > 0 && d.Data[before-1] == '\n' && after < len(d.Data) && d.Data[after] == '\n' {
+		return before, after + 1
 	}
-	return splice(d.Data, edit{start, end, ""})
+	return before, end
 }
 
 // step goes to a key or an element; nil is one that can be added.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Path leads from a value to one inside of it.
@@ -22,6 +23,9 @@ const maxIndex = 1 << 20
 // ParsePath reads a path such as agents.list[0].tools or tools["a.b"]. The
 // empty text is the whole document.
 func ParsePath(text string) (Path, error) {
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("%q is not UTF-8", text)
+	}
 	var path Path
 	rest := text
 	for rest != "" {
