@@ -9,7 +9,7 @@ import "io/fs"
 //
 // Something that hides which programs run is a finding of which Hides says so.
 func Parts(text, shell string) ([]Segment, []Finding) {
-	r := read(Request{Command: text, Shell: []string{shell}, Dir: "/"}, nothing{})
+	r := read(Request{Command: text, Shell: []string{shell}, Dir: "/"}, Nothing{})
 	var parts []Segment
 	for _, c := range r.calls {
 		for _, seg := range c.segments {
@@ -25,10 +25,18 @@ func Parts(text, shell string) ([]Segment, []Finding) {
 // Hides reports whether the finding hides which programs run.
 func (f Finding) Hides() bool { return f.unknown }
 
-// nothing is a file system without files.
-type nothing struct{}
+// Nothing is a View without files, for a command that runs where they cannot be
+// seen.
+type Nothing struct{}
 
-func (nothing) Stat(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
-func (nothing) RealPath(string) (string, error)  { return "", fs.ErrNotExist }
-func (nothing) Executable(string) error          { return fs.ErrNotExist }
-func (nothing) Open(string) (fs.File, error)     { return nil, fs.ErrNotExist }
+// Stat implements View.
+func (Nothing) Stat(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+
+// RealPath implements View.
+func (Nothing) RealPath(string) (string, error) { return "", fs.ErrNotExist }
+
+// Executable implements View.
+func (Nothing) Executable(string) error { return fs.ErrNotExist }
+
+// Open implements View.
+func (Nothing) Open(string) (fs.File, error) { return nil, fs.ErrNotExist }

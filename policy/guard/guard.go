@@ -1,0 +1,288 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// Config of a Guard. Settings, File and Plan are required.
+type Config struct {
+	// Settings are what the configuration says now.
+	Settings func() *config.Config
+	// File is the host's approvals file.
+	File *approval.File
+	// Desk is where approvals are asked for. Nil: nobody can be asked, and
+	// AskFallback applies at once.
+	Desk *approval.Desk
+	// Plan says how the gateway would run a command, as
+	// hostexec.Executor.Plan does.
+	Plan func(context.Context, corral.Command) (hostexec.Plan, error)
+
+	// View is the file system of the gateway. Nil: policy.OS.
+	View policy.View
+	// Home is the home directory that ~ stands for in rules and commands.
+	Home string
+	// Overrides keeps what /exec set for agents. Nil: nothing is overridden.
+	Overrides *Overrides
+
+	Log *slog.Logger
+}
+
+// A Guard decides on the commands of all agents. Its methods may be called from
+// any goroutine.
+type Guard struct {
+	cfg Config
+
+	mu       sync.Mutex
+	attended map[string]int               // approvals that a call waits for, which then runs the command itself
+	env      map[string]map[string]string // of commands that wait for an approval
+}
+
+// New returns a guard.
+func New(cfg Config) *Guard {
+	if cfg.View == nil {
+		cfg.View = policy.OS{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Guard{cfg: cfg, attended: map[string]int{}, env: map[string]map[string]string{}}
+}
+
+// For returns the guard of an agent's Router.
+func (g *Guard) For(agent string) corral.Guard {
+	return func(ctx context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
+		return g.check(ctx, agent, cmd, route)
+	}
+}
+
+// check decides on a command, and has somebody asked if need be.
+func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (corral.Command, error) {
+	e, err := g.Explain(ctx, agent, cmd, route)
+	if err != nil {
+		return cmd, err
+	}
+	d := e.Decision
+	switch {
+	case d.Outcome == policy.Denied:
+		return cmd, &DeniedError{Decision: d, Reason: d.Reason}
+	case d.Outcome == policy.Allowed:
+		if g.cfg.File != nil {
+			g.cfg.File.Used(e.text(), d)
+		}
+		return e.pinned(cmd), nil
+	}
+	return g.ask(ctx, agent, cmd, e)
+}
+
+// ask is for a command that needs an approval: it may have one.
+func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Explanation) (corral.Command, error) {
+	d := e.Decision
+	if g.cfg.Desk == nil || e.Unattended {
+		if cmd.Approval == "" {
+			return g.fallback(cmd, e, "nobody can be asked")
+		}
+	}
+	binding, err := approval.Bind(e.Request, d, cmd.Env, g.cfg.View)
+	if err != nil {
+		return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; and it cannot be approved: " + err.Error()}
+	}
+	claim := approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Binding: binding}
+	if cmd.Approval != "" {
+		return g.claim(ctx, cmd, e, claim)
+	}
+	note, err := newNote(cmd)
+	if err != nil {
+		return cmd, err
+	}
+	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
+		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, Decision: d, Binding: binding, Note: note,
+	})
+	switch {
+	case err != nil:
+		return cmd, err
+	case rec.State == approval.Allowed: // somebody allowed it before it was asked for again
+		cmd.Approval = rec.ID
+		return g.claim(ctx, cmd, e, claim)
+	}
+	g.remember(rec.ID, cmd)
+	return cmd, &PendingError{Record: rec}
+}
+
+// claim uses an approval up.
+func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, claim approval.Claim) (corral.Command, error) {
+	if g.cfg.Desk == nil {
+		return cmd, corral.Errorf(corral.ErrInvalid, "leave the approval out", "there are no approvals here")
+	}
+	rec, err := g.cfg.Desk.Get(claim.Agent, cmd.Approval)
+	if err != nil {
+		return cmd, err
+	}
+	if rec.State == approval.Expired {
+		return g.fallback(cmd, e, "nobody answered in time")
+	}
+	if _, err := g.cfg.Desk.Consume(ctx, rec.ID, claim); err != nil {
+		return cmd, err
+	}
+	return e.pinned(cmd), nil
+}
+
+// fallback is for an approval that cannot be had.
+func (g *Guard) fallback(cmd corral.Command, e Explanation, why string) (corral.Command, error) {
+	d := e.Decision
+	if d.Fallback == policy.Allowed {
+		g.cfg.Log.Info("a command runs by askFallback", "reason", why)
+		return e.pinned(cmd), nil
+	}
+	return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, " + why + ", and askFallback is " +
+		string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
+}
+
+// An Explanation is everything about a decision.
+type Explanation struct {
+	Agent string       `json:"agent"`
+	Route corral.Route `json:"route"`
+	// Guarded: the decision applies. Where the route is not guarded nothing
+	// stands in the way of the command but what it runs in.
+	Guarded  bool            `json:"guarded"`
+	Decision policy.Decision `json:"decision"`
+	Request  policy.Request  `json:"-"`
+	Plan     hostexec.Plan   `json:"-"`
+
+	// Requested and Host are the two sides of which the stricter counts.
+	Requested approval.Settings `json:"requested"`
+	Host      approval.Settings `json:"host"`
+
+	Unattended bool     `json:"unattended,omitempty"` // nobody can be asked for this agent
+	Warnings   []string `json:"warnings,omitempty"`
+}
+
+// Explain decides on a command and says why. Nothing is started, and nobody is
+// asked. The error is for a command that makes no sense.
+func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
+	e := Explanation{Agent: agent, Route: route, Guarded: route.Guarded}
+	requested, err := asked(cmd)
+	if err != nil {
+		return e, err
+	}
+	settings := g.settings(agent)
+	e.Unattended = settings.Unattended.Value
+	rules := settings.Tools.Exec.Policy()
+	e.Requested = tighten(settings.Tools.Exec, requested, elevated(settings, cmd, route))
+	if settings.Err != nil {
+		e.Warnings = append(e.Warnings, "The configuration cannot be used, so that nothing may run: "+config.FirstLine(settings.Err)+".")
+	}
+	var host approval.Host
+	if g.cfg.File != nil {
+		var err error
+		if host, err = g.cfg.File.Rules(agent); err != nil {
+			e.Warnings = append(e.Warnings, "The approvals file cannot be used, so that nothing may run: "+err.Error()+".")
+		}
+	}
+	e.Host = host.Settings
+	e.Warnings = append(e.Warnings, host.Warnings...)
+	effective := approval.Effective(e.Requested, e.Host)
+	rules.Security, rules.Ask, rules.AskFallback = effective.Security, effective.Ask, effective.AskFallback
+	rules.List = append(rules.List[:len(rules.List):len(rules.List)], host.Rules...)
+
+	view := g.cfg.View
+	if route.Host == corral.HostNode {
+		// Which programs are there only the node knows, which decides for itself.
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir}
+		view = policy.Nothing{}
+	} else {
+		if e.Plan, err = g.cfg.Plan(ctx, cmd); err != nil {
+			return e, err
+		}
+		path, _ := e.Plan.Env.Lookup("PATH")
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home}
+		if cmd.Shell != "" {
+			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
+		}
+	}
+	e.Decision = policy.Decide(e.Request, rules, view)
+	return e, nil
+}
+
+func (g *Guard) settings(agent string) config.Agent {
+	settings := g.cfg.Settings().Agent(agent)
+	if g.cfg.Overrides != nil {
+		settings = settings.With(g.cfg.Overrides.Get(agent))
+	}
+	return settings
+}
+
+// asked is what a call wants.
+func asked(cmd corral.Command) (approval.Settings, error) {
+	call := policy.Source{Name: "the call"}
+	s := approval.Settings{
+		Security: policy.Setting[policy.Security]{Value: policy.Security(cmd.Security), Source: call},
+		Ask:      policy.Setting[policy.Ask]{Value: policy.Ask(cmd.Ask), Source: call},
+	}
+	switch {
+	case cmd.Security != "" && !s.Security.Value.Valid():
+		return s, corral.Errorf(corral.ErrInvalid, "use deny, allowlist or full", "security: there is no %q", cmd.Security)
+	case cmd.Ask != "" && !s.Ask.Value.Valid():
+		return s, corral.Errorf(corral.ErrInvalid, "use off, on-miss or always", "ask: there is no %q", cmd.Ask)
+	}
+	return s, nil
+}
+
+// elevated is what applies to a command that was let out of the sandbox at the
+// level full; nil to all others.
+func elevated(settings config.Agent, cmd corral.Command, route corral.Route) *approval.Settings {
+	wanted := cmd.Elevated
+	if route.Reason != corral.RouteElevated || settings.Err != nil || settings.Tools.Elevated.Level(&wanted) != config.ElevatedFull {
+		return nil
+	}
+	source := policy.Source{Name: "elevated=full"}
+	return &approval.Settings{
+		Security: policy.Setting[policy.Security]{Value: policy.SecurityFull, Source: source},
+		Ask:      policy.Setting[policy.Ask]{Value: policy.AskOff, Source: source},
+	}
+}
+
+// tighten is what the configuration says, made stricter by the call.
+func tighten(exec config.Exec, call approval.Settings, elevated *approval.Settings) approval.Settings {
+	configured := approval.Settings{Security: exec.Security, Ask: exec.Ask, AskFallback: exec.AskFallback}
+	if elevated != nil {
+		configured.Security, configured.Ask = elevated.Security, elevated.Ask
+	}
+	return approval.Effective(configured, call)
+}
+
+// pinned is the command with what was decided on to be executed. With
+// security=full nothing was, and it runs as it is.
+func (e *Explanation) pinned(cmd corral.Command) corral.Command {
+	if e.Decision.Run != nil && e.Decision.Security.Value != policy.SecurityFull {
+		cmd.Exec = e.Decision.Run.Args
+	}
+	return cmd
+}
+
+func (e *Explanation) text() string {
+	if e.Request.Command != "" {
+		return e.Request.Command
+	}
+	return policy.QuotePattern(e.Request.Args...)
+}
+
+// Refused returns the decision of a command that was denied, if err has one.
+func Refused(err error) (*DeniedError, bool) {
+	var e *DeniedError
+	return e, errors.As(err, &e)
+}
+
+// Pending returns the approval that a command waits for, if err is about one.
+func Pending(err error) (*PendingError, bool) {
+	var e *PendingError
+	return e, errors.As(err, &e)
+}
