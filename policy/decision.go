@@ -90,6 +90,12 @@ type Segment struct {
 	Script string `json:"script,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 
+	// Inline is how the program is given code in its arguments, such as
+	// "python3 -c"; empty if it is not.
+	Inline string `json:"inline,omitempty"`
+	// Refused: no allow rule can allow it, whatever it says; Reason says why.
+	Refused bool `json:"refused,omitempty"`
+
 	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
 	// one that only runs the next segment; empty if nothing does.
 	By   string `json:"by,omitempty"`

@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
 
 // An Action is what a rule says about the commands that it matches. The order
 // is that in which rules beat each other.
@@ -31,20 +35,33 @@ type Rule struct {
 	Pattern string `json:"pattern"`
 
 	// Args are exactly the arguments there have to be; nil: any.
-	Args []string `json:"args,omitempty"`
+	Args []string `json:"args,omitzero"`
 	// ArgPattern is a regular expression (RE2) over the arguments, joined by
 	// spaces; empty: any.
 	ArgPattern string `json:"argPattern,omitempty"`
 	// SHA256 is what the script must have that the program is to run, in
 	// hex; empty: any.
 	SHA256 string `json:"sha256,omitempty"`
-	// Command is exactly the command there has to be; the other fields are
-	// then empty. It is for commands that cannot be told apart into programs.
+	// Command is exactly the command there has to be, or its CommandDigest;
+	// the other fields are then empty. It is for commands that cannot be told
+	// apart into programs.
 	Command string `json:"command,omitempty"`
 
 	Reason string `json:"reason,omitempty"` // why there is the rule, for people
 	ID     string `json:"id,omitempty"`     // where the rule has one
 	Source Source `json:"source"`           // where it is written
+}
+
+// CommandDigest stands for the text of a command in Rule.Command where the text
+// is not to be kept, since there may be secrets in it.
+func CommandDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// IsCommand reports whether text is exactly the command that the rule names.
+func (r Rule) IsCommand(text string) bool {
+	return r.Command != "" && (r.Command == text || r.Command == CommandDigest(text))
 }
 
 // A Source is where a rule or a value is written.

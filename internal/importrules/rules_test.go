@@ -29,6 +29,8 @@ var testOnly = []string{
 var rules = map[string]rule{
 	".": {tests: []string{"hostexec", "nodeexec"}},
 
+	"policy/approval": {imports: []string{".", "policy"}},
+
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup":      {},
 	"internal/wire":       {imports: contract},

@@ -1,0 +1,128 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+)
+
+// Answer answers a request by its full ID. The first answer counts; for any other
+// one it returns the record with an ErrConflict that says who answered what. An
+// answer that is not among the AllowedDecisions is an ErrDenied.
+func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) {
+	d.answering.Lock()
+	defer d.answering.Unlock()
+	r, rules, err := d.begin(id, &a)
+	if err != nil {
+		return r, err
+	}
+	if err = context.Cause(ctx); err == nil && a.Decision == AllowAlways {
+		err = d.opts.Remember(ctx, r, rules)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = ""
+	defer d.tidy()
+	if err != nil {
+		return r, err
+	}
+	now := time.Now().UTC()
+	r.Verdict, r.Scope, r.AnsweredBy, r.AnsweredAt = a.Decision, a.Scope, a.By, now
+	r.State = Denied
+	if a.Decision != Deny {
+		r.State, r.ExpiresAt = Allowed, now.Add(d.opts.Expiry)
+	}
+	return d.put(r)
+}
+
+// begin checks an answer, and keeps the request from expiring while it is given.
+func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Err() != nil {
+		return Record{}, nil, errClosed
+	}
+	d.tidy()
+	there, ok := d.records[id]
+	if !ok {
+		return Record{}, nil, corral.Errorf(corral.ErrNotFound, "see which are pending", "unknown or expired approval id %s", quote(id))
+	}
+	r := *there
+	switch {
+	case r.State == Expired && r.Verdict == "":
+		return r, nil, corral.Errorf(corral.ErrNotFound, "have the command asked for again", "unknown or expired approval id: %s", r.Settled())
+	case r.State != Pending:
+		return r, nil, corral.Errorf(corral.ErrConflict, "", "%s", r.Settled())
+	case !slices.Contains(Verdicts, a.Decision):
+		return r, nil, corral.Errorf(corral.ErrInvalid, "use allow-once, allow-always or deny", "%s is no decision", quote(string(a.Decision)))
+	case a.Decision != AllowAlways && a.Scope != "":
+		return r, nil, corral.Errorf(corral.ErrInvalid, "leave out the scope, or use allow-always", "a scope is of allow-always, not of %s", a.Decision)
+	case !slices.Contains(r.AllowedDecisions, a.Decision):
+		return r, nil, corral.Errorf(corral.ErrDenied, "use allow-once or deny", "%s", r.AlwaysUnavailable)
+	}
+	a.By = cmp.Or(oneLine(a.By, maxWho), "somebody")
+	var rules []policy.Rule
+	if a.Decision == AllowAlways {
+		a.Scope = cmp.Or(a.Scope, ScopeExact)
+		i := slices.IndexFunc(r.Previews, func(p Preview) bool { return p.Scope == a.Scope })
+		switch {
+		case i < 0:
+			return r, nil, corral.Errorf(corral.ErrInvalid, "use exact, subcommand or program", "%s is no scope", quote(string(a.Scope)))
+		case r.Previews[i].Unavailable != "":
+			return r, nil, corral.Errorf(corral.ErrDenied, "use another scope, or allow-once", "allow-always is unavailable in the scope %s: %s", a.Scope, r.Previews[i].Unavailable)
+		case d.opts.Remember == nil:
+			return r, nil, corral.Errorf(corral.ErrDenied, "use allow-once or deny", "allow-always is unavailable because there is no file of approvals to remember it in")
+		}
+		rules = r.Previews[i].Entries
+	}
+	d.busy = id
+	return r, rules, nil
+}
+
+// Consume uses up what was allowed: one command can, and again if it is started
+// again. Anybody else, or if something is not as it was when it was asked for,
+// gets an ErrDenied that says why.
+func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Record{}, err
+	}
+	if err := corral.ValidateID(c.CommandID); err != nil {
+		return Record{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Err() != nil {
+		return Record{}, errClosed
+	}
+	d.tidy()
+	there, ok := d.records[id]
+	if !ok {
+		return Record{}, corral.Errorf(corral.ErrDenied, "ask for a new approval", "unknown or expired approval id %s", quote(id))
+	}
+	r := *there
+	again := r.State == Consumed && r.CommandID == c.CommandID
+	switch {
+	case r.State != Allowed && !again:
+		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
+	case r.Agent != c.Agent:
+		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
+	case r.Host != c.Host || r.Node != c.Node:
+		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
+	}
+	if err := r.Binding.Check(c.Binding); err != nil || again {
+		return r, err
+	}
+	r.State, r.CommandID, r.ConsumedAt = Consumed, c.CommandID, time.Now().UTC()
+	return d.put(r)
+}
+
+func place(h corral.Host, node string) string {
+	if node == "" {
+		return string(h)
+	}
+	return string(h) + " " + quote(node)
+}

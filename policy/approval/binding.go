@@ -1,0 +1,202 @@
+package approval
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A Binding is what an approval is for. It has digests of the command and of the
+// values of the environment, and not themselves.
+type Binding struct {
+	Command string `json:"command"` // SHA-256 of the text, the arguments and the shell, in hex
+
+	Dir     string   `json:"dir"`
+	RealDir string   `json:"realDir"` // without symbolic links
+	DirID   Identity `json:"dirId"`
+
+	Env    []string `json:"env,omitempty"` // names of the variables that the caller set, sorted
+	EnvSum string   `json:"envSum"`        // SHA-256 of names and values, in hex
+
+	Programs []Program `json:"programs,omitempty"` // of each segment
+	Scripts  []Script  `json:"scripts,omitempty"`
+}
+
+// Identity tells a file from every other there was. All of it is 0 where the
+// system does not say.
+type Identity struct {
+	Device  uint64 `json:"dev,omitempty"`
+	Inode   uint64 `json:"ino,omitempty"`
+	Changed int64  `json:"ctime,omitempty"` // nanoseconds since 1970; 0 for directories
+}
+
+// A Program is a file that is executed.
+type Program struct {
+	Name     string   `json:"name"`               // as the command has it
+	Path     string   `json:"path,omitempty"`     // where it was found; empty: nowhere
+	RealPath string   `json:"realPath,omitempty"` // without symbolic links
+	ID       Identity `json:"id,omitzero"`
+	Size     int64    `json:"size,omitempty"`
+	Modified int64    `json:"mtime,omitempty"` // nanoseconds since 1970
+}
+
+// A Script is a file of code that a program is to run.
+type Script struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"` // in hex
+}
+
+// maxScript bounds a script, in bytes.
+const maxScript = 64 << 20
+
+// Bind makes the binding of a command with the decision on it. Env is what the
+// caller set. What cannot be bound, such as a script that cannot be read, is an
+// ErrDenied.
+func Bind(req policy.Request, d policy.Decision, env map[string]string, view policy.View) (Binding, error) {
+	b := Binding{Command: sum(req.Command, req.Args, req.Shell), Dir: req.Dir}
+	b.Env = slices.Sorted(maps.Keys(env))
+	pairs := make([][2]string, len(b.Env))
+	for i, k := range b.Env {
+		pairs[i] = [2]string{k, env[k]}
+	}
+	b.EnvSum = sum(pairs)
+
+	info, err := view.Stat(req.Dir)
+	if err == nil {
+		b.RealDir, err = view.RealPath(req.Dir)
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", quote(req.Dir))
+	}
+	if err != nil {
+		return Binding{}, corral.Errorf(corral.ErrDenied, "use a working directory that exists", "an approval needs an existing working directory: %w", err)
+	}
+	b.DirID = identify(info)
+	b.DirID.Changed = 0 // that of a directory is when a file was made in it
+
+	for _, s := range d.Segments {
+		p := Program{Path: s.Path, RealPath: s.RealPath}
+		if len(s.Argv) > 0 {
+			p.Name = s.Argv[0]
+		}
+		if s.Path != "" {
+			info, err := view.Stat(cmp.Or(s.RealPath, s.Path))
+			if err != nil {
+				return Binding{}, corral.Errorf(corral.ErrDenied, "try again", "an approval needs programs that stay what they are: %w", err)
+			}
+			p.ID, p.Size, p.Modified = identify(info), info.Size(), info.ModTime().UnixNano()
+		}
+		b.Programs = append(b.Programs, p)
+		if s.Script == "" {
+			continue
+		}
+		script := Script{s.Script, s.SHA256}
+		if script.SHA256 == "" {
+			if script.SHA256, err = sumFile(view, s.Script); err != nil {
+				return Binding{}, corral.Errorf(corral.ErrDenied, "see to it that the script can be read", "an approval needs a script that can be read: %w", err)
+			}
+		}
+		b.Scripts = append(b.Scripts, script)
+	}
+	return b, nil
+}
+
+// Digest identifies the binding: two that have the same one are the same.
+func (b Binding) Digest() string { return sum(b) }
+
+// sum is the SHA-256 of values, in hex. It tells apart whatever bytes strings
+// have.
+func sum(values ...any) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%#v", values)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func sumFile(view policy.View, path string) (string, error) {
+	f, err := view.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, maxScript+1))
+	if err == nil && n > maxScript {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %d bytes", maxScript)}
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// Check reports what is not as it was when b was made, given the binding of the
+// same command as things are now; an ErrDenied that names the first difference.
+func (b Binding) Check(now Binding) error {
+	if what := b.differs(now); what != "" {
+		return corral.Errorf(corral.ErrDenied, "ask for a new approval", "%s", what)
+	}
+	if b.Digest() != now.Digest() {
+		return corral.Errorf(corral.ErrDenied, "ask for a new approval", "something that the approval is for was changed after it was given")
+	}
+	return nil
+}
+
+func (b Binding) differs(now Binding) string {
+	switch {
+	case b.Command == "" || b.EnvSum == "":
+		return "the approval is not bound to a command"
+	case b.Command != now.Command:
+		return "the command is not the one that was approved"
+	case b.Dir != now.Dir:
+		return fmt.Sprintf("the working directory is %s and not %s, for which it was approved", now.Dir, b.Dir)
+	case b.RealDir != now.RealDir:
+		return fmt.Sprintf("the working directory %s leads to %s now; it was approved for %s", b.Dir, now.RealDir, b.RealDir)
+	case b.DirID != now.DirID:
+		return fmt.Sprintf("the working directory %s is another directory now, not the one it was approved for", b.Dir)
+	case !slices.Equal(b.Env, now.Env):
+		return fmt.Sprintf("the environment was approved with these variables set: %s; and not: %s", names(b.Env), names(now.Env))
+	case b.EnvSum != now.EnvSum:
+		return "the value of an environment variable was changed after it was approved; set are: " + names(b.Env)
+	case len(b.Programs) != len(now.Programs):
+		return fmt.Sprintf("the command runs %d programs and not %d, which were approved", len(now.Programs), len(b.Programs))
+	}
+	for i, was := range b.Programs {
+		is := now.Programs[i]
+		where := cmp.Or(was.Path, was.Name)
+		switch {
+		case was.Name != is.Name || was.Path != is.Path:
+			return fmt.Sprintf("%s is found at %s now; approved was %s", quote(is.Name), cmp.Or(is.Path, "no path"), cmp.Or(was.Path, "that it is not found"))
+		case was.RealPath != is.RealPath:
+			return fmt.Sprintf("%s leads to %s now; approved was %s", where, is.RealPath, was.RealPath)
+		case was.ID.Device != is.ID.Device || was.ID.Inode != is.ID.Inode:
+			return where + " was replaced after it was approved"
+		case was.ID != is.ID || was.Size != is.Size || was.Modified != is.Modified:
+			return where + " was changed after it was approved"
+		}
+	}
+	if len(b.Scripts) != len(now.Scripts) {
+		return fmt.Sprintf("the command runs %d scripts and not %d, which were approved", len(now.Scripts), len(b.Scripts))
+	}
+	for i, was := range b.Scripts {
+		switch is := now.Scripts[i]; {
+		case was.Path != is.Path:
+			return fmt.Sprintf("the script is %s and not %s, which was approved", is.Path, was.Path)
+		case was.SHA256 != is.SHA256:
+			return fmt.Sprintf("script %s was changed after it was approved", was.Path)
+		}
+	}
+	return ""
+}
+
+func names(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return oneLine(strings.Join(list, ", "), 200)
+}

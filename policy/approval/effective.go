@@ -1,0 +1,37 @@
+package approval
+
+import "github.com/corral-exec/corral/policy"
+
+// Settings are how strict somebody wants it. An empty value is that of nobody.
+type Settings struct {
+	Security    policy.Setting[policy.Security]
+	Ask         policy.Setting[policy.Ask]
+	AskFallback policy.Setting[policy.Security]
+}
+
+// Effective is the stricter of what is requested and what the host says, and
+// the default where neither says anything. The fallback is never laxer than the
+// security.
+func Effective(requested, host Settings) Settings {
+	e := Settings{
+		Security:    effective(policy.Securities, policy.DefaultSecurity, requested.Security, host.Security),
+		Ask:         effective(policy.Asks, policy.DefaultAsk, requested.Ask, host.Ask),
+		AskFallback: effective(policy.Securities, policy.DefaultAskFallback, requested.AskFallback, host.AskFallback),
+	}
+	e.AskFallback = stricter(policy.Securities, e.AskFallback, e.Security)
+	return e
+}
+
+func effective[T ~string](set []T, fallback T, requested, host policy.Setting[T]) policy.Setting[T] {
+	if requested.Value == "" && host.Value == "" {
+		return policy.Setting[T]{Value: fallback, Source: policy.Source{Name: "default"}}
+	}
+	return stricter(set, requested, host)
+}
+
+func stricter[T ~string](set []T, a, b policy.Setting[T]) policy.Setting[T] {
+	if v := policy.Stricter(set, a.Value, b.Value); v == a.Value {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,354 @@
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A File is the rules of a host, in a file that is for its owner alone. Its
+// methods may be called at any time, and by several processes with the same
+// file.
+type File struct {
+	path string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	cached *document // nil: of a file that is not there
+	err    error     // why there is nothing to be had from the file
+	id     fileID    // what cached and err were read from
+	sure   bool      // it cannot have been changed since without id being another
+
+	uses  map[string]use // by the entry's fingerprint; not yet written
+	timer *time.Timer    // to write them
+	shut  bool
+}
+
+// NewFile returns the file at a path, which need not be there. Nothing is read
+// yet. Close it to have the last uses of its rules written.
+func NewFile(path string, log *slog.Logger) (*File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "cannot tell where the file of approvals is: %w", err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &File{path: path, log: log, uses: map[string]use{}}, nil
+}
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+// A Host is what a host's file says to an agent.
+type Host struct {
+	Settings
+	Rules    []policy.Rule
+	Warnings []string // about entries that allow nothing
+}
+
+// closed is what applies as long as the file cannot be understood.
+func (f *File) closed() Host {
+	source := policy.Source{File: f.path}
+	return Host{Settings: Settings{
+		Security:    policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: source},
+		Ask:         policy.Setting[policy.Ask]{Value: policy.AskAlways, Source: source},
+		AskFallback: policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: source},
+	}}
+}
+
+// Rules returns what the file says to an agent ("": main); the zero Host if it
+// is not there. With an error, which is an ErrDenied and has a *FileError, comes
+// the Host that applies until the file is mended: nothing is allowed.
+func (f *File) Rules(agent string) (Host, error) {
+	d, err := f.load()
+	if err != nil {
+		return f.closed(), err
+	}
+	if d == nil {
+		return Host{}, nil
+	}
+	return d.host(agent), nil
+}
+
+// host is what a document says to an agent: for each setting the first that says
+// something of the agent, all and the defaults; and the rules of all of them.
+func (d *document) host(agent string) Host {
+	agent = mainAgent(agent)
+	h := Host{Warnings: slices.Clone(d.warnings)}
+	parts := []part{d.agents[agent], d.agents["*"], d.defaults}
+	if agent == "*" {
+		parts = parts[1:]
+	}
+	for _, p := range parts {
+		h.Security = cmp.Or(h.Security, p.settings.Security)
+		h.Ask = cmp.Or(h.Ask, p.settings.Ask)
+		h.AskFallback = cmp.Or(h.AskFallback, p.settings.AskFallback)
+	}
+	for _, p := range slices.Backward(parts) {
+		for _, e := range p.entries {
+			h.Rules = append(h.Rules, e.rule)
+		}
+	}
+	return h
+}
+
+func mainAgent(agent string) string {
+	if agent == "" || agent == "default" {
+		return "main"
+	}
+	return agent
+}
+
+// load returns the document, read again if the file was changed; nil if it is
+// not there.
+func (f *File) load() (*document, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, err := statFile(f.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, f.unreadable(err)
+	}
+	if f.sure && id == f.id {
+		return f.cached, f.err
+	}
+	f.cached, f.id, f.sure, f.err = f.fresh()
+	return f.cached, f.err
+}
+
+// fresh reads the file as it is now.
+func (f *File) fresh() (_ *document, _ fileID, sure bool, _ error) {
+	now := time.Now()
+	text, id, err := readFile(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, id, false, nil
+	case err != nil:
+		return nil, id, false, f.unreadable(err)
+	}
+	// A change within the same tick of the file system's clock would not show.
+	sure = now.Sub(id.changed()) > time.Second
+	d, err := read(f.path, text)
+	return d, id, sure, err
+}
+
+func (f *File) unreadable(err error) error {
+	var known *corral.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return corral.Errorf(corral.ErrDenied, "see to it that the file can be read: nothing is allowed until then", "%w",
+		&FileError{File: f.path, Text: "cannot read the file of approvals: " + err.Error()})
+}
+
+// Digest returns the SHA-256 of the file as it is, in hex; empty if it is not
+// there.
+func (f *File) Digest() (string, error) {
+	text, _, err := readFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", f.unreadable(err)
+	}
+	return digest(text), nil
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Get returns the document without its secrets, and the digest that Set wants;
+// both are empty if there is none.
+func (f *File) Get() (text []byte, digestNow string, err error) {
+	raw, _, err := readFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", f.unreadable(err)
+	}
+	d, err := read(f.path, raw)
+	if err != nil {
+		return nil, "", err
+	}
+	d.root.remove("socket")
+	return d.root.encode(), digest(raw), nil
+}
+
+// Set replaces the document by another one, if it still has the digest that Get
+// told; else it is an ErrConflict. A document that cannot be understood is an
+// ErrInvalid. One there is that cannot be understood is replaced too.
+func (f *File) Set(text []byte, was string) error {
+	d, err := read("the document", text)
+	if err != nil {
+		var at *FileError
+		errors.As(err, &at)
+		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
+	}
+	return f.locked(func() error {
+		raw, _, err := readFile(f.path)
+		now := ""
+		switch {
+		case err == nil:
+			now = digest(raw)
+		case !errors.Is(err, fs.ErrNotExist):
+			return f.unreadable(err)
+		}
+		if now != was {
+			return corral.Errorf(corral.ErrConflict, "get the document again and repeat the change", "the exec approvals were changed since they were read")
+		}
+		if old, err := parse(f.path, raw); err == nil && old.get("socket") != nil && d.root.get("socket") == nil {
+			d.root.set("socket", old.get("socket"))
+		}
+		return writeFile(f.path, d.root.encode())
+	})
+}
+
+// Add adds rules of an agent ("": main; "*": of all), each to the list of its
+// action, unless they are there. Scope is that of an AllowAlways; empty for
+// rules that were not made from a command.
+func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
+	for _, r := range rules {
+		if err := usable(r, r.Action); err != nil {
+			return corral.Errorf(corral.ErrInvalid, "", "cannot add the rule %s: %w", quote(r.Pattern+r.Command), err)
+		}
+	}
+	return f.edit(func(d *document) error {
+		for _, r := range rules {
+			list, err := d.listOf(mainAgent(agent), r.Action)
+			if err != nil {
+				return err
+			}
+			same := func(n *node) bool {
+				there, err := rule(n)
+				return err == nil && fingerprint(there) == fingerprint(r)
+			}
+			if !slices.ContainsFunc(list.items, same) {
+				list.items = append(list.items, newEntry(r, scope))
+			}
+		}
+		return nil
+	})
+}
+
+// Remove removes an agent's rules of an action that have this ID or pattern, and
+// returns how many there were.
+func (f *File) Remove(agent string, action policy.Action, ref string) (removed int, err error) {
+	err = f.edit(func(d *document) error {
+		list, err := d.listOf(mainAgent(agent), action)
+		if err != nil {
+			return err
+		}
+		before := len(list.items)
+		list.items = slices.DeleteFunc(list.items, func(n *node) bool {
+			r, err := rule(n)
+			return err == nil && ref != "" && (r.ID == ref || r.Pattern == ref || r.Command == ref)
+		})
+		removed = before - len(list.items)
+		return nil
+	})
+	return removed, err
+}
+
+// edit changes the document and writes it, while nobody else does.
+func (f *File) edit(change func(*document) error) error {
+	return f.locked(func() error {
+		d, _, _, err := f.fresh()
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			if d, err = read(f.path, []byte(`{"version": 1}`)); err != nil {
+				return err
+			}
+			d.text = nil
+		}
+		if err := change(d); err != nil {
+			return err
+		}
+		text := d.root.encode()
+		if _, err := read(f.path, text); err != nil {
+			return err
+		}
+		if bytes.Equal(text, d.text) {
+			return nil
+		}
+		return writeFile(f.path, text)
+	})
+}
+
+// listOf returns the list of an agent's rules of an action, made if need be.
+func (d *document) listOf(agent string, action policy.Action) (*node, error) {
+	if err := validAgent(agent); err != nil {
+		return nil, err
+	}
+	object := func(n *node, name string) *node {
+		v := n.get(name)
+		if v.null() {
+			v = newObject()
+			n.set(name, v)
+		}
+		return v
+	}
+	p := object(object(d.root, "agents"), agent)
+	i := slices.IndexFunc(lists, func(l ruleList) bool { return l.action == action })
+	if i < 0 {
+		return nil, corral.Errorf(corral.ErrInvalid, "use allow, ask or deny", "%s is no action", quote(string(action)))
+	}
+	list := p.get(lists[i].name)
+	if !list.isArray() { // null, or what is no list and allows nothing
+		list = newArray()
+		p.set(lists[i].name, list)
+	}
+	return list, nil
+}
+
+func validAgent(agent string) error {
+	if agent == "*" {
+		return nil
+	}
+	if err := corral.ValidateID(agent); err != nil {
+		return corral.Errorf(corral.ErrInvalid, "use 1 to 64 letters, digits, '.', '_' or '-'; or * for all", "%s cannot be an agent", quote(agent))
+	}
+	return nil
+}
+
+// newEntry is an entry for a rule. Of an exact command only the digest is kept.
+func newEntry(r policy.Rule, scope Scope) *node {
+	n := newObject()
+	text := func(name, s string) {
+		if s != "" {
+			n.set(name, newNode(s))
+		}
+	}
+	text("id", cmp.Or(r.ID, corral.NewID()))
+	if r.Command != "" {
+		text("pattern", commandPattern(r.Command))
+	}
+	text("pattern", r.Pattern)
+	if r.Args != nil {
+		n.set("args", newNode(r.Args))
+	}
+	text("argPattern", r.ArgPattern)
+	text("sha256", r.SHA256)
+	text("reason", r.Reason)
+	if scope != "" {
+		text("source", string(AllowAlways))
+		text("scope", string(scope))
+	}
+	n.set("createdAt", newNode(time.Now().UnixMilli()))
+	return n
+}

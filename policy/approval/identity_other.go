@@ -1,0 +1,8 @@
+//go:build !linux && !darwin && !freebsd && !netbsd
+
+package approval
+
+import "io/fs"
+
+// identify knows nothing here: files are told apart by size and time.
+func identify(fs.FileInfo) Identity { return Identity{} }

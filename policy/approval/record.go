@@ -1,0 +1,132 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A Request is a command that needs an approval.
+type Request struct {
+	Agent      string
+	Host       corral.Host
+	Node       string // its ID, on a node
+	SessionKey string // of the conversation that it comes from
+
+	Command  policy.Request
+	Env      map[string]string // what the caller set; the values are not kept
+	Decision policy.Decision
+	Binding  Binding
+}
+
+// State is what became of a request. The set is closed.
+type State string
+
+const (
+	Pending  State = "pending"
+	Allowed  State = "allowed"  // and not yet used
+	Consumed State = "consumed" // allowed, and used by the command CommandID
+	Denied   State = "denied"
+	Expired  State = "expired" // not answered in time, or allowed and not used in time
+)
+
+// A Record is a request and what became of it.
+type Record struct {
+	// Seq is the number of its last change. Every change has one, greater
+	// than all before.
+	Seq   int64  `json:"seq"`
+	ID    string `json:"approvalId"`
+	Slug  string `json:"approvalSlug"` // short, for people; as good as the ID
+	State State  `json:"state"`
+
+	Agent      string      `json:"agent"`
+	Host       corral.Host `json:"host"`
+	Node       string      `json:"node,omitempty"`
+	SessionKey string      `json:"sessionKey,omitempty"`
+
+	Command  string          `json:"command,omitempty"` // shell text
+	Args     []string        `json:"args,omitempty"`    // or a program and its arguments
+	Cwd      string          `json:"cwd"`
+	Env      []string        `json:"env,omitempty"` // names of the variables that the caller set
+	Decision policy.Decision `json:"decision"`
+	Binding  Binding         `json:"binding"`
+
+	// Previews are what AllowAlways would remember, in each scope.
+	Previews []Preview `json:"previews"`
+	// AllowedDecisions are what can be answered; if AllowAlways is not among
+	// them, AlwaysUnavailable says why.
+	AllowedDecisions  []Verdict `json:"allowedDecisions"`
+	AlwaysUnavailable string    `json:"allowAlwaysUnavailable,omitempty"`
+
+	CreatedAt time.Time `json:"createdAt"`
+	// ExpiresAt is until when it can be answered; once allowed, until when it
+	// can be used.
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	Verdict    Verdict   `json:"verdict,omitempty"` // empty: nobody answered
+	Scope      Scope     `json:"scope,omitempty"`   // of AllowAlways
+	AnsweredBy string    `json:"answeredBy,omitempty"`
+	AnsweredAt time.Time `json:"answeredAt,omitzero"`
+
+	CommandID  string    `json:"commandId,omitempty"` // of what it was used by
+	ConsumedAt time.Time `json:"consumedAt,omitzero"`
+}
+
+// Text is the command as people read it.
+func (r Record) Text() string {
+	if r.Command != "" {
+		return r.Command
+	}
+	words := make([]string, len(r.Args))
+	for i, a := range r.Args {
+		words[i] = a
+		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>()*?[]{}#~!") {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Settled says in one line what became of it.
+func (r Record) Settled() string {
+	switch {
+	case r.State == Pending:
+		return fmt.Sprintf("approval %s is pending until %s", r.Slug, r.ExpiresAt.Format(time.RFC3339))
+	case r.Verdict == "":
+		return fmt.Sprintf("approval %s expired at %s, nobody had answered", r.Slug, r.ExpiresAt.Format(time.RFC3339))
+	}
+	text := fmt.Sprintf("approval %s was answered %s by %s at %s", r.Slug, r.Verdict, quote(r.AnsweredBy), r.AnsweredAt.Format(time.RFC3339))
+	switch r.State {
+	case Consumed:
+		text += " and used by the command " + r.CommandID
+	case Expired:
+		text += " and not used until " + r.ExpiresAt.Format(time.RFC3339)
+	}
+	return text
+}
+
+// An Answer is what somebody says to a request.
+type Answer struct {
+	Decision Verdict
+	Scope    Scope  // of AllowAlways; empty: ScopeExact
+	By       string // who says it, for people
+}
+
+// A Claim is a command that is about to be started because it was approved.
+type Claim struct {
+	CommandID string // a command that is started again may claim again
+	Agent     string
+	Host      corral.Host
+	Node      string
+	Binding   Binding // as things are now
+}
+
+// A Filter selects records. Empty fields select all.
+type Filter struct {
+	Agent      string
+	SessionKey string
+	State      State
+}

@@ -1,0 +1,157 @@
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// fileID tells whether a file was changed.
+type fileID struct {
+	Identity
+	mode fs.FileMode
+	size int64
+	time time.Time
+}
+
+func idOf(info fs.FileInfo) fileID {
+	return fileID{identify(info), info.Mode(), info.Size(), info.ModTime()}
+}
+
+// changed is when it was changed last.
+func (id fileID) changed() time.Time {
+	if t := time.Unix(0, id.Changed); t.After(id.time) {
+		return t
+	}
+	return id.time
+}
+
+func statFile(path string) (fileID, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	return idOf(info), nil
+}
+
+// readFile reads a file that only its owner can have written.
+func readFile(path string) ([]byte, fileID, error) {
+	if err := checkDir(filepath.Dir(path)); err != nil {
+		return nil, fileID{}, err
+	}
+	for range 10 {
+		text, id, err := readOnce(path)
+		if !errors.Is(err, errChanging) {
+			return text, id, err
+		}
+	}
+	return nil, fileID{}, corral.Errorf(corral.ErrDenied, "try again", "cannot read %s: %w", path, errChanging)
+}
+
+var errChanging = errors.New("it changes all the time")
+
+func readOnce(path string) ([]byte, fileID, error) {
+	f, err := openNoFollow(path)
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	if err := checkOwner(path, info); err != nil {
+		return nil, fileID{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	if idOf(after) != idOf(info) {
+		return nil, fileID{}, errChanging
+	}
+	return text, idOf(info), nil
+}
+
+// locked runs a change while no other process makes one.
+func (f *File) locked(change func() error) error {
+	dir := filepath.Dir(f.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot make the directory of the approvals: %w", err)
+	}
+	if err := checkLinks(f.path); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
+	}
+	defer lock.Close()
+	if err := waitLock(lock); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
+	}
+	return change()
+}
+
+// writeFile replaces a file in one step.
+func writeFile(path string, text []byte) (err error) {
+	if len(text) > maxFile {
+		return corral.Errorf(corral.ErrUnavailable, "remove entries that are no longer used", "the approvals in %s would be larger than %d bytes", path, maxFile)
+	}
+	defer func() {
+		if err != nil {
+			err = corral.Errorf(corral.ErrUnavailable, "see whether the disk is full, and who owns the directory", "cannot write the approvals: %w", err)
+		}
+	}()
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return syncDir(dir)
+}
+
+// checkLinks refuses to write through symbolic links: who made them decides
+// what is written to.
+func checkLinks(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return corral.Errorf(corral.ErrDenied, "name the file that it points to", "refusing to write the approvals via symlink %s", path)
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return corral.Errorf(corral.ErrUnavailable, "", "cannot write the approvals: %w", err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return corral.Errorf(corral.ErrDenied, "name the file by its real path", "refusing to traverse symlink %s to write the approvals in %s", dir, path)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// notOurs is what is wrong with a file or directory that others can change.
+func notOurs(path, what string) error {
+	return corral.Errorf(corral.ErrDenied, "see who changed it, then: chmod go-w "+path+"; nothing is allowed until then", "%w",
+		&FileError{File: path, Text: fmt.Sprintf("it %s, so what it says cannot be relied upon", what)})
+}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package approval
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral"
+)
+
+const noFollow = unix.O_NOFOLLOW
+
+// openNoFollow opens a regular file, and never waits for a pipe's other end.
+func openNoFollow(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, corral.Errorf(corral.ErrDenied, "put the file itself there: nothing is allowed until then", "%w",
+			&FileError{File: path, Text: "it is a symlink, and whoever made that decides what it says"})
+	}
+	return f, err
+}
+
+// checkOwner refuses what somebody else can have written.
+func checkOwner(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return notOurs(path, "is not a regular file")
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return notOurs(path, "can be written by others ("+info.Mode().String()+")")
+	}
+	return checkUser(path, info)
+}
+
+// checkDir refuses a directory in which somebody else can put files.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		return notOurs(dir, "can be written by others ("+info.Mode().String()+")")
+	}
+	return checkUser(dir, info)
+}
+
+func checkUser(path string, info fs.FileInfo) error {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return notOurs(path, "belongs to another user")
+	}
+	return nil
+}
+
+func waitLock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// tryLock takes f for this process alone, until it is closed.
+func tryLock(f *os.File) error {
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
