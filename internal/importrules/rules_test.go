@@ -29,6 +29,7 @@ var testOnly = []string{
 var rules = map[string]rule{
 	".": {tests: []string{"hostexec", "nodeexec"}},
 
+	"policy":          {imports: contract},
 	"policy/approval": {imports: []string{".", "policy"}},
 
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
