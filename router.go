@@ -123,10 +123,14 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 	if err != nil {
 		return nil, err
 	}
-	if route.Guarded && r.opt.Guard != nil {
+	switch {
+	case route.Guarded && r.opt.Guard != nil:
 		if cmd, err = r.opt.Guard(ctx, cmd, route); err != nil {
 			return nil, err
 		}
+	case route.Guarded && (cmd.Security != "" || cmd.Ask != "" || cmd.Approval != ""):
+		return nil, Errorf(ErrDenied, "leave security, ask and approval out, or set RouterOptions.Guard",
+			"the command asks for a policy on host %s, and there is none", route.Host)
 	}
 	at := origin{host: route.Host, node: node, warnings: route.Warnings}
 	// Noted before, because an ErrLost leaves it open whether it runs there.

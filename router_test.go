@@ -427,6 +427,9 @@ func TestRouterAsksTheGuard(t *testing.T) {
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked about (-want +got):\n%s", diff)
 	}
+	if _, err := places.router(nil).Start(t.Context(), corral.Command{Shell: "true", Elevated: true, Ask: "always"}); !errors.Is(err, corral.ErrDenied) {
+		t.Errorf("a policy that nobody applies: %v", err)
+	}
 	// Starting again runs nothing, so that there is nothing to ask about.
 	if _, err := start(corral.Command{ID: "a", Shell: "true", Elevated: true}); err != nil || len(asked) != 3 {
 		t.Errorf("starting again: %v, asked %d times", err, len(asked))

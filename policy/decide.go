@@ -335,7 +335,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		return true
 	}
 	if label, hit := inlineCode(seg.Words); hit {
-		seg.hit = label + " runs the code that it is given"
+		seg.Inline, seg.hit = label, label+" runs the code that it is given"
 	} else if reason, hit := carrier(seg.Words); hit {
 		seg.hit = reason
 	}

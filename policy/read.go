@@ -118,7 +118,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	}
 	switch l.kind {
 	case layerRefused:
-		seg.refused = l.reason
+		seg.Refused, seg.refused = true, l.reason
 		if len(l.inner) == 0 {
 			c.unknown = l.reason
 		}
@@ -145,7 +145,7 @@ func (r *reading) inside(c *call, seg *Segment, l layer) {
 	default:
 		shell := l.shell
 		if l.text.at == 0 { // made of several words
-			seg.refused = "what " + l.name + " reads is made of several words"
+			seg.Refused, seg.refused = true, "what "+l.name+" reads is made of several words"
 		}
 		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1)})
 	}

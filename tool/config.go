@@ -1,10 +1,14 @@
 package tool
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -18,9 +22,13 @@ type Config struct {
 	// everything to its end in the foreground, since nobody could follow it.
 	ProcessDenied bool
 
-	// Route says where a command would go, as Router.Route does. Nil: where
-	// the request says.
-	Route func(corral.Command) (corral.Route, error)
+	// Approve is asked for an answer when a command needs an approval, and
+	// the call waits for it. Nil, or an error: the result is
+	// StatusApprovalPending, and the command runs in the background when it is
+	// allowed. It needs Guard.
+	Approve Approver
+	// Guard is that of the executor under Agent. Nil: it has none.
+	Guard *guard.Guard
 
 	// AttachPath is where the API streams a session, for process attach.
 	// Nil: there is no such API.
@@ -38,6 +46,10 @@ type Config struct {
 	Log *slog.Logger // nil: nothing is logged
 }
 
+// An Approver answers for a person. The context ends when somebody else has
+// answered, or the call is cancelled.
+type Approver func(context.Context, approval.Record) (approval.Answer, error)
+
 // DefaultMaxOutput is how many bytes of output a result shows when
 // Config.MaxOutput is 0.
 const DefaultMaxOutput = 100_000
@@ -46,10 +58,10 @@ const DefaultMaxOutput = 100_000
 type Defaults struct {
 	Workdir string // relative is relative to the executor's workspace
 
-	Host     corral.Host // empty: the executor's
-	Node     string      // for host node; empty: the executor's
-	Security Security    // a request can only be stricter; empty: left to the policy
-	Ask      Ask         // a request can only be stricter; empty: left to the policy
+	Host     corral.Host     // empty: the executor's
+	Node     string          // for host node; empty: the executor's
+	Security policy.Security // a request can only be stricter; empty: left to the policy
+	Ask      policy.Ask      // a request can only be stricter; empty: left to the policy
 
 	Yield   time.Duration // 0: DefaultYield
 	Timeout time.Duration // 0: DefaultTimeout; negative: none

@@ -1,13 +1,15 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -28,12 +30,10 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	if err != nil {
 		return refused(ctx, err, warnings)
 	}
-	denied, noted := t.guard(ctx, p)
-	if denied != nil {
-		return *denied.warn(warnings)
-	}
-	warnings = append(warnings, noted...)
 	s, err := t.begin(ctx, p)
+	if pending, ok := guard.Pending(err); ok && t.cfg.Approve != nil && t.cfg.Guard != nil {
+		s, err = t.approved(ctx, p, pending)
+	}
 	if err != nil {
 		r := refused(ctx, err, warnings)
 		if s != nil {
@@ -82,52 +82,51 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 	return t.cfg.Agent.Begin(start, session.Options{Command: p.command, Background: p.background, NotifyOnExit: p.notify})
 }
 
-// guard applies what there is of a policy: the result of a command that may not
-// run, or warnings about what was asked for and has no effect yet.
-func (t *Tools) guard(ctx context.Context, p plan) (denied *ExecResult, warnings []string) {
-	// The sandbox is its own boundary; so is what runs in its place.
-	route := corral.Route{Host: p.command.Host, Guarded: p.command.Host == corral.HostGateway || p.command.Host == corral.HostNode}
-	if t.cfg.Route != nil {
-		var err error
-		if route, err = t.cfg.Route(p.command); err != nil {
-			r := refused(ctx, err, nil)
-			return &r, nil
-		}
-	}
+// approved waits for an approval that begin needs, where somebody can be asked,
+// and begins then.
+func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingError) (*session.Session, error) {
+	rec, err := t.cfg.Guard.Await(ctx, pending.Record, t.cfg.Approve)
 	switch {
-	case !route.Guarded:
-		return nil, nil
-	case p.security == SecurityDeny:
-		rule := fmt.Sprintf("host=%s security=%s", route.Host, SecurityDeny)
-		return &ExecResult{
-			Status: StatusDenied, Reason: ReasonDenied, Error: "exec denied: " + rule,
-			Host: route.Host, Node: p.command.Node, Cwd: p.command.Dir,
-			Denial: &Denial{Rule: rule, Allow: "security=allowlist or security=full, where the configuration allows it"},
-		}, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("cancelled before the command was approved: %w", context.Cause(ctx))
+	case err != nil:
+		t.cfg.Log.Info("nobody could be asked for an approval at once", "approval", pending.Record.ID, "error", err)
+		return nil, pending
+	case rec.State == approval.Denied:
+		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
 	}
-	var names []string
-	if p.security == SecurityAllowlist {
-		names = append(names, "security="+string(p.security))
-	}
-	if p.ask == AskAlways || p.ask == AskOnMiss {
-		names = append(names, "ask="+string(p.ask))
-	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	return nil, []string{strings.Join(names, " and ") + " had no effect: no policy for commands is configured."}
+	p.command.Approval, p.command.ID = rec.ID, cmp.Or(p.command.ID, guard.CommandID(rec))
+	return t.begin(ctx, p)
 }
 
 // refused is the result of a command that was not started.
 func refused(ctx context.Context, err error, warnings []string) ExecResult {
 	r := &ExecResult{Error: err.Error(), Hint: corral.Hint(err)}
 	r.Status, r.Reason = outcome(ctx, err)
-	if r.Status == StatusDenied {
+	switch r.Status {
+	case StatusApprovalPending:
+		if p, ok := guard.Pending(err); ok {
+			r.pending(p.Record)
+		}
+	case StatusDenied:
 		r.Denial = &Denial{Rule: r.Error, Allow: r.Hint}
-	} else {
+		if d, ok := guard.Refused(err); ok {
+			r.Denial.Rule, r.Decision = d.Reason, &d.Decision
+		}
+	default:
 		r.Ended = &Ended{}
 	}
 	return *r.warn(warnings)
+}
+
+// pending is about an approval that a command waits for.
+func (r *ExecResult) pending(rec approval.Record) {
+	r.Error, r.Hint = "", "" // it is what was to be expected
+	r.Host, r.Node, r.Cwd, r.SessionID = rec.Host, rec.Node, rec.Cwd, guard.CommandID(rec)
+	r.Approval = &Approval{
+		ApprovalID: rec.ID, ApprovalSlug: rec.Slug, ExpiresAt: rec.ExpiresAt, AllowedDecisions: rec.AllowedDecisions,
+		Command: rec.Text(), Why: rec.Decision.Reason,
+	}
 }
 
 func (t *Tools) running(ctx context.Context, s *session.Session, st session.Status, err error) *ExecResult {

@@ -248,42 +248,6 @@ func TestExecRefuses(t *testing.T) {
 	}
 }
 
-func TestExecSecurityDeny(t *testing.T) {
-	tools := onHost(t, Config{})
-	for _, host := range []corral.Host{" Gateway ", "NODE"} {
-		r := tools.Exec(t.Context(), ExecRequest{Command: "ls", Host: host, Security: " Deny "})
-		want := "exec denied: host=" + strings.ToLower(strings.TrimSpace(string(host))) + " security=deny"
-		if r.Status != StatusDenied || r.Error != want || r.Denial == nil || !strings.HasPrefix(r.Text(), want) {
-			t.Errorf("%+v: %q", r, r.Text())
-		}
-	}
-	if r := tools.Exec(t.Context(), ExecRequest{Command: "true", Security: SecurityDeny}); r.Status != StatusCompleted {
-		t.Errorf("the sandbox, or what runs in its place, has no policy: %+v", r)
-	}
-	// What is not enforced yet is not passed over in silence.
-	if r := tools.Exec(t.Context(), ExecRequest{Command: "true", Host: corral.HostGateway, Security: SecurityAllowlist, Ask: AskAlways}); len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "security=allowlist and ask=always had no effect") {
-		t.Errorf("%+v", r)
-	}
-	// A call cannot loosen what is configured.
-	strict := onHost(t, Config{Defaults: Defaults{Security: SecurityDeny}})
-	if r := strict.Exec(t.Context(), ExecRequest{Command: "true", Host: corral.HostGateway, Security: SecurityFull}); r.Status != StatusDenied {
-		t.Errorf("%+v", r)
-	}
-	// Where it really goes is what counts.
-	routed := onHost(t, Config{Route: func(c corral.Command) (corral.Route, error) {
-		if c.Shell == "lost" {
-			return corral.Route{}, corral.Errorf(corral.ErrDenied, "leave host out", "host not allowed")
-		}
-		return corral.Route{Host: corral.HostGateway, Guarded: true}, nil
-	}})
-	if r := routed.Exec(t.Context(), ExecRequest{Command: "true", Security: SecurityDeny}); r.Status != StatusDenied || r.Rule != "host=gateway security=deny" {
-		t.Errorf("%+v", r)
-	}
-	if r := routed.Exec(t.Context(), ExecRequest{Command: "lost"}); r.Status != StatusDenied || r.Allow != "leave host out" {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestExecUnknown(t *testing.T) {
 	ex := &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"work": fakeexec.Print("some\n", "", 0)},

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 // Limits and defaults of exec.
@@ -36,35 +38,15 @@ type ExecRequest struct {
 
 	PTY bool `json:"pty,omitempty" jsonschema:"Run on a pseudo-terminal, for programs that need one: editors, REPLs, password prompts. Standard error is then part of standard output."`
 
-	Host     corral.Host `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). The default is what is configured, else sandbox. It is not a host name."`
-	Security Security    `json:"security,omitempty" jsonschema:"What may run on gateway and node. A call can only tighten what is configured."`
-	Ask      Ask         `json:"ask,omitempty" jsonschema:"When a command on gateway or node needs an approval. A call can only tighten what is configured."`
-	Node     string      `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id."`
-	Elevated bool        `json:"elevated,omitempty" jsonschema:"Ask to leave the sandbox for the gateway, where that is allowed."`
+	Host     corral.Host     `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). The default is what is configured, else sandbox. It is not a host name."`
+	Security policy.Security `json:"security,omitempty" jsonschema:"What may run on gateway and node. A call can only tighten what is configured."`
+	Ask      policy.Ask      `json:"ask,omitempty" jsonschema:"When a command on gateway or node needs an approval. A call can only tighten what is configured."`
+	Node     string          `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id."`
+	Elevated bool            `json:"elevated,omitempty" jsonschema:"Ask to leave the sandbox for the gateway, where that is allowed."`
 
 	SessionID    string `json:"sessionId,omitempty" jsonschema:"An id of your choice for the session. The same id again runs nothing: it returns the session that has it."`
 	NotifyOnExit *bool  `json:"notifyOnExit,omitempty" jsonschema:"Send an event when the command ends in the background."`
 }
-
-// Security is what may run on the gateway and on nodes. The set is closed, and
-// ordered from strict to lax.
-type Security string
-
-const (
-	SecurityDeny      Security = "deny"
-	SecurityAllowlist Security = "allowlist"
-	SecurityFull      Security = "full"
-)
-
-// Ask is when a command on the gateway or a node needs an approval. The set is
-// closed, and ordered from lax to strict.
-type Ask string
-
-const (
-	AskOff    Ask = "off"
-	AskOnMiss Ask = "on-miss"
-	AskAlways Ask = "always"
-)
 
 // Status is what came of a call. The set is closed.
 type Status string
@@ -149,17 +131,24 @@ type Running struct {
 
 // Approval is what a command waits for that needs one.
 type Approval struct {
-	ApprovalID       string    `json:"approvalId"`
-	ApprovalSlug     string    `json:"approvalSlug"` // short, for people
-	ExpiresAt        time.Time `json:"expiresAt"`
-	AllowedDecisions []string  `json:"allowedDecisions"` // allow-once, allow-always, deny
-	Command          string    `json:"command"`
+	ApprovalID       string             `json:"approvalId"`
+	ApprovalSlug     string             `json:"approvalSlug"` // short, for people
+	ExpiresAt        time.Time          `json:"expiresAt"`
+	AllowedDecisions []approval.Verdict `json:"allowedDecisions"`
+	Command          string             `json:"command"`
+	Why              string             `json:"why"` // it needs one
+
+	// SessionID, beside, is the session that the command will be when it is
+	// allowed.
 }
 
 // Denial says why a command may not run.
 type Denial struct {
 	Rule  string `json:"rule"`            // what denied it
 	Allow string `json:"allow,omitempty"` // what would allow it
+
+	// Decision is the policy's, if it was that.
+	Decision *policy.Decision `json:"decision,omitempty"`
 }
 
 // Failed reports whether the call did not do what was asked for. A command

@@ -19,6 +19,9 @@ func outcome(ctx context.Context, err error) (Status, Reason) {
 	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return StatusFailed, ReasonCancelled
 	}
+	if errors.Is(err, corral.ErrApproval) {
+		return StatusApprovalPending, ""
+	}
 	for _, o := range []struct {
 		kind   error
 		reason Reason

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
 )
 
 // A plan is an ExecRequest of which everything is checked and filled in.
@@ -16,8 +17,6 @@ type plan struct {
 	background bool
 	notify     bool
 	wait       time.Duration // in the foreground; negative: until the end
-	security   Security
-	ask        Ask
 	warnings   []string
 }
 
@@ -31,11 +30,11 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	security, err := choice("security", req.Security, SecurityDeny, SecurityAllowlist, SecurityFull)
+	security, err := choice("security", req.Security, policy.Securities...)
 	if err != nil {
 		return plan{}, err
 	}
-	ask, err := choice("ask", req.Ask, AskAlways, AskOnMiss, AskOff)
+	ask, err := choice("ask", req.Ask, policy.Asks...)
 	if err != nil {
 		return plan{}, err
 	}
@@ -47,12 +46,12 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 		background: req.Background,
 		notify:     d.notifyOnExit(),
 		wait:       d.yield(),
-		security:   stricter(security, d.Security, SecurityDeny, SecurityAllowlist, SecurityFull),
-		ask:        stricter(ask, d.Ask, AskAlways, AskOnMiss, AskOff),
 		command: corral.Command{
 			ID: req.SessionID, Shell: req.Command, Dir: req.Workdir, Env: req.Env,
 			PathPrepend: d.PathPrepend, Timeout: timeout, Grace: d.Grace, Log: d.Log,
 			Host: host, Node: strings.TrimSpace(req.Node), Elevated: req.Elevated,
+			Security: string(policy.Stricter(policy.Securities, security, d.Security)),
+			Ask:      string(policy.Stricter(policy.Asks, ask, d.Ask)),
 		},
 	}
 	if req.NotifyOnExit != nil {
@@ -119,15 +118,4 @@ func choice[T ~string](name string, given T, set ...T) (T, error) {
 		names[i] = string(v)
 	}
 	return "", corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names, ", "), "%s: there is no %q", name, cut(string(given)))
-}
-
-// stricter returns the first of the order, from strict to lax, that a or b is.
-// The empty value is that of nobody.
-func stricter[T ~string](a, b T, order ...T) T {
-	for _, v := range order {
-		if v == a || v == b {
-			return v
-		}
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
 )
 
 // Names of the tools.
@@ -45,12 +46,12 @@ Prefer wait (for the exit, new output or a pattern) over polling again and again
 
 // The schemas of types that have a closed set of values.
 var enums = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[corral.Host](): enum(corral.HostSandbox, corral.HostGateway, corral.HostNode),
-	reflect.TypeFor[Security]():    enum(SecurityDeny, SecurityAllowlist, SecurityFull),
-	reflect.TypeFor[Ask]():         enum(AskOff, AskOnMiss, AskAlways),
-	reflect.TypeFor[Action]():      enum(actions...),
-	reflect.TypeFor[Until]():       enum(UntilExit, UntilOutput, UntilPattern),
-	reflect.TypeFor[Status]():      enum(StatusCompleted, StatusRunning, StatusFailed, StatusUnknown, StatusApprovalPending, StatusDenied),
+	reflect.TypeFor[corral.Host]():     enum(corral.HostSandbox, corral.HostGateway, corral.HostNode),
+	reflect.TypeFor[policy.Security](): enum(policy.Securities...),
+	reflect.TypeFor[policy.Ask]():      enum(policy.Asks...),
+	reflect.TypeFor[Action]():          enum(actions...),
+	reflect.TypeFor[Until]():           enum(UntilExit, UntilOutput, UntilPattern),
+	reflect.TypeFor[Status]():          enum(StatusCompleted, StatusRunning, StatusFailed, StatusUnknown, StatusApprovalPending, StatusDenied),
 	reflect.TypeFor[Reason](): enum(ReasonTimeout, ReasonCancelled, ReasonKilled, ReasonInvalid, ReasonWorkdir, ReasonNotFound, ReasonEnded,
 		ReasonUnavailable, ReasonConflict, ReasonUnsupported, ReasonNotStarted, ReasonDenied, ReasonLost, ReasonInternal),
 	reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 func resolved(t *testing.T, s *jsonschema.Schema) *jsonschema.Resolved {
@@ -83,7 +84,7 @@ func TestOutputSchemas(t *testing.T) {
 		"signalled": {Status: StatusCompleted, Ended: &Ended{Signal: ptr(9), SignalName: ptr("SIGKILL")}, Warnings: []string{"x"}},
 		"running":   {Status: StatusRunning, SessionID: "x", Running: &Running{PID: 1, StartedAt: now}, Warnings: []string{}},
 		"failed":    {Status: StatusFailed, Reason: ReasonTimeout, Error: "x", Ended: &Ended{}, Warnings: []string{}},
-		"pending":   {Status: StatusApprovalPending, Approval: &Approval{AllowedDecisions: []string{"deny"}}, Warnings: []string{}},
+		"pending":   {Status: StatusApprovalPending, Approval: &Approval{AllowedDecisions: []approval.Verdict{"deny"}}, Warnings: []string{}},
 		"denied":    {Status: StatusDenied, Reason: ReasonDenied, Denial: &Denial{Rule: "x"}, Warnings: []string{}},
 	} {
 		if err := valid(t, exec, r); err != nil {

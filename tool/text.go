@@ -20,7 +20,7 @@ func (r ExecResult) Text() string {
 		}
 	case StatusApprovalPending:
 		if r.Approval != nil {
-			t.paragraph(r.pending())
+			t.paragraph(r.approval())
 		}
 	case StatusDenied:
 		t.paragraph(sentences(r.Error, r.Hint))
@@ -59,17 +59,22 @@ func (r ExecResult) rest() string {
 	return fmt.Sprintf("(The command wrote %d bytes. All of them that are kept: process log, session %s.)", r.OutputBytes, r.SessionID)
 }
 
-func (r ExecResult) pending() string {
+func (r ExecResult) approval() string {
 	lines := []string{fmt.Sprintf("Approval required (id %s, full %s).", r.ApprovalSlug, r.ApprovalID), "Host: " + string(r.Host)}
 	if r.Node != "" {
 		lines = append(lines, "Node: "+r.Node)
 	}
+	var decisions []string
+	for _, d := range r.AllowedDecisions {
+		decisions = append(decisions, string(d))
+	}
 	return strings.Join(append(lines,
+		"Why: "+r.Why,
 		"CWD: "+r.Cwd,
 		"Command: "+r.Command,
-		"Decisions: "+strings.Join(r.AllowedDecisions, ", "),
+		"Decisions: "+strings.Join(decisions, ", "),
 		"Expires: "+r.ExpiresAt.UTC().Format(time.RFC3339),
-		"Nothing has run yet. It runs when somebody allows it.",
+		"Nothing has run yet. It runs in the background when somebody allows it, as session "+r.SessionID+".",
 	), "\n")
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 func TestExecText(t *testing.T) {
@@ -39,9 +41,9 @@ func TestExecText(t *testing.T) {
 		"denied": {
 			ExecResult{Status: StatusDenied, Error: "exec denied: x", Denial: &Denial{Rule: "x", Allow: "y"}}, "exec denied: x\n\nWhat would allow it: y."},
 		"pending": {
-			ExecResult{Status: StatusApprovalPending, Host: corral.HostNode, Node: "mac", Cwd: "/w", Approval: &Approval{
-				ApprovalID: "abcdef", ApprovalSlug: "abc", ExpiresAt: at, AllowedDecisions: []string{"allow-once", "deny"}, Command: "rm x"}},
-			"Approval required (id abc, full abcdef).\nHost: node\nNode: mac\nCWD: /w\nCommand: rm x\nDecisions: allow-once, deny\nExpires: 2026-01-02T03:04:05Z\nNothing has run yet. It runs when somebody allows it."},
+			ExecResult{Status: StatusApprovalPending, SessionID: "tidy-fox", Host: corral.HostNode, Node: "mac", Cwd: "/w", Approval: &Approval{
+				ApprovalID: "abcdef", ApprovalSlug: "abc", ExpiresAt: at, AllowedDecisions: []approval.Verdict{"allow-once", "deny"}, Command: "rm x", Why: "no rule allows it"}},
+			"Approval required (id abc, full abcdef).\nHost: node\nNode: mac\nWhy: no rule allows it\nCWD: /w\nCommand: rm x\nDecisions: allow-once, deny\nExpires: 2026-01-02T03:04:05Z\nNothing has run yet. It runs in the background when somebody allows it, as session tidy-fox."},
 		"a status without its shape": {ExecResult{Status: StatusRunning}, ""},
 	} {
 		if got := tc.r.Text(); got != tc.want {
@@ -153,7 +155,7 @@ func TestOutcome(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	tools := New(Config{Defaults: Defaults{
-		Workdir: "/w", Host: corral.HostNode, Node: "mac", Security: SecurityAllowlist, Ask: AskOnMiss,
+		Workdir: "/w", Host: corral.HostNode, Node: "mac", Security: policy.SecurityAllowlist, Ask: policy.AskOnMiss,
 		Timeout: time.Minute, NotifyOnExit: ptr(false), PathPrepend: []string{"/p"},
 	}})
 	plan := func(req ExecRequest) plan {
@@ -169,7 +171,7 @@ func TestPlan(t *testing.T) {
 	if c := p.command; c.Dir != "/w" || c.Host != corral.HostNode || c.Node != "mac" || c.Timeout != time.Minute || c.Stdin || c.TTY != nil || len(c.PathPrepend) != 1 {
 		t.Errorf("%+v", c)
 	}
-	if p.wait != DefaultYield || p.notify || p.background || p.security != SecurityAllowlist || p.ask != AskOnMiss {
+	if p.wait != DefaultYield || p.notify || p.background || p.command.Security != string(policy.SecurityAllowlist) || p.command.Ask != string(policy.AskOnMiss) {
 		t.Errorf("%+v", p)
 	}
 	p = plan(ExecRequest{
@@ -178,10 +180,10 @@ func TestPlan(t *testing.T) {
 	if c := p.command; c.Dir != "sub" || c.Host != corral.HostSandbox || c.Node != "" || c.Timeout != 0 || !c.Stdin || c.TTY == nil {
 		t.Errorf("%+v", c)
 	}
-	if p.wait != MinYield || !p.notify || p.security != SecurityDeny || p.ask != AskOnMiss {
+	if p.wait != MinYield || !p.notify || p.command.Security != string(policy.SecurityDeny) || p.command.Ask != string(policy.AskOnMiss) {
 		t.Errorf("%+v", p)
 	}
-	if p := plan(ExecRequest{YieldMs: ptr(1 << 30), Timeout: ptr(1e-9), Ask: AskAlways, Background: true}); p.wait != MaxYield || p.command.Timeout != time.Millisecond || p.ask != AskAlways || !p.command.Stdin {
+	if p := plan(ExecRequest{YieldMs: ptr(1 << 30), Timeout: ptr(1e-9), Ask: policy.AskAlways, Background: true}); p.wait != MaxYield || p.command.Timeout != time.Millisecond || p.command.Ask != string(policy.AskAlways) || !p.command.Stdin {
 		t.Errorf("%+v", p)
 	}
 	if p := plan(ExecRequest{TimeoutSeconds: ptr(1.5)}); p.command.Timeout != 1500*time.Millisecond {

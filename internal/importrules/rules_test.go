@@ -16,7 +16,7 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
-	service  = slices.Concat(hosts, []string{"session", "tool", "tool/mcp", "gateway", "client", "internal/api", "policy", "config"})
+	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
@@ -31,6 +31,7 @@ var rules = map[string]rule{
 
 	"policy":          {imports: contract},
 	"policy/approval": {imports: []string{".", "policy"}},
+	"policy/guard":    {imports: []string{".", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
 
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup":      {},
@@ -49,11 +50,10 @@ var rules = map[string]rule{
 	"internal/json5": {},
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
-	"policy":         {imports: contract},
-	"tool":           {imports: []string{".", "session", "session/keys"}, tests: hosts},
+	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
-	"gateway":        {imports: []string{".", "session", "internal/api"}, tests: append([]string{"client", "tool"}, hosts...)},
-	"client":         {imports: []string{".", "session", "tool", "internal/api"}, tests: append([]string{"gateway"}, hosts...)},
+	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool"}, hosts...)},
+	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway"}, hosts...)},
 	"internal/api":   {imports: contract},
 
 	"internal/cli":      {imports: service},

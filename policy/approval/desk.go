@@ -160,16 +160,22 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Env: req.Binding.Env,
 		Decision: req.Decision, Binding: req.Binding,
 		Previews: previews, AllowedDecisions: allowed, AlwaysUnavailable: why,
-		CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.opts.Expiry),
+		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.opts.Expiry),
 	}
 	return d.put(r)
 }
+
+// maxNote bounds a note, in bytes. It is part of a line of the journal.
+const maxNote = 3 << 20
 
 func (req Request) validate() error {
 	for _, s := range []string{req.Agent, string(req.Host), req.Node, req.SessionKey} {
 		if len(s) > maxNames {
 			return corral.Errorf(corral.ErrInvalid, "", "%s is longer than %d bytes", quote(s), maxNames)
 		}
+	}
+	if len(req.Note) > maxNote {
+		return corral.Errorf(corral.ErrInvalid, "", "the note has more than %d bytes", maxNote)
 	}
 	if (req.Command.Command == "") == (len(req.Command.Args) == 0) {
 		return corral.Errorf(corral.ErrInvalid, "set one of them", "an approval is for shell text or for a list of arguments")

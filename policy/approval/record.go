@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,10 @@ type Request struct {
 	Env      map[string]string // what the caller set; the values are not kept
 	Decision policy.Decision
 	Binding  Binding
+
+	// Note is what whoever runs the command later has to know, as JSON. It is
+	// kept with the record, and not shown.
+	Note json.RawMessage
 }
 
 // State is what became of a request. The set is closed.
@@ -70,6 +75,8 @@ type Record struct {
 	Scope      Scope     `json:"scope,omitempty"`   // of AllowAlways
 	AnsweredBy string    `json:"answeredBy,omitempty"`
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
+
+	Note json.RawMessage `json:"note,omitempty"` // of the Request
 
 	CommandID  string    `json:"commandId,omitempty"` // of what it was used by
 	ConsumedAt time.Time `json:"consumedAt,omitzero"`

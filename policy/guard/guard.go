@@ -103,15 +103,17 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	if err != nil {
 		return cmd, err
 	}
+	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
+		if rec.Host == claim.Host && rec.Node == claim.Node && rec.Binding.Digest() == binding.Digest() {
+			cmd.Approval = rec.ID // somebody allowed it before it was asked for again
+			return g.claim(ctx, cmd, e, claim)
+		}
+	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
 		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, Decision: d, Binding: binding, Note: note,
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return cmd, err
-	case rec.State == approval.Allowed: // somebody allowed it before it was asked for again
-		cmd.Approval = rec.ID
-		return g.claim(ctx, cmd, e, claim)
 	}
 	g.remember(rec.ID, cmd)
 	return cmd, &PendingError{Record: rec}
