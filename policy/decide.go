@@ -334,7 +334,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		seg.By = byWrapper
 		return true
 	}
-	if label, hit := inlineCode(seg.Words); hit {
+	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper { // what a wrapper runs is decided on
 		seg.Inline, seg.hit = label, label+" runs the code that it is given"
 	} else if reason, hit := carrier(seg.Words); hit {
 		seg.hit = reason
@@ -399,7 +399,7 @@ func (j *judge) trusted(file string) bool {
 // safe reports whether the segment is a safe use of a safe bin.
 func (j *judge) safe(seg *Segment) bool {
 	name := path.Base(seg.Path)
-	if seg.hit != "" || seg.wrapper || !slices.Contains(j.rules.SafeBins.Value, name) || isInterpreter(name) || isShell(name) {
+	if seg.hit != "" || seg.wrapper || !slices.Contains(safeBinNames(j.rules.SafeBins.Value), name) || isInterpreter(name) || isShell(name) {
 		return false
 	}
 	profile, ok := j.rules.SafeBinProfiles[name]

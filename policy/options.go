@@ -25,7 +25,7 @@ type takes byte
 const (
 	noValue  takes = iota
 	hasValue       // attached, or the next word
-	maybe          // attached or none
+	attached       // attached or none
 )
 
 // newGrammar reads a list of options, separated by white space. Each is its
@@ -48,7 +48,7 @@ func (g *grammar) add(list, why string) {
 		if names, ok := strings.CutSuffix(field, ":"); ok {
 			field, o.takes = names, hasValue
 		} else if names, ok := strings.CutSuffix(field, "?"); ok {
-			field, o.takes = names, maybe
+			field, o.takes = names, attached
 		}
 		for i, name := range strings.Split(field, ",") {
 			bare := strings.TrimPrefix(name, "-")
@@ -67,8 +67,8 @@ func (g *grammar) add(list, why string) {
 	}
 }
 
-// A found option stands in a command.
-type found struct {
+// A given option stands in a command.
+type given struct {
 	*option
 	text  string // as written: -c, --eval
 	value Word   // if it has one
@@ -78,15 +78,16 @@ type found struct {
 
 // A scan is what there is of options in a command.
 type scan struct {
-	options  []found
+	options  []given
 	operands []int // the words that are not options, nor values of them
 	// stopped says why nothing can be said of what begins at word `at`: an
 	// unknown option, or a word that is not known. Empty: all is known.
 	stopped string
 	at      int
+	unsure  bool // of search: there was an option that is not known
 }
 
-func (s scan) find(names ...string) (found, bool) {
+func (s scan) find(names ...string) (given, bool) {
 	for _, o := range s.options {
 		for _, name := range names {
 			if o.name == name {
@@ -94,7 +95,7 @@ func (s scan) find(names ...string) (found, bool) {
 			}
 		}
 	}
-	return found{}, false
+	return given{}, false
 }
 
 // first is where the operands begin; len(argv) if there are none.
@@ -150,7 +151,7 @@ func (g *grammar) read(argv []Word) scan {
 
 // word reads a word as options, of which each has to be known. The last is
 // said to end in the next word if its value is there.
-func (g *grammar) word(text string, i int) ([]found, bool) {
+func (g *grammar) word(text string, i int) ([]given, bool) {
 	if name, val, has := strings.Cut(text[1:], "="); g.single[name] != nil {
 		return one(g.single[name], text, val, has, i)
 	}
@@ -165,15 +166,15 @@ func (g *grammar) word(text string, i int) ([]found, bool) {
 		return one(o, "--"+name, val, has, i)
 	}
 	if g.digits && digits(text[1:]) {
-		return []found{{option: &option{name: "#"}, text: text, at: i, last: i}}, true
+		return []given{{option: &option{name: "#"}, text: text, at: i, last: i}}, true
 	}
-	var opts []found
+	var opts []given
 	for k := 1; k < len(text); k++ {
 		o := g.short[text[k]]
 		if o == nil {
 			return nil, false
 		}
-		f := found{option: o, text: "-" + text[k:k+1], at: i, last: i}
+		f := given{option: o, text: "-" + text[k:k+1], at: i, last: i}
 		if rest := text[k+1:]; o.takes != noValue && rest != "" {
 			f.value = Literal(rest)
 			return append(opts, f), true
@@ -186,8 +187,8 @@ func (g *grammar) word(text string, i int) ([]found, bool) {
 }
 
 // one is a long option.
-func one(o *option, text, val string, has bool, i int) ([]found, bool) {
-	f := found{option: o, text: text, at: i, last: i}
+func one(o *option, text, val string, has bool, i int) ([]given, bool) {
+	f := given{option: o, text: text, at: i, last: i}
 	switch {
 	case has && o.takes == noValue:
 		return nil, false
@@ -197,7 +198,7 @@ func one(o *option, text, val string, has bool, i int) ([]found, bool) {
 	case o.takes == hasValue:
 		f.last = i + 1
 	}
-	return []found{f}, true
+	return []given{f}, true
 }
 
 // abbreviated is the one option that a name can be short for.
@@ -230,7 +231,7 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 		unsure = false
 		switch {
 		case !w.Static && w.mayBeOption():
-			s.options = append(s.options, found{option: &option{why: "what it stands for is not known"}, text: w.Text, at: i, last: i})
+			s.options = append(s.options, given{option: &option{why: "what it stands for is not known"}, text: w.Text, at: i, last: i})
 			continue
 		case w.Static && w.Text == "--" && !after:
 			for i++; i < len(argv); i++ {
@@ -247,8 +248,9 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 			}
 			return s
 		}
-		var opts []found
+		var opts []given
 		opts, unsure = g.guess(w.Text, i)
+		s.unsure = s.unsure || unsure
 		s.options = append(s.options, opts...)
 		if n := len(opts); !unsure && n > 0 && opts[n-1].last > i && i+1 < len(argv) {
 			if i++; argv[i].Static || !argv[i].mayBeOption() {
@@ -263,19 +265,19 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 
 // guess reads a word as options, of which not all are known. It reports whether
 // there is one that may take the next word, which is not certain.
-func (g *grammar) guess(text string, i int) ([]found, bool) {
+func (g *grammar) guess(text string, i int) ([]given, bool) {
 	if opts, ok := g.word(text, i); ok {
 		name := strings.TrimPrefix(opts[0].text, "--")
 		short := name != opts[0].text && g.long[name] == nil
 		// What an abbreviation is short for depends on the other options.
 		return opts, short && opts[0].takes == hasValue
 	}
-	var opts []found
+	var opts []given
 	if name, ok := strings.CutPrefix(text, "--"); ok {
 		name, val, has := strings.Cut(name, "=")
 		for long, o := range g.long {
 			if o.why != "" && name != "" && strings.HasPrefix(long, name) {
-				f := found{option: o, text: "--" + name, at: i, last: i}
+				f := given{option: o, text: "--" + name, at: i, last: i}
 				if has {
 					f.value = Literal(val)
 				}
@@ -286,7 +288,7 @@ func (g *grammar) guess(text string, i int) ([]found, bool) {
 	}
 	for k := 1; k < len(text); k++ {
 		if o := g.short[text[k]]; o != nil {
-			f := found{option: o, text: "-" + text[k:k+1], at: i, last: i}
+			f := given{option: o, text: "-" + text[k:k+1], at: i, last: i}
 			opts = append(opts, f)
 		}
 	}
@@ -344,8 +346,8 @@ func named[T any](table map[string]T, name string) (T, bool) {
 	return v, ok
 }
 
-// texts is the text of words, each of which may be unknown.
-func texts(words []Word) string {
+// spaced is the text of words, each of which may be unknown.
+func spaced(words []Word) string {
 	var b strings.Builder
 	for i, w := range words {
 		if i > 0 {
@@ -358,10 +360,13 @@ func texts(words []Word) string {
 
 // joined are words joined by spaces, as eval and ssh do.
 func joined(words []Word) Word {
-	text := texts(words)
+	if len(words) == 1 {
+		return words[0]
+	}
+	text := spaced(words)
 	for i, w := range words {
 		if !w.Static {
-			return Word{Text: text, Prefix: texts(words[:i])}
+			return Word{Text: text, Prefix: spaced(words[:i])}
 		}
 	}
 	return Literal(text)

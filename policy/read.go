@@ -119,7 +119,9 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	switch l.kind {
 	case layerRefused:
 		seg.Refused, seg.refused = true, l.reason
-		if len(l.inner) == 0 {
+		if l.text.Text != "" {
+			r.inside(c, seg, l)
+		} else if len(l.inner) == 0 {
 			c.unknown = l.reason
 		}
 	case layerText:
@@ -153,8 +155,9 @@ func (r *reading) inside(c *call, seg *Segment, l layer) {
 
 // operand finds the file of code that a program is to run.
 func (r *reading) operand(c *call, seg *Segment) {
-	i, ok := scriptOperand(seg.Words)
-	if !ok {
+	i, why := scriptOperand(seg.Words)
+	if i < 0 {
+		seg.scriptWhy = why
 		return
 	}
 	w := seg.Words[i]

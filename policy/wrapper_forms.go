@@ -41,7 +41,7 @@ func replaced(words []Word, mark string) []Word {
 	}
 	for i, w := range words {
 		if strings.Contains(w.Text, mark) {
-			words[i] = Word{Text: w.Text}
+			words[i].Static, words[i].Prefix = false, ""
 		}
 	}
 	return words

@@ -1,0 +1,57 @@
+package policy
+
+// inlineCode reports whether a command has code among its arguments, which its
+// program runs. The label says where: "python3 -c", "awk inline program".
+//
+// All program text of awk and sed counts, since what it can do is not told from
+// looking at it: both have commands that run a shell and write files. So does
+// -exec of find and the command of xargs, which peel looks through. A file that
+// is named on the command line (awk -f) is not in the arguments; for make it
+// is, as a makefile elsewhere is another program.
+func inlineCode(argv []Word) (label string, hit bool) {
+	if len(argv) == 0 || !argv[0].Static {
+		return "", false
+	}
+	name := normalizeName(argv[0].Text)
+	switch name {
+	case "find", "gfind":
+		for _, w := range argv[1:] {
+			if w.Static && findRuns[w.Text] {
+				return name + " " + w.Text, true
+			}
+		}
+		return "", false
+	case "xargs", "gxargs":
+		if peel(argv).kind != layerNone {
+			return name + " inline command", true
+		}
+		return "", false
+	case "deno":
+		if len(argv) > 1 && argv[1].Text == "eval" {
+			return "deno eval", true
+		}
+	}
+	in, ok := named(interpreters, name)
+	if !ok {
+		return "", false
+	}
+	s := in.grammar.search(argv, in.permute)
+	file := false
+	for _, o := range s.options {
+		switch {
+		case o.option.name == "":
+			if in.program || in.code != "" {
+				return name + " " + quote(o.text), true
+			}
+		case hasField(in.code, o.name):
+			return name + " " + o.text, true
+		case hasField(in.idle, o.name):
+			return "", false
+		}
+		file = file || hasField(in.file, o.name) && o.takes == hasValue
+	}
+	if in.program && len(s.operands) > 0 && (!file || s.unsure) {
+		return name + " inline program", true
+	}
+	return "", false
+}

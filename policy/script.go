@@ -1,0 +1,230 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// scriptOperand is which word of a command is the file of code that its program
+// runs: of bash -e x.sh 2, and of npx tsx ./x.ts too. It is -1 if there is none
+// (then the program is all that runs), or if it cannot be told; why then says
+// why not: code comes from elsewhere, or more is loaded beside the file.
+func scriptOperand(argv []Word) (at int, why string) {
+	if len(argv) == 0 || !argv[0].Static {
+		return -1, ""
+	}
+	name := normalizeName(argv[0].Text)
+	switch name {
+	case ".", "source":
+		return sourced(argv)
+	case "npx", "bunx", "npm", "pnpm", "yarn", "bun", "uv", "pipx":
+		if at, why, ok := runnerOperand(name, argv); ok {
+			return at, why
+		}
+	}
+	if form := shellForms[name]; form != nil {
+		return shellOperand(name, argv)
+	}
+	in, ok := named(interpreters, name)
+	if !ok {
+		return -1, ""
+	}
+	if name == "bun" || name == "deno" {
+		return runOperand(name, in, argv)
+	}
+	return in.operand(name, argv)
+}
+
+// operand is the script of an interpreter whose first operand it is.
+func (in *interpreter) operand(name string, argv []Word) (int, string) {
+	s := in.grammar.read(argv)
+	if in.permute && s.stopped == "" { // sed: options behind operands
+		if more := in.grammar.search(argv, true); len(more.options) != len(s.options) {
+			return -1, name + " has options behind its operands"
+		}
+	}
+	var files []given
+	for _, o := range s.options {
+		switch {
+		case hasField(in.code, o.name):
+			return -1, name + " " + o.text + " runs the code that it is given"
+		case hasField(in.loads, o.name):
+			return -1, name + " " + o.text + " loads further code"
+		case hasField(in.module, o.name):
+			return -1, name + " " + o.text + " runs code that no file is named of"
+		case hasField(in.idle, o.name):
+			return -1, ""
+		case hasField(in.file, o.name):
+			files = append(files, o)
+		}
+	}
+	switch {
+	case s.stopped != "":
+		return -1, name + ": " + s.stopped
+	case len(files) > 1:
+		return -1, name + " runs several files"
+	case len(files) == 1 && files[0].last == files[0].at:
+		return -1, name + " " + files[0].text + " has the file in the same word"
+	case len(files) == 1:
+		return bindable(name, argv, files[0].last)
+	case in.program:
+		if len(s.operands) == 0 {
+			return -1, ""
+		}
+		return -1, name + " runs the code that it is given"
+	case name == "make" || name == "gmake" || name == "bmake":
+		return -1, name + " runs what the makefile says"
+	case len(s.operands) == 0:
+		return -1, name + " reads code from its standard input"
+	}
+	return bindable(name, argv, s.operands[0])
+}
+
+// bindable is the word as a script, unless it is one that no file is sure of.
+func bindable(name string, argv []Word, at int) (int, string) {
+	w := argv[at]
+	switch {
+	case !w.Static:
+		return -1, "which file " + name + " runs is not known: " + quote(w.Text)
+	case w.Text == "-" || w.Text == "/dev/stdin" || strings.HasPrefix(w.Text, "/dev/fd/") || strings.HasPrefix(w.Text, "/proc/self/fd/"):
+		return -1, name + " reads code from its standard input"
+	case w.Text == "":
+		return -1, name + " has an empty name for a file"
+	case (name == "node" || name == "tsx") && slices.Contains([]string{"inspect", "watch", "repl"}, w.Text):
+		return -1, name + " " + w.Text + " is a command of its own"
+	}
+	return at, ""
+}
+
+// sourced: without a slash, the file is looked for on PATH.
+func sourced(argv []Word) (int, string) {
+	at := 1
+	if len(argv) > 2 && argv[1].Static && argv[1].Text == "--" {
+		at = 2
+	}
+	if len(argv) <= at {
+		return -1, ""
+	}
+	if w := argv[at]; !w.Static || !strings.Contains(w.Text, "/") {
+		return -1, argv[0].Text + " looks for " + quote(w.Text) + " on PATH"
+	}
+	return bindable(argv[0].Text, argv, at)
+}
+
+// shellOperand: text that a shell is given is what peel is for.
+func shellOperand(name string, argv []Word) (int, string) {
+	switch l := peel(argv); {
+	case l.kind == layerText:
+		return -1, ""
+	case l.kind == layerRefused:
+		return -1, l.reason
+	case name == "cmd" || name == "powershell" || name == "pwsh":
+		return -1, "which file " + name + " runs is not looked at"
+	}
+	at := 0
+	if name == "fish" || name == "elvish" || name == "nu" || name == "xonsh" {
+		at = fishGrammar.read(argv).first(argv)
+	} else if u := readShell(argv); u.only {
+		return -1, ""
+	} else {
+		at = u.first
+	}
+	if at >= len(argv) {
+		return -1, ""
+	}
+	return bindable(name, argv, at)
+}
+
+// runnerOperand is for what runs a program of a package: ok is false if this is
+// no such use of it. A program that is no interpreter has no script.
+func runnerOperand(name string, argv []Word) (at int, why string, ok bool) {
+	if name == "pnpm" {
+		s := pnpmGrammar.read(argv)
+		if s.stopped != "" {
+			return -1, name + ": " + s.stopped, true
+		}
+		sub := s.first(argv)
+		if sub == len(argv) {
+			return -1, "", true
+		}
+		switch argv[sub].Text {
+		case "node":
+			return offset(sub, argv[sub:])
+		case "exec", "dlx":
+			argv = slices.Concat(argv[:1], argv[sub:])
+			at, why, ok = runnerOf(argv)
+			if at >= 0 {
+				at += sub - 1
+			}
+			return at, why, ok
+		case "run", "run-script", "start", "test":
+			return -1, name + " " + argv[sub].Text + " runs a script of the package", true
+		}
+		return -1, "", true
+	}
+	return runnerOf(argv)
+}
+
+func runnerOf(argv []Word) (int, string, bool) {
+	l := peel(argv)
+	switch {
+	case l.kind == layerNone:
+		return -1, "", false
+	case l.text.Text != "":
+		return -1, l.name + " has a shell read text", true
+	case len(l.inner) == 0:
+		return -1, l.reason, true
+	}
+	return offset(len(argv)-len(l.inner), l.inner)
+}
+
+// offset is the script of the words that begin at word n.
+func offset(n int, words []Word) (int, string, bool) {
+	at, why := scriptOperand(words)
+	if at >= 0 {
+		at += n
+	}
+	return at, why, true
+}
+
+var pnpmGrammar = newGrammar("r,recursive s,silent C,dir: F,filter: w,workspace-root color no-color stream aggregate-output reporter: loglevel: v,version h,help")
+
+// runOperand is for bun and deno, which run a file with and without "run".
+// Other words are subcommands, or scripts of the package.
+func runOperand(name string, in *interpreter, argv []Word) (int, string) {
+	s := in.grammar.read(argv)
+	at := s.first(argv)
+	if s.stopped != "" || at == len(argv) || !argv[at].Static {
+		return in.operand(name, argv)
+	}
+	switch sub := argv[at].Text; {
+	case sub == "run":
+		rest := slices.Concat(argv[:at], argv[at+1:]) // options may stand on both sides
+		i, why := in.operand(name+" run", rest)
+		if i < 0 {
+			return i, why
+		}
+		if name == "bun" && !codeFile(rest[i].Text) {
+			return -1, "bun run " + rest[i].Text + " runs a script of the package"
+		}
+		return i + 1, ""
+	case codeFile(sub):
+		return in.operand(name, argv)
+	case slices.Contains(idleSubcommands, sub):
+		return -1, ""
+	default:
+		return -1, name + " " + sub + " runs code that no file is named of"
+	}
+}
+
+var idleSubcommands = strings.Fields("install i add a remove rm update outdated link unlink pm audit why upgrade info fmt lint check cache doc types completions clean")
+
+// codeFile reports whether a word names a file and no subcommand.
+func codeFile(text string) bool {
+	switch path.Ext(text) {
+	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
+		return true
+	}
+	return strings.Contains(text, "/")
+}
