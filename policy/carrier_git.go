@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	gitHelper = "runs the program that it names in place of git's own"
+	gitConfig = "sets what git reads from its configuration, programs among it"
+	gitEditor = "opens an editor"
+)
+
+// gitTable is of git and its commands. What the configuration and the hooks of
+// a repository run is trusted with git; -C is fine for that reason.
+var gitTable = []carrierRow{
+	{"git", "c: config-env: exec-path?", gitConfig},
+	{"git", "p,paginate", "runs a pager"},
+	{"git", "C: git-dir: work-tree: namespace: super-prefix: attr-source: list-cmds:", ""},
+	{"git clone", "u,upload-pack: c,config: template:", gitHelper},
+	{"git clone", "o,origin: b,branch: depth: j,jobs: reference: separate-git-dir: shallow-since: filter:", ""},
+	{"git init,git init-db", "template:", "copies hooks, which later run"},
+	{"git fetch,git pull,git fetch-pack,git ls-remote", "upload-pack: exec:", gitHelper},
+	{"git push,git send-pack", "receive-pack: exec:", gitHelper},
+	{"git archive", "remote: exec: o,output:", "runs a program for a remote archive, or writes where it is told"},
+	{"git grep", "O,open-files-in-pager?", runs},
+	{"git grep", "e: f: A: B: C: m: max-depth: threads:", ""},
+	{"git rebase", "x,exec: i,interactive edit-todo", runs},
+	{"git rebase", "s,strategy: X,strategy-option: onto: C: whitespace:", ""},
+	{"git diff,git log,git show,git format-patch,git diff-tree,git diff-index,git diff-files,git whatchanged,git stash,git reflog,git range-diff,git blame,git annotate,git cat-file,git shortlog,git rev-list", "ext-diff textconv", "runs programs that the repository names"},
+	{"git diff,git log,git show,git diff-tree,git diff-index,git diff-files,git whatchanged,git stash,git reflog,git rev-list,git shortlog", "output:", writes},
+	{"git diff,git log,git show,git diff-tree,git diff-index,git diff-files,git whatchanged,git reflog", "S: G: n: L: O: U: l: max-count: since: until: after: before: author: committer: grep: skip:", ""},
+	{"git bisect run", "*", runs},
+	{"git submodule foreach", "*", runs},
+	{"git stash", "p,patch", prompt},
+	{"git merge,git pull,git cherry-pick,git revert", "s,strategy:", "runs git-merge-…, found on PATH"},
+	{"git merge,git pull,git cherry-pick,git revert", "e,edit", gitEditor},
+	{"git commit", "e,edit", gitEditor},
+	{"git commit", "m,message: F,file: C,reuse-message: c,reedit-message: t,template: author: date: cleanup: fixup: squash: trailer: u,untracked-files? S,gpg-sign?", ""},
+	{"git tag", "e,edit", gitEditor},
+	{"git branch", "edit-description", gitEditor},
+	{"git notes edit,git replace", "edit e", gitEditor},
+	{"git config", "e,edit f,file: blob:", "edits, or reads another file"},
+	{"git config", "type: t: default: get-color: comment: url: value:", ""},
+	{"git remote add,git remote set-url,git worktree", "", ""},
+	{"git am,git apply", "unsafe-paths directory:", writes},
+	{"git send-email", "*", "runs programs, and sends what it is told"},
+	{"git fast-import", "allow-unsafe-features", "lets its input write files"},
+	{"git difftool,git mergetool,git filter-branch,git instaweb,git web--browse,git daemon,git shell,git gui,git citool,git gitk,git for-each-repo,git hook,git cvsserver,git credential,git credential-store,git credential-cache,git remote-ext,git remote-fd,git svn,git p4,git imap-send,git merge-index,git maintenance,git subtree,git env--helper,git submodule--helper,git add--interactive,git difftool--helper,git sh-i18n--envsubst,git http-backend,git upload-pack,git receive-pack,git upload-archive,git quiltimport,git filter-repo,git rebase--interactive", "*", "runs programs that its arguments or the repository name"},
+	{"git add,git checkout,git restore,git reset,git commit", "p,patch i,interactive", prompt},
+}
+
+// gitCommands are those that come with git and are in no row, or only in rows
+// that have options. Whatever else stands there is an alias, or is looked for
+// on PATH.
+const gitCommands = `add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
+	check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config count-objects
+	describe diagnose diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref format-patch
+	fsck fsck-objects gc get-tar-commit-id grep hash-object help index-pack init init-db interpret-trailers log ls-files ls-remote ls-tree
+	mailinfo mailsplit merge merge-base merge-file merge-tree mktag mktree multi-pack-index mv name-rev notes pack-objects pack-redundant
+	pack-refs patch-id prune prune-packed pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset
+	restore rev-list rev-parse revert rm send-pack shortlog show show-branch show-index show-ref sparse-checkout stage stash status
+	stripspace submodule switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info var verify-commit
+	verify-pack verify-tag version whatchanged worktree write-tree`
+
+// transport is an address that has git run git-remote-NAME, such as
+// ext::sh -c …
+var transport = regexp.MustCompile(`^[A-Za-z0-9+.-]+::`)
+
+func gitAddress(argv []Word, operands []int) string {
+	for _, i := range operands {
+		if w := argv[i]; transport.MatchString(w.Prefix) {
+			return "runs a helper for the address " + quote(w.Text)
+		} else if !w.Static && !strings.Contains(w.Prefix, "/") {
+			return "gets an address that is not known: " + quote(w.Text)
+		}
+	}
+	return ""
+}
+
+// plainSettings are the settings that name no program, no file and no server.
+var plainSettings = regexp.MustCompile(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
+
+// gitSetting: to read a setting is fine, and to set one that names nothing.
+func gitSetting(argv []Word, operands []int) string {
+	var words []Word
+	for _, i := range operands {
+		words = append(words, argv[i])
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	set := slices.ContainsFunc(argv, func(w Word) bool {
+		return strings.HasPrefix(w.Text, "--add") || strings.HasPrefix(w.Text, "--rep") || strings.HasPrefix(w.Text, "--ren") || strings.HasPrefix(w.Text, "--rem") || strings.HasPrefix(w.Text, "--unset")
+	})
+	switch words[0].Text {
+	case "get", "list":
+		return ""
+	case "set", "unset":
+		words, set = words[1:], true
+	case "edit", "rename-section", "remove-section":
+		return "edits the configuration"
+	}
+	reading := slices.ContainsFunc(argv, func(w Word) bool { return strings.HasPrefix(w.Text, "--get") })
+	if len(words) == 0 || !set && (len(words) == 1 || reading) {
+		return ""
+	}
+	if !words[0].Static || !plainSettings.MatchString(strings.ToLower(words[0].Text)) {
+		return "sets " + quote(words[0].Text) + ", which git may read a program or an address from"
+	}
+	return ""
+}
