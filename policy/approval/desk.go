@@ -126,7 +126,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	if err := req.validate(); err != nil {
 		return Record{}, err
 	}
-	previews := Previews(req.Command, req.Decision)
+	previews := Previews(req.Command, req.Decision, req.Again)
 	allowed, why := decisions(req.Decision, previews, d.opts.Remember != nil)
 
 	d.mu.Lock()

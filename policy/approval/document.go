@@ -237,13 +237,16 @@ func (d *document) list(n *node, action policy.Action) ([]entry, error) {
 		}
 		rule, err := rule(item)
 		if err == nil {
-			err = usable(rule, action)
+			err = usable(rule)
 		}
 		if err != nil {
 			if err := bad(item, err); err != nil {
 				return nil, err
 			}
 			continue
+		}
+		if pathless(rule, action) {
+			d.warn(item, pathlessText)
 		}
 		rule.Action, rule.Source = action, d.source(item)
 		entries = append(entries, entry{rule, n.key, item})
@@ -309,7 +312,7 @@ func exactCommand(r policy.Rule) (policy.Rule, error) {
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // usable reports what is wrong with a rule.
-func usable(r policy.Rule, action policy.Action) error {
+func usable(r policy.Rule) error {
 	if digest, ok := strings.CutPrefix(r.Command, "sha256:"); ok && !digestPattern.MatchString(digest) {
 		return fmt.Errorf("the digest of its command is not 64 hexadecimal digits")
 	}
@@ -328,15 +331,19 @@ func usable(r policy.Rule, action policy.Action) error {
 	if _, err := regexp.Compile(r.ArgPattern); err != nil {
 		return fmt.Errorf("its argPattern is no regular expression: %w", err)
 	}
-	program, _, _ := strings.Cut(r.Pattern, " ")
-	switch {
-	case program == "":
+	if r.Pattern == "" {
 		return fmt.Errorf("it has no pattern")
-	case action == policy.Allow && program != "*" && !strings.ContainsAny(program, `/\~`):
-		return fmt.Errorf("a name without a path is never allowed; write the path of the program")
 	}
 	return nil
 }
+
+// pathless reports whether a rule can allow nothing since it names no path.
+func pathless(r policy.Rule, action policy.Action) bool {
+	program, _, _ := strings.Cut(r.Pattern, " ")
+	return action == policy.Allow && r.Command == "" && program != "*" && !strings.ContainsAny(program, `/\~`)
+}
+
+const pathlessText = "a name without a path is never allowed; write the path of the program"
 
 // near reports whether a name is probably meant to be one that is known: other
 // case, one character more, less or changed, or the same ones in another order.

@@ -222,7 +222,11 @@ func (f *File) Set(text []byte, was string) error {
 // rules that were not made from a command.
 func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	for _, r := range rules {
-		if err := usable(r, r.Action); err != nil {
+		err := usable(r)
+		if err == nil && pathless(r, r.Action) {
+			err = errors.New(pathlessText)
+		}
+		if err != nil {
 			return corral.Errorf(corral.ErrInvalid, "", "cannot add the rule %s: %w", quote(r.Pattern+r.Command), err)
 		}
 	}

@@ -25,6 +25,9 @@ type Request struct {
 	// Note is what whoever runs the command later has to know, as JSON. It is
 	// kept with the record, and not shown.
 	Note json.RawMessage
+	// Again decides on the command with further rules, so that nothing is
+	// offered to be remembered that would not do. Nil: that is not looked at.
+	Again func(further []policy.Rule) policy.Decision
 }
 
 // State is what became of a request. The set is closed.
