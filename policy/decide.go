@@ -130,7 +130,7 @@ func (j *judge) forbid() {
 	text := j.req.text()
 	for i := range j.rules.List {
 		r := &j.rules.List[i]
-		if r.Action != Allow && r.Command != "" && r.Command == text {
+		if r.Action != Allow && r.IsCommand(text) {
 			j.forbidBy(r, nil)
 		}
 	}
@@ -206,7 +206,7 @@ func short(text string) string {
 func (j *judge) remembered(d *Decision) bool {
 	text := j.req.text()
 	for i := range j.rules.List {
-		if r := &j.rules.List[i]; r.Action == Allow && r.Command != "" && r.Command == text {
+		if r := &j.rules.List[i]; r.Action == Allow && r.IsCommand(text) {
 			for _, c := range j.calls {
 				for _, seg := range c.segments {
 					seg.By, seg.Rule = byRule, r
@@ -246,14 +246,15 @@ func (j *judge) allowed() bool {
 			}
 		}
 	}
-	for _, f := range j.found {
+	for i := range j.found {
+		f := &j.found[i]
 		switch f.option {
 		case optionChaining:
-			if !j.rules.Chaining.Value {
+			if f.Passes = j.rules.Chaining.Value; !f.Passes {
 				refuse(f.says()+", which is refused in allowlist mode", "run the commands one by one, or set "+optionChaining)
 			}
 		case optionRedirections:
-			if !j.rules.Redirections.Value {
+			if f.Passes = j.rules.Redirections.Value; !f.Passes {
 				refuse(f.says()+", which is refused in allowlist mode", "leave it out, or set "+optionRedirections)
 			}
 		default:
@@ -283,12 +284,12 @@ func (j *judge) allowed() bool {
 // wanting says why nothing allows a segment, and which rule would.
 func (j *judge) wanting(seg *Segment) (why, fix string) {
 	switch {
-	case seg.refused != "":
-		return seg.refused, ""
+	case seg.Refused != "":
+		return seg.Refused, ""
 	case seg.missing != "":
 		return seg.Argv[0] + ": " + seg.missing, ""
-	case seg.hit != "":
-		return seg.hit, "allow exactly these arguments: approve it with allow-always"
+	case seg.Inline != "":
+		return seg.Inline, "allow exactly these arguments: approve it with allow-always"
 	case isShell(seg.name()) && !seg.wrapper:
 		if seg.Script != "" {
 			return "no rule allows the script " + seg.Script, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(seg.Script))
@@ -323,7 +324,7 @@ func (j *judge) target(seg *Segment) target {
 
 // allowedSegment finds what allows a segment.
 func (j *judge) allowedSegment(seg *Segment) bool {
-	if seg.refused != "" {
+	if seg.Refused != "" {
 		return false
 	}
 	if j.builtin(seg) {
@@ -335,9 +336,9 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		return true
 	}
 	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper { // what a wrapper runs is decided on
-		seg.Inline, seg.hit = label, label+" runs the code that it is given"
+		seg.Inline = label + " runs the code that it is given"
 	} else if reason, hit := carrier(seg.Words); hit {
-		seg.hit = reason
+		seg.Inline = reason
 	}
 	t := j.target(seg)
 	for i := range j.rules.List {
@@ -368,7 +369,7 @@ func (j *judge) allows(r *Rule, t target, seg *Segment) bool {
 		script := target{paths: []string{seg.Script}, argv: append([]Word{Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
 		return seg.operand == 1 && r.allows(script, seg.SHA256)
 	}
-	if seg.hit != "" && !r.narrow() && !r.any() {
+	if seg.Inline != "" && !r.narrow() && !r.any() {
 		return false
 	}
 	if r.any() && seg.Path == "" {
@@ -399,7 +400,7 @@ func (j *judge) trusted(file string) bool {
 // safe reports whether the segment is a safe use of a safe bin.
 func (j *judge) safe(seg *Segment) bool {
 	name := path.Base(seg.Path)
-	if seg.hit != "" || seg.wrapper || !slices.Contains(safeBinNames(j.rules.SafeBins.Value), name) || isInterpreter(name) || isShell(name) {
+	if seg.Inline != "" || seg.wrapper || !slices.Contains(safeBinNames(j.rules.SafeBins.Value), name) || isInterpreter(name) || isShell(name) {
 		return false
 	}
 	profile, ok := j.rules.SafeBinProfiles[name]

@@ -90,11 +90,11 @@ type Segment struct {
 	Script string `json:"script,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 
-	// Inline is how the program is given code in its arguments, such as
-	// "python3 -c"; empty if it is not.
-	Inline string `json:"inline,omitempty"`
-	// Refused: no allow rule can allow it, whatever it says; Reason says why.
-	Refused bool `json:"refused,omitempty"`
+	// Inline says how its arguments make the program run more than itself, so
+	// that a rule has to name them, and Refused why no rule can allow it; empty
+	// if it is not so.
+	Inline  string `json:"inline,omitempty"`
+	Refused string `json:"refused,omitempty"`
 
 	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
 	// one that only runs the next segment; empty if nothing does.
@@ -107,10 +107,8 @@ type Segment struct {
 	wrapper   bool   // it runs what comes after it
 	own       bool   // and has to be allowed itself
 	missing   string // why there is no path
-	refused   string // why nothing but an approval can allow it
 	operand   int    // which word Script is
 	scriptWhy string // why there is no digest
-	hit       string // how it runs more than its program
 	safeBin   string // why it is no safe bin, of one that is on the list
 }
 
@@ -128,6 +126,8 @@ type Finding struct {
 	Text   string `json:"text"`
 	Offset int    `json:"offset"`
 	Reason string `json:"reason"`
+	// Passes: it is refused by default, and not by these rules.
+	Passes bool `json:"passes,omitempty"`
 
 	option  string // which of Rules makes it harmless: optionChaining and so on
 	unknown bool   // it hides which programs run

@@ -41,8 +41,6 @@ type call struct {
 	inner    []textOf
 	// unknown says why it cannot be told which programs it runs.
 	unknown string
-	// refused says why it cannot be allowed as a use of its programs.
-	refused string
 }
 
 // A textOf is the text that a call hands to another shell.

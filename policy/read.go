@@ -118,7 +118,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	}
 	switch l.kind {
 	case layerRefused:
-		seg.Refused, seg.refused = true, l.reason
+		seg.Refused = l.reason
 		if l.text.Text != "" {
 			r.inside(c, seg, l)
 		} else if len(l.inner) == 0 {
@@ -147,7 +147,7 @@ func (r *reading) inside(c *call, seg *Segment, l layer) {
 	default:
 		shell := l.shell
 		if l.text.at == 0 { // made of several words
-			seg.Refused, seg.refused = true, "what "+l.name+" reads is made of several words"
+			seg.Refused = "what " + l.name + " reads is made of several words"
 		}
 		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1)})
 	}

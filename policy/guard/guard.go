@@ -111,6 +111,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
 		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, Decision: d, Binding: binding, Note: note,
+		Again: func(further []policy.Rule) policy.Decision { return e.again(further) },
 	})
 	if err != nil {
 		return cmd, err
@@ -163,6 +164,9 @@ type Explanation struct {
 	Requested approval.Settings `json:"requested"`
 	Host      approval.Settings `json:"host"`
 
+	rules policy.Rules
+	view  policy.View
+
 	Unattended bool     `json:"unattended,omitempty"` // nobody can be asked for this agent
 	Warnings   []string `json:"warnings,omitempty"`
 }
@@ -210,8 +214,16 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
 		}
 	}
-	e.Decision = policy.Decide(e.Request, rules, view)
+	e.rules, e.view = rules, view
+	e.Decision = e.again(nil)
 	return e, nil
+}
+
+// again decides with further rules.
+func (e *Explanation) again(further []policy.Rule) policy.Decision {
+	rules := e.rules
+	rules.List = append(rules.List[:len(rules.List):len(rules.List)], further...)
+	return policy.Decide(e.Request, rules, e.view)
 }
 
 func (g *Guard) settings(agent string) config.Agent {
