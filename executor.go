@@ -107,6 +107,12 @@ type Exit struct {
 
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt"` // when the process ended, by the clock of where it ran
+
+	// Orphans are the PIDs of what the process left running when it ended, as
+	// Info.PID is one: all of its tree, up to a thousand, ascending. It is
+	// nil if there was none, and where that cannot be told (see
+	// docs/exec-driver.md).
+	Orphans []int `json:"orphans,omitempty"`
 }
 
 // Success reports whether the process exited by itself with code 0.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -325,7 +326,7 @@ func TestRunGivesUpOnTheUnkillable(t *testing.T) {
 		if !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) || corral.Hint(err) == "" {
 			t.Errorf("error %v", err)
 		}
-		if res.Stdout.Head != "partial" || res.Exit != (corral.Exit{}) {
+		if res.Stdout.Head != "partial" || !reflect.DeepEqual(res.Exit, corral.Exit{}) {
 			t.Errorf("%+v", res)
 		}
 		if took := time.Since(begin) - time.Minute; took != corral.DefaultGrace+5*time.Second {

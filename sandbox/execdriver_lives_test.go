@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestExecDriverSameID(t *testing.T) {
 	again := func(d *execDriver) {
 		t.Helper()
 		p := mustStart(t, d, cmd)
-		if exit := mustWait(t, p); exit != first {
+		if exit := mustWait(t, p); !reflect.DeepEqual(exit, first) {
 			t.Errorf("exit %+v, not %+v", exit, first)
 		}
 		if got := output(t, p); got != "<1>out<2>err" {

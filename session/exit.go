@@ -18,11 +18,12 @@ type exitJSON struct {
 	Reason     corral.Reason  `json:"reason"`
 	StartedAt  time.Time      `json:"startedAt"`
 	EndedAt    time.Time      `json:"endedAt"`
+	Orphans    []int          `json:"orphans,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (e Exit) MarshalJSON() ([]byte, error) {
-	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt}
+	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt, Orphans: e.Orphans}
 	if e.Signal != 0 {
 		name := e.Signal.String()
 		v.Signal, v.SignalName = &e.Signal, &name
@@ -38,7 +39,7 @@ func (e *Exit) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
-	e.Exit = corral.Exit{Code: -1, Reason: v.Reason, StartedAt: v.StartedAt, EndedAt: v.EndedAt}
+	e.Exit = corral.Exit{Code: -1, Reason: v.Reason, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Orphans: v.Orphans}
 	if v.ExitCode != nil {
 		e.Code = *v.ExitCode
 	}

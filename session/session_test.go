@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -559,6 +560,7 @@ func TestExitJSON(t *testing.T) {
 	}{
 		{corral.Exit{Code: 3, Reason: corral.ReasonExited}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
 		{corral.Exit{Code: 0, Reason: corral.ReasonExited}, `{"exitCode":0,"signal":null,"signalName":null,"reason":"exited",`},
+		{corral.Exit{Code: 3, Reason: corral.ReasonExited, Orphans: []int{7, 8}}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
 		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonTimeout}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"timeout",`},
 	} {
 		tc.exit.StartedAt, tc.exit.EndedAt = at, at
@@ -567,7 +569,7 @@ func TestExitJSON(t *testing.T) {
 			t.Errorf("%s, %v, want %s…", b, err, tc.want)
 		}
 		var back Exit
-		if err := json.Unmarshal(b, &back); err != nil || back.Exit != tc.exit {
+		if err := json.Unmarshal(b, &back); err != nil || !reflect.DeepEqual(back.Exit, tc.exit) {
 			t.Errorf("%+v, %v, want %+v", back, err, tc.exit)
 		}
 	}

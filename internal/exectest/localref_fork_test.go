@@ -5,6 +5,7 @@ package exectest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -191,6 +192,7 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 		panic(err) // nobody else waits for it
 	}
 	ended := time.Now()
+	left := p.orphans()
 	if p.bad("is slow to notice the end") {
 		time.Sleep(2 * drainMost * new(Target).slack())
 	}
@@ -223,6 +225,7 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 	p.exit = exitOf(state.Sys().(syscall.WaitStatus))
 	p.exit.StartedAt, p.exit.EndedAt = p.info.StartedAt, ended
 	p.exit.Reason = corral.ReasonExited
+	p.exit.Orphans = left
 	if p.expired && !p.bad("gives no reason") {
 		p.exit.Reason = corral.ReasonTimeout
 	}
@@ -239,6 +242,23 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 		p.exit.EndedAt = p.exit.StartedAt
 	}
 	close(p.done)
+}
+
+// orphans is what is left of the tree, now that the command is gone.
+func (p *refProcess) orphans() (pids []int) {
+	for _, pid := range p.tree() {
+		if _, state, ok := parseStat(fmt.Sprintf("/proc/%d/stat", pid)); ok && state != "Z" {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	switch {
+	case p.bad("hides orphans"):
+		return nil
+	case p.bad("takes others for its orphans"):
+		return append(pids, os.Getpid())
+	}
+	return pids
 }
 
 func exitOf(ws syscall.WaitStatus) corral.Exit {

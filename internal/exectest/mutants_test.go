@@ -107,6 +107,9 @@ var mutants = []struct{ defect, cases string }{
 	{"records what comes after the end", "drain/survives"},
 	{"does not drain", "drain/complete wait/after-log"},
 
+	{"hides orphans", "orphans/listed orphans/daemon orphans/reopened"},
+	{"takes others for its orphans", "orphans/listed orphans/none"},
+
 	{"starts although cancelled", "cancel/start-before"},
 	{"kills with the context of Start", "cancel/start-after"},
 	{"cannot cancel Wait", "cancel/wait"},

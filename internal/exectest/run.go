@@ -27,7 +27,7 @@ func Cases() []Case {
 	return slices.Concat(
 		exitCases, outputCases, stdinCases, ttyCases,
 		envCases, pathCases, dirCases, argsCases,
-		timeoutCases, drainCases, cancelCases, signalCases,
+		timeoutCases, drainCases, orphanCases, cancelCases, signalCases,
 		startCases, attachCases, logCases, capCases, waitCases, removeCases, infoCases,
 		leakCases, reopenCases,
 	)

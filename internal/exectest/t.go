@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,9 +184,9 @@ func (t *T) isError(what string, err, kind error) {
 }
 
 // equal fails the case unless got is want.
-func equal[V comparable](t *T, what string, got, want V) {
+func equal[V any](t *T, what string, got, want V) {
 	t.Helper()
-	if got == want {
+	if reflect.DeepEqual(got, want) {
 		return
 	}
 	if g, ok := any(got).(string); ok {

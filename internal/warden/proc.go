@@ -48,7 +48,7 @@ func (p *proc) item() *wire.Message {
 	}
 	if p.exited != nil {
 		m.Flags |= wire.FlagEnded
-		m.ExitCode, m.Signal, m.Reason, m.EndedAt = p.exited.ExitCode, p.exited.Signal, p.exited.Reason, p.exited.EndedAt
+		m.ExitCode, m.Signal, m.Reason, m.EndedAt, m.Args = p.exited.ExitCode, p.exited.Signal, p.exited.Reason, p.exited.EndedAt, p.exited.Args
 	}
 	return m
 }

@@ -67,9 +67,11 @@ func (s *Supervisor) reaped(pid int, status syscall.WaitStatus) {
 	if status.Signaled() {
 		how.ExitCode, how.Signal = 0, uint64(status.Signal())
 	}
+	left := s.orphans(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !p.timedOut {
+		how.Args = left
 		s.finish(p, how)
 		return
 	}

@@ -47,18 +47,23 @@ func (s *Supervisor) tree(p *proc) []int {
 		return pids
 	}
 	s.mu.Lock()
-	reaped, pid := p.reaped || p.pid == 0, p.pid
+	// Once the command's own process has been reaped its number may belong
+	// to another.
+	byNumber := !p.reaped && p.pid != 0
 	s.mu.Unlock()
-	tasks := listTasks()
+	return s.treeAmong(listTasks(), p, byNumber)
+}
+
+// treeAmong is that part of p's tree that is among tasks. byNumber says that
+// p.pid is no other process's.
+func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []int {
 	pipes := s.pipesOf(p)
 	in := map[int]bool{}
 	for _, t := range tasks {
 		if t.pid == s.self || t.zombie {
 			continue
 		}
-		// Once the command's own process has been reaped its number may
-		// belong to another.
-		bySession := !reaped && (t.session == pid || t.pgrp == pid)
+		bySession := byNumber && (t.session == p.pid || t.pgrp == p.pid)
 		if bySession || s.carriesSign(t, p, pipes) {
 			in[t.pid] = true
 		}

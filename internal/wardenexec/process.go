@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -356,7 +357,7 @@ func (p *process) replayExit(a answer) {
 	case seen != nil:
 	case a.m.Flags&wire.FlagEnded != 0:
 		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason,
-			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt})
+			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args})
 	}
 }
 
@@ -412,6 +413,11 @@ func (p *process) record() {
 	close(p.recorded)
 }
 
+// maxPID is beyond what Linux gives to a process.
+const maxPID = 1<<31 - 1
+
+// exitOf is what a warden says of an end. It may say anything: what cannot be is
+// left out.
 func exitOf(m *wire.Message) corral.Exit {
 	exit := corral.Exit{Code: int(m.ExitCode & 0xff), Reason: corral.ReasonExited, StartedAt: unixNano(m.StartedAt), EndedAt: unixNano(m.EndedAt)}
 	if s := corral.Signal(m.Signal); s.Valid() {
@@ -419,6 +425,11 @@ func exitOf(m *wire.Message) corral.Exit {
 	}
 	if m.Reason == wire.ReasonTimeout {
 		exit.Reason = corral.ReasonTimeout
+	}
+	for _, text := range m.Args[:min(len(m.Args), wire.MaxOrphans)] {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
+			exit.Orphans = append(exit.Orphans, pid)
+		}
 	}
 	return exit
 }

@@ -39,7 +39,7 @@ const (
 	Error    Type = 33 // Code Text
 	Started  Type = 34 // ID PID Flags StartedAt Tag Offset
 	Item     Type = 35 // as Started, and as Exited if it has ended
-	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt
+	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt Args (PIDs of what it left running, decimal)
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
 )
@@ -110,6 +110,9 @@ type Message struct {
 // Window bounds the output of one process that is not acknowledged, and the
 // input, in bytes.
 const Window = 512 << 10
+
+// MaxOrphans bounds the PIDs that Exited names.
+const MaxOrphans = 1024
 
 // MaxTag bounds Message.Tag, in bytes.
 const MaxTag = 8 << 10

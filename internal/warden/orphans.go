@@ -1,0 +1,91 @@
+//go:build linux
+
+package warden
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// orphans lists what a command left running whose own process has been reaped
+// just now, as Exited says it.
+func (s *Supervisor) orphans(p *proc) []string {
+	pids, ok := cgroupMembers(p.cgroup)
+	if !ok {
+		tasks, known := s.adopted()
+		if !known {
+			tasks = listTasks()
+		}
+		if len(tasks) == 0 { // nearly always
+			return nil
+		}
+		// The number of a process is not given to another while it is that
+		// of a session or group, so it is still this command's.
+		pids = s.treeAmong(tasks, p, true)
+	}
+	slices.Sort(pids)
+	pids = pids[:min(len(pids), wire.MaxOrphans)]
+	list := make([]string, len(pids))
+	for i, pid := range pids {
+		list[i] = strconv.Itoa(pid)
+	}
+	return list
+}
+
+// adopted lists the processes that became this one's children when their parents
+// ended, and everything below them: what a command left is among these, since
+// its children are given away before it can be reaped. known is false if the
+// kernel does not tell, or somebody else adopts them. To look at every process
+// there is would take longer than most commands do.
+func (s *Supervisor) adopted() (tasks []task, known bool) {
+	if !s.opts.ReapAll {
+		return nil, false
+	}
+	next, known := childrenOf(s.self)
+	s.mu.Lock()
+	next = slices.DeleteFunc(next, func(pid int) bool { return s.byPID[pid] != nil })
+	s.mu.Unlock()
+	for len(next) > 0 {
+		pid := next[0]
+		next = next[1:]
+		b, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", 4096)
+		if err != nil {
+			continue // it has ended, and its children are this one's by now
+		}
+		if t, ok := parseStat(b); ok {
+			tasks = append(tasks, t)
+		}
+		below, _ := childrenOf(pid)
+		next = append(next, below...)
+	}
+	return tasks, known
+}
+
+// childrenOf lists the children of all threads of a process. It is false where
+// there is no such list (CONFIG_PROC_CHILDREN).
+func childrenOf(pid int) (pids []int, ok bool) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, false
+	}
+	defer d.Close()
+	threads, _ := d.Readdirnames(-1) // what was read is what there is
+	for _, thread := range threads {
+		b, err := readFile(dir+"/"+thread+"/children", 1<<20)
+		if err != nil {
+			continue
+		}
+		ok = true
+		for _, f := range bytes.Fields(b) {
+			if child, err := strconv.Atoi(string(f)); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids, ok
+}
