@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -20,6 +22,7 @@ func (s *Supervisor) orphans(p *proc) []string {
 		if !known {
 			tasks = listTasks()
 		}
+		tasks = slices.DeleteFunc(tasks, func(t task) bool { return t.started < p.ticks })
 		if len(tasks) == 0 { // nearly always
 			return nil
 		}
@@ -45,47 +48,46 @@ func (s *Supervisor) adopted() (tasks []task, known bool) {
 	if !s.opts.ReapAll {
 		return nil, false
 	}
-	next, known := childrenOf(s.self)
+	if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
+		return nil, true // no child at all
+	}
+	// The first thread of a process adopts, unless it has ended, as that of a
+	// Go program never does.
+	next, known := childrenOf(s.self, strconv.Itoa(s.self))
 	s.mu.Lock()
 	next = slices.DeleteFunc(next, func(pid int) bool { return s.byPID[pid] != nil })
 	s.mu.Unlock()
 	for len(next) > 0 {
 		pid := next[0]
 		next = next[1:]
-		b, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", 4096)
+		dir := "/proc/" + strconv.Itoa(pid)
+		b, err := readFile(dir+"/stat", 4096)
 		if err != nil {
 			continue // it has ended, and its children are this one's by now
 		}
 		if t, ok := parseStat(b); ok {
 			tasks = append(tasks, t)
 		}
-		below, _ := childrenOf(pid)
-		next = append(next, below...)
+		threads, _ := os.ReadDir(dir + "/task") // what was read is what there is
+		for _, thread := range threads {
+			below, _ := childrenOf(pid, thread.Name())
+			next = append(next, below...)
+		}
 	}
 	return tasks, known
 }
 
-// childrenOf lists the children of all threads of a process. It is false where
-// there is no such list (CONFIG_PROC_CHILDREN).
-func childrenOf(pid int) (pids []int, ok bool) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	d, err := os.Open(dir)
+// childrenOf lists the children of a thread of a process. It is false where there
+// is no such list (CONFIG_PROC_CHILDREN).
+func childrenOf(pid int, thread string) (pids []int, ok bool) {
+	b, err := readFile("/proc/"+strconv.Itoa(pid)+"/task/"+thread+"/children", 1<<20)
 	if err != nil {
 		return nil, false
 	}
-	defer d.Close()
-	threads, _ := d.Readdirnames(-1) // what was read is what there is
-	for _, thread := range threads {
-		b, err := readFile(dir+"/"+thread+"/children", 1<<20)
-		if err != nil {
-			continue
-		}
-		ok = true
-		for _, f := range bytes.Fields(b) {
-			if child, err := strconv.Atoi(string(f)); err == nil {
-				pids = append(pids, child)
-			}
+	for _, f := range bytes.Fields(b) {
+		if child, err := strconv.Atoi(string(f)); err == nil {
+			pids = append(pids, child)
 		}
 	}
-	return pids, ok
+	return pids, true
 }

@@ -19,6 +19,7 @@ type proc struct {
 	flags   uint64 // of wire.Start
 	pid     int    // 0: it was never made, because the program could not be executed
 	started uint64
+	ticks   uint64 // not after its start
 	timeout time.Duration
 	grace   time.Duration
 	mark    uint64 // see newMark

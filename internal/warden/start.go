@@ -206,7 +206,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	}
 	s.forking.RLock()
 	defer s.forking.RUnlock()
-	p.started = now()
+	p.started, p.ticks = now(), ticks()
 	p.mark = s.newMark()
 	s.wear(p.mark)
 	pid, err := syscall.ForkExec(file, m.Args, attr)

@@ -4,6 +4,7 @@ package warden
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -29,6 +30,7 @@ import (
 // task is a process as /proc shows it.
 type task struct {
 	pid, ppid, pgrp, session int
+	started                  uint64 // see ticks
 	zombie                   bool
 }
 
@@ -130,7 +132,7 @@ func listTasks() []task {
 }
 
 // parseStat reads the beginning of /proc/PID/stat: "PID (NAME) STATE PPID PGRP
-// SESSION …", where NAME may hold anything.
+// SESSION …", where NAME may hold anything, and the start as its 22nd field.
 func parseStat(b []byte) (task, bool) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {
@@ -147,7 +149,22 @@ func parseStat(b []byte) (task, bool) {
 			return task{}, false
 		}
 	}
+	t.started = math.MaxUint64 // it is not said: any time
+	if len(f) > 19 {
+		if t.started, err = strconv.ParseUint(string(f[19]), 10, 64); err != nil {
+			return task{}, false
+		}
+	}
 	return t, true
+}
+
+// ticks is the time since the machine started as /proc has it, in 1/100 s.
+func ticks() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Nano() / 1e7)
 }
 
 // readFile reads at most limit bytes of a file of /proc.
