@@ -47,7 +47,7 @@ func orphansListed(t *T) {
 		{"(sleep 15 & echo $!)", 0},
 		{"sleep 15 & echo $!; (sleep 15 & echo $!); exit 0", 0},
 		{"setsid sleep 15 & echo $!", 0},
-		{"nohup sleep 15 >/dev/null 2>&1 </dev/null & echo $!", 0},
+		{"trap '' HUP; sleep 15 >/dev/null 2>&1 </dev/null & echo $!", 0},
 		{"sh -c 'sleep 15 & echo $!; exit 1'", 1},
 		{"env -i sh -c 'sleep 15 & echo $!; exit 2'", 2},
 	} {
