@@ -52,3 +52,12 @@ func (t *Tools) Call(ctx context.Context, name string, arguments json.RawMessage
 	}
 	return nil, corral.Errorf(corral.ErrNotFound, "the tools are "+ExecName+" and "+ProcessName, "there is no tool %q", cut(name))
 }
+
+// Decode reads the arguments of a call into a struct with strings, booleans,
+// numbers, lists and maps of strings, and pointers to these, for tools that are
+// not of this package. What is written in another JSON type than the field's, but
+// can only mean one thing, is taken for that. The warnings name the members that
+// no field has.
+func Decode(arguments json.RawMessage, into any) (warnings []string, err error) {
+	return decode(arguments, into)
+}

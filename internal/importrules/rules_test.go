@@ -16,7 +16,7 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
-	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "gateway", "client", "internal/api"})
+	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 

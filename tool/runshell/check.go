@@ -1,0 +1,151 @@
+package runshell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A Verdict is what the restrictions make of a command.
+type Verdict struct {
+	// Outcome is policy.Asked for a command that may run if somebody says so:
+	// without an Approver that is a denial.
+	Outcome policy.Outcome `json:"decision"`
+	Reason  string         `json:"reason,omitempty"` // why it is not allowed, in a sentence
+	// Parts are the commands in it that are not allowed, as written.
+	Parts []string `json:"parts,omitempty"`
+
+	missing []part // Parts, of a command that is asked about
+}
+
+func (v Verdict) hard() bool { return v.Outcome == policy.Denied }
+
+func (v Verdict) denial() error {
+	hint := "change excludeTools to allow it"
+	if strings.HasPrefix(v.Reason, substitution) {
+		hint = "run the inner command by itself first, and write its output into the command"
+	}
+	return corral.Errorf(corral.ErrDenied, hint, "%s", v.Reason)
+}
+
+// What reasons begin with.
+const (
+	substitution = "Command substitution using $(), `` ` ``, <(), or >() is not allowed for security reasons"
+	disabled     = "Shell tool is globally disabled in configuration"
+	notAllowed   = "Command(s) not in the allowed commands list."
+	notApproved  = "Command(s) not on the global or session allowlist."
+	untold       = "It cannot be told which commands run"
+)
+
+// A part is a simple command somewhere in a command: in a list, a pipeline, a
+// substitution, a function or the text of another shell. What a wrapper (sudo,
+// env, xargs) runs is one, beside the wrapper.
+type part struct {
+	Text  string // as written; of what a wrapper runs, its words
+	Words []policy.Word
+}
+
+func parts(command string) ([]part, []policy.Finding) {
+	segments, findings := policy.Parts(command, "bash")
+	list := make([]part, len(segments))
+	for i, s := range segments {
+		list[i] = part{s.Text, s.Words}
+		if len(s.Wrappers) > 0 {
+			list[i].Text = strings.Join(texts(s.Words), " ")
+		}
+	}
+	return list, findings
+}
+
+// Check says what the restrictions make of a command: what is excluded is
+// denied, whatever else is configured; what coreTools do not have, where they
+// name commands, is asked about. In profile asimi command substitution is denied,
+// and with an Approver everything is asked about that coreTools do not have.
+//
+// Every part of the command counts by itself. If it cannot be told which parts
+// there are, and it matters, the command is asked about.
+func (t *Tool) Check(command string) Verdict {
+	found, findings := parts(command)
+	if t.cfg.Profile == pathenv.ProfileAsimi {
+		if why := substitutes(findings); why != "" {
+			return Verdict{Outcome: policy.Denied, Reason: why, Parts: []string{command}}
+		}
+	}
+	core, exclude := t.rules.core, t.rules.exclude
+	if exclude.all {
+		return Verdict{Outcome: policy.Denied, Reason: disabled, Parts: written(found)}
+	}
+	confirm := t.cfg.Profile == pathenv.ProfileAsimi && t.cfg.Approve != nil
+	strict := !core.all && (core.specific || confirm)
+	hidden := ""
+	if i := slices.IndexFunc(findings, policy.Finding.Hides); i >= 0 && (exclude.specific || strict) {
+		hidden = strings.TrimSpace(findings[i].Text + " " + findings[i].Reason)
+	}
+	for _, p := range found {
+		sure, maybe := exclude.forbids(p.Words)
+		if sure {
+			return Verdict{Outcome: policy.Denied, Reason: fmt.Sprintf("Command '%s' is blocked by configuration", p.Text), Parts: []string{p.Text}}
+		}
+		if maybe && hidden == "" {
+			hidden = p.Text + " may be one that is blocked by configuration, which can only be told by running it"
+		}
+	}
+	if hidden != "" {
+		return Verdict{Outcome: policy.Asked, Reason: untold + ": " + hidden + ".", Parts: []string{command}, missing: []part{{Text: command}}}
+	}
+	if !strict {
+		return Verdict{Outcome: policy.Allowed}
+	}
+	missing := slices.DeleteFunc(found, func(p part) bool { return core.allows(p.Words) || t.approved.allow(p.Words) })
+	if len(missing) == 0 {
+		return Verdict{Outcome: policy.Allowed}
+	}
+	reason := notAllowed
+	if !core.specific {
+		reason = notApproved
+	}
+	return Verdict{
+		Outcome: policy.Asked, Parts: written(missing), missing: missing,
+		Reason: reason + " Disallowed commands: " + quoted(written(missing)),
+	}
+}
+
+// substitutes says why a command is one in which the shell substitutes the
+// output of another, or may.
+func substitutes(findings []policy.Finding) string {
+	for _, f := range findings {
+		switch {
+		case f.Kind == policy.Substitution, f.Kind == policy.Expansion && strings.HasSuffix(f.Text, "@P}"): // a prompt, in which commands run
+			return substitution
+		case f.Kind == policy.Syntax && f.Hides():
+			return substitution + ", and it cannot be told whether there is one: the command " + f.Reason
+		}
+	}
+	return ""
+}
+
+// written are the texts of parts, each once.
+func written(list []part) []string {
+	var all []string
+	for _, p := range list {
+		if !slices.Contains(all, p.Text) {
+			all = append(all, p.Text)
+		}
+	}
+	return all
+}
+
+func quoted(list []string) string {
+	var b strings.Builder
+	for i, s := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(`"` + s + `"`)
+	}
+	return b.String()
+}
