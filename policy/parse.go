@@ -157,9 +157,11 @@ func (s *script) list(stmts []*syntax.Stmt) {
 // visit is called for every node. What it does not know is refused.
 func (s *script) visit(n syntax.Node) bool {
 	switch n := n.(type) {
-	case nil, *syntax.File, *syntax.Comment, *syntax.Word, *syntax.Lit, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
+	case nil, *syntax.File, *syntax.Comment, *syntax.Word, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
 		*syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.BinaryTest, *syntax.UnaryTest, *syntax.ParenTest,
 		*syntax.ArrayExpr, *syntax.ArrayElem, *syntax.CStyleLoop:
+	case *syntax.Lit:
+		s.continued(n)
 	case *syntax.SglQuoted:
 		s.literals = s.literals || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") || n.Dollar
 	case *syntax.DblQuoted:
