@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/fakeexec", "internal/moments", "internal/testdir", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/testdir", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
 	"internal/clitest":                 {},
 	"internal/enginetest":              {imports: hosts},
+	"internal/exectrace":               {},
 	"internal/fakeexec":                {imports: contract},
 	"internal/testdir":                 {tests: hosts},
 	"internal/moments":                 {},
