@@ -139,7 +139,7 @@ var shellBypasses = []bypassClass{
 		{text: "links/ls victim"},
 		{text: "cd links; ./ls ../victim"},
 		{text: "links/RM victim"},
-		{text: "links/l\u0455 victim"},     // a Cyrillic s
+		{text: "links/l\u0455 victim"},      // a Cyrillic s
 		{text: "links/\uff4c\uff53 victim"}, // full-width letters
 		{text: "links/\u202els victim"},     // right-to-left override
 	}},
@@ -152,7 +152,7 @@ var shellBypasses = []bypassClass{
 		{text: "readonly PATH=evil; ls"},
 		{text: "read PATH <<<evil; ls"},
 		{text: "printf -v PATH evil; ls"},
-		{text: ": ${PATH::=x} ${PATH:+x}; PATH=; cd evil; ls"},
+		{text: "PATH=; cd evil; ls"},
 		{text: "unset PATH; cd evil; ls", unproved: "a PATH that is unset is not an empty one to every shell"},
 		{text: "PATH=:; cd evil; ls"},
 		{text: "for PATH in evil; do ls; done"},
@@ -182,8 +182,8 @@ var shellBypasses = []bypassClass{
 		{text: "env 'BASH_FUNC_ls%%=() { rm victim; }' bash -c ls"},
 		{text: "ls() { rm victim; }; export -f ls; bash -c ls"},
 		{text: "PS4='$(rm victim)'; set -x; ls"},
-		{text: "PS4='$(rm victim)' bash -xc ls"},
-		{text: "env SHELLOPTS=xtrace 'PS4=$(rm victim)' bash -c ls"},
+		{text: "PS4='$(rm victim)' bash -xc ls", unproved: "bash does not take it if root runs it"},
+		{text: "env SHELLOPTS=xtrace 'PS4=$(rm victim)' bash -c ls", unproved: "bash does not take it if root runs it"},
 		{text: "LD_PRELOAD=./evil.so ls", runs: "code in evil.so", unproved: "would need a compiler"},
 		{text: "LD_LIBRARY_PATH=. ls", runs: "code in ./libc.so.6", unproved: "would need a compiler"},
 	}},
@@ -289,7 +289,7 @@ var shellBypasses = []bypassClass{
 		{text: "bin/r? victim"},
 		{text: "bin/[r]m victim"},
 		{text: "b*/rm victim"},
-		{text: "cd glob && *"},
+		{text: "cd cmds && *"},
 		{text: "shopt -s extglob\nbin/@(rm) victim"},
 		{text: ": rm; $_ victim"},
 		{text: "set -- rm victim; \"$@\""},
@@ -336,7 +336,6 @@ var shellBypasses = []bypassClass{
 		{text: "declare 'a[$(rm victim)]=1'"},
 		{text: "declare -i x='a[$(rm victim)]'"},
 		{text: "declare -n r='a[$(rm victim)]'; echo $r"},
-		{text: "getopts a 'x[$(rm victim)]' -a"},
 		{text: "for ((i=a[$(rm victim)]; i<0; )); do :; done"},
 		{text: "echo ${!INDEX}"},
 		{text: "x='a[$(rm victim)]'; echo ${!x}"},
@@ -388,7 +387,7 @@ var shellBypasses = []bypassClass{
 	{"size and bytes", []bypass{
 		{text: "echo " + strings.Repeat("a", 100_000) + "; rm victim"},
 		{text: strings.Repeat("echo a;", 5_000) + "rm victim"},
-		{text: strings.Repeat("(", 300) + "rm victim" + strings.Repeat(")", 300)},
+		{text: strings.Repeat("( ", 300) + "rm victim" + strings.Repeat(" )", 300)},
 		{text: strings.Repeat("{ ", 300) + "rm victim" + strings.Repeat("; }", 300)},
 		{text: strings.Repeat("echo $(", 60) + "rm victim" + strings.Repeat(")", 60)},
 		{text: strings.Repeat("! ", 1_000) + "rm victim"},

@@ -1,0 +1,324 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral/internal/exectrace"
+	"github.com/corral-exec/corral/policy"
+)
+
+// A bypass is a command that runs a program which no rule allows, rm, and does
+// not look like it. In its text @BIN@ is the directory of all programs, and
+// @RM@ the file rm there. fixture says what else there is.
+type bypass struct {
+	text  string
+	shell string // bash if empty
+	runs  string // instead of rm
+	needs string // the program to be installed for the proof
+
+	unproved string // why it is not run for proof
+	nature   string // why a rule that denies rm does not find it
+}
+
+// bypassClass is bypasses of one kind.
+type bypassClass struct {
+	name string
+	rows []bypass
+}
+
+// bypassPrograms are on the PATH of bypasses, and are all allowed, with any
+// arguments. Of those in needs there are stand-ins where they are not
+// installed, for the policy to find.
+var bypassPrograms = strings.Fields(`
+	[ awk basename bash busybox cat choom chrt cp cpio cut dash dc dirname docker du echo ed egrep env ex expr false fd file find fish
+	flock gawk gcc gdb git go grep gzip head ionice join ksh less ln ls lua m4 make man mawk mkdir mv nice node nohup npm npx
+	openssl parallel paste perf perl php pkexec pr printf prlimit pwd pwsh python3 realpath rsync ruby run-parts
+	runuser scp screen script sed seq setarch linux64 setpriv setsid sftp sh sleep sort split sqlite3 ssh ssh-agent
+	start-stop-daemon stat stdbuf strace su sudo systemd-run tac tail tar taskset tclsh tcpdump tee test time timeout tmux
+	touch toybox tr tree true tty uname uniq unshare vim watch wc wget which xargs yarn yes zip zsh
+	nsenter chroot doas at crontab emacs
+`)
+
+// bypassEnv are variables of the command. The policy does not see them.
+var bypassEnv = []string{
+	"LC_ALL=C.UTF-8", "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "FOO=bar",
+	"PROGRAM=rm",
+	"CARRIED=rm victim",
+	"EVAL=rm victim",
+	"CODE=$(rm victim)",
+	"INDEX=a[$(rm victim)]",
+	"N=-n 5",
+	"EXEC=-exec",
+	"ARGS=-exec rm victim ;",
+	"ALIAS=!rm victim",
+	"G=-c alias.x=!rm",
+	"SED=1e rm victim",
+	"F=script.sh",
+	"ANY=evil.py",
+}
+
+// fixture makes the working directory of one bypass, which is its HOME too.
+type fixture struct {
+	shared string // rm, and a repository
+}
+
+const fakeRM = "#!/bin/sh\n: >ran\n"
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	f := fixture{shared: realTempDir(t)}
+	write(t, filepath.Join(f.shared, "rm"), fakeRM, 0o755)
+	repo := filepath.Join(f.shared, "repo")
+	for i, args := range []string{
+		"init -q --template= -b main " + repo,
+		"-C " + repo + " commit -q --allow-empty -m 1",
+		"-C " + repo + " add list",
+		"-C " + repo + " commit -q -m 2",
+		"-C " + repo + " commit -qa -m 3",
+	} {
+		write(t, filepath.Join(repo, "list"), strings.Repeat("victim\n", 5-i), 0o644)
+		cmd := exec.CommandContext(t.Context(), "git", strings.Fields(args)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+	}
+	return f
+}
+
+var fixtureFiles = map[string]string{
+	"victim":                "",
+	"list":                  "victim\n",
+	"script.sh":             "rm victim\n",
+	"script.awk":            `BEGIN { system("rm victim") }`,
+	"script.sed":            "1e rm victim\n",
+	"script.vim":            "!rm victim\n",
+	"evil.py":               `import os; os.system("rm victim")`,
+	"evil.pm":               `system("rm victim"); 1;`,
+	"evil.js":               `require("child_process").execSync("rm victim")`,
+	"evil.mk":               "all:\n\trm victim\n",
+	"shell.mk":              "x := $(shell rm victim)\n",
+	"empty.mk":              "all:\n\t@:;:\n",
+	"uses.mk":               "y := $(x)\nall:\n",
+	"config":                "Host h\nProxyCommand rm victim\n",
+	".gitconfig":            "[user]\nname = a\nemail = a@b\n",
+	"glob/rm":               "",
+	"glob/victim":           "",
+	"glob/-exec":            "",
+	"cmds/rm":               "",
+	"cmds/victim":           "",
+	"tarred/--checkpoint=1": "",
+	"tarred/--checkpoint-action=exec=rm victim": "",
+	"tarred/z": "",
+}
+
+// make returns the directory. Its programs are links: a file that is written
+// while another thread starts a process cannot be executed for a moment.
+func (f fixture) make(t *testing.T, row bypass) string {
+	t.Helper()
+	dir := realTempDir(t)
+	for name, content := range fixtureFiles {
+		write(t, filepath.Join(dir, name), content, 0o644)
+	}
+	if strings.Contains(row.text, "big") {
+		write(t, filepath.Join(dir, "big"), strings.Repeat("0123456789abcdef\n", 20_000), 0o644)
+	}
+	for _, sub := range []string{"bin", "evil", "links", "hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"bin/rm", "evil/ls", "evil/echo", "evil/git-x", "hooks/pre-commit"} {
+		link(os.Link(filepath.Join(f.shared, "rm"), filepath.Join(dir, name)))
+	}
+	for _, name := range []string{"ls", "RM", "l\u0455", "\uff4c\uff53", "\u202els"} {
+		link(os.Symlink("../bin/rm", filepath.Join(dir, "links", name)))
+	}
+	for _, name := range bypassPrograms {
+		target := "/bin/false" // something that can be found
+		if at := installed(name); at != "" {
+			target = at
+		}
+		link(os.Symlink(target, filepath.Join(dir, "bin", name)))
+	}
+	if strings.Contains(row.text, "git") {
+		link(os.CopyFS(filepath.Join(dir, ".git"), os.DirFS(filepath.Join(f.shared, "repo/.git"))))
+	}
+	return dir
+}
+
+// installed is where the program is, or empty.
+func installed(name string) string {
+	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return filepath.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// prove runs the bypass and reports whether rm ran.
+func (f fixture) prove(t *testing.T, row bypass, dir, text string) bool {
+	t.Helper()
+	rm, err := os.Stat(filepath.Join(f.shared, "rm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := "/bin/bash"
+	if row.shell != "" {
+		shell = "/bin/" + row.shell
+	}
+	r, err := exectrace.Run(exectrace.Command{
+		Args:    []string{shell, "-c", text},
+		Env:     append([]string{"PATH=" + filepath.Join(dir, "bin"), "HOME=" + dir}, bypassEnv...),
+		Dir:     dir,
+		Timeout: 20 * time.Second,
+	})
+	if err != nil {
+		t.Fatalf("%q: %v", row.text, err)
+	}
+	for _, p := range r.Programs {
+		if info, err := os.Stat(p); err == nil && os.SameFile(info, rm) {
+			return true
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "victim")); err != nil {
+		return true // another rm, such as busybox's
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "ran")); err == nil {
+		return true // read by a shell
+	}
+	t.Logf("%s: status %#x, timed out: %v\nran %q\n%s%s", row.name(), r.Status, r.TimedOut, r.Programs, r.Stdout, r.Stderr)
+	return false
+}
+
+func (row bypass) name() string {
+	text := fmt.Sprintf("%+q", row.text)
+	if len(text) > 100 {
+		text = text[:60] + "…" + text[len(text)-30:]
+	}
+	return text
+}
+
+// Every bypass is one: it runs rm. Whatever the allowlist says of other
+// programs, the policy does not allow it, and where a rule denies rm not even
+// without an allowlist.
+func TestBypasses(t *testing.T) {
+	f := newFixture(t)
+	var proved, unproved, absent, natural int
+	var mu sync.Mutex
+	count := func(n *int) { mu.Lock(); *n++; mu.Unlock() }
+	t.Run("all", func(t *testing.T) {
+		for _, class := range slices.Concat(shellBypasses, wrapperBypasses, carrierBypasses) {
+			t.Run(class.name, func(t *testing.T) {
+				t.Parallel()
+				for _, row := range class.rows {
+					dir := f.make(t, row)
+					bin := filepath.Join(dir, "bin")
+					text := strings.NewReplacer("@BIN@", bin, "@RM@", filepath.Join(bin, "rm"), "@DIR@", dir).Replace(row.text)
+					checkBypass(t, row, dir, text)
+					switch {
+					case row.unproved != "":
+						count(&unproved)
+					case row.needs != "" && !present(row.needs):
+						count(&absent)
+					case f.prove(t, row, dir, text):
+						count(&proved)
+					default:
+						t.Errorf("%s: is no bypass: it does not run rm", row.name())
+					}
+					if row.nature != "" {
+						count(&natural)
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d bypasses: %d ran rm, %d not run, %d of programs that are not installed; %d that a rule for rm cannot find",
+		proved+unproved+absent, proved, unproved, absent, natural)
+	if proved < 600 {
+		t.Errorf("only %d bypasses are proven", proved)
+	}
+}
+
+func present(name string) bool {
+	if strings.Contains(name, "/") {
+		_, err := os.Stat(name)
+		return err == nil
+	}
+	return installed(name) != ""
+}
+
+func checkBypass(t *testing.T, row bypass, dir, text string) {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	shell := "/bin/bash"
+	if row.shell != "" {
+		shell = "/bin/" + row.shell
+	}
+	req := policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: dir, Path: bin, Home: dir}
+
+	strict := policy.Rules{
+		Security:    policy.Setting[policy.Security]{Value: policy.SecurityAllowlist},
+		Ask:         policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
+		SafeBins:    policy.Setting[[]string]{Value: []string{"cut", "uniq", "head", "tail", "tr", "wc", "sort", "grep"}},
+		SafeBinDirs: []string{bin},
+	}
+	for _, name := range bypassPrograms {
+		strict.List = append(strict.List, policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(filepath.Join(bin, name))})
+	}
+	loose := strict
+	loose.Chaining.Value, loose.Redirections.Value = true, true
+	full := policy.Rules{
+		Security: policy.Setting[policy.Security]{Value: policy.SecurityFull},
+		Ask:      policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
+		List:     []policy.Rule{{Action: policy.Deny, Pattern: "rm"}},
+	}
+
+	for name, rules := range map[string]policy.Rules{"an allowlist without rm": strict, "a loose allowlist without rm": loose} {
+		if d := policy.Decide(req, rules, policy.OS{}); d.Outcome == policy.Allowed || d.Fallback == policy.Allowed {
+			t.Errorf("%s: %s allows it: %s; runs %q", row.name(), name, d.Reason, d.Run)
+		}
+	}
+	d := policy.Decide(req, full, policy.OS{})
+	switch {
+	case row.nature == "" && (d.Outcome == policy.Allowed || d.Fallback == policy.Allowed):
+		t.Errorf("%s: a rule that denies rm does not find it: %s", row.name(), d.Reason)
+	case row.nature != "" && d.Outcome != policy.Allowed:
+		t.Errorf("%s: a rule that denies rm finds it (%s), which it is said not to, since %s", row.name(), d.Reason, row.nature)
+	}
+}
+
+// realTempDir is a temporary directory of which the path has no links.
+func realTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
