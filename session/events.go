@@ -103,6 +103,13 @@ func (l *eventLog) show(e Event) {
 	l.more = make(chan struct{})
 }
 
+// has reports whether there is an event of that type for an approval.
+func (l *eventLog) has(typ, approval string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.kept, func(e Event) bool { return e.Type == typ && e.Approval == approval })
+}
+
 // forgot is the greatest number that is no longer kept; there is an event for
 // every number. mu is held.
 func (l *eventLog) forgot() int64 {

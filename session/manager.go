@@ -57,6 +57,8 @@ type Manager struct {
 	drain    sync.Once
 	sweep    chan struct{} // wakes the janitor
 
+	announcing sync.Mutex // one of Announce at a time
+
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*Session

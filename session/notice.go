@@ -16,8 +16,14 @@ const (
 )
 
 // Announce makes an event of something that is no end of a session. Its number
-// and, if it has none, its time are given to it.
+// and, if it has none, its time are given to it. Of one type there is one event
+// for an approval: announcing it again does nothing.
 func (m *Manager) Announce(e Event) error {
+	m.announcing.Lock()
+	defer m.announcing.Unlock()
+	if e.Approval != "" && m.events.has(e.Type, e.Approval) {
+		return nil
+	}
 	if e.Time.IsZero() {
 		e.Time = time.Now().UTC()
 	}

@@ -27,6 +27,7 @@ func TestRunningNotice(t *testing.T) {
 		synctest.Wait()
 		r.ok(r.m.Announce(Event{Type: EventDenied, Agent: "main", Approval: "def", Text: "Exec denied"}))
 		r.reopen()
+		r.ok(r.m.Announce(Event{Type: EventDenied, Agent: "main", Approval: "def", Text: "Exec denied"}))
 		time.Sleep(10 * time.Second)
 		got, err := r.m.Events(r.Context(), "main", 0)
 		r.ok(err)

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -18,10 +19,6 @@ type Config struct {
 	Agent    session.Agent
 	Defaults Defaults
 
-	// ProcessDenied says that the caller may not use process. Then exec runs
-	// everything to its end in the foreground, since nobody could follow it.
-	ProcessDenied bool
-
 	// Approve is asked for an answer when a command needs an approval, and
 	// the call waits for it. Nil, or an error: the result is
 	// StatusApprovalPending, and the command runs in the background when it is
@@ -29,6 +26,11 @@ type Config struct {
 	Approve Approver
 	// Guard is that of the executor under Agent. Nil: it has none.
 	Guard *guard.Guard
+
+	// Allowed says why a tool may not be called, by its name; nil if it may.
+	// Nil: every tool may. Without process, exec runs everything to its end in
+	// the foreground, since nobody could follow it.
+	Allowed func(name string) error
 
 	// AttachPath is where the API streams a session, for process attach.
 	// Nil: there is no such API.
@@ -115,8 +117,12 @@ func New(cfg Config) *Tools {
 // configured defaults.
 func (t *Tools) Definitions() []Definition {
 	all := definitions(t.cfg.Defaults)
-	if t.cfg.ProcessDenied {
-		return all[:1]
+	return slices.DeleteFunc(all, func(d Definition) bool { return t.allowed(d.Name) != nil })
+}
+
+func (t *Tools) allowed(name string) error {
+	if t.cfg.Allowed == nil {
+		return nil
 	}
-	return all
+	return t.cfg.Allowed(name)
 }

@@ -25,6 +25,9 @@ func (t *Tools) Exec(ctx context.Context, req ExecRequest) ExecResult {
 }
 
 func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) ExecResult {
+	if err := t.allowed(ExecName); err != nil {
+		return refused(ctx, err, warnings)
+	}
 	p, err := t.plan(req)
 	warnings = append(warnings, p.warnings...)
 	if err != nil {

@@ -200,8 +200,15 @@ func TestExecSameID(t *testing.T) {
 	}
 }
 
+func noProcess(name string) error {
+	if name == ProcessName {
+		return corral.Errorf(corral.ErrDenied, "remove it from tools.deny", "process is denied")
+	}
+	return nil
+}
+
 func TestProcessDenied(t *testing.T) {
-	tools := onHost(t, Config{ProcessDenied: true, Defaults: Defaults{Yield: MinYield}})
+	tools := onHost(t, Config{Allowed: noProcess, Defaults: Defaults{Yield: MinYield}})
 	const warning = "Background execution is disabled; running synchronously."
 	for _, req := range []ExecRequest{
 		{Command: "sleep 0.3; echo end", Background: true}, {Command: "sleep 0.3; echo end", YieldMs: ptr(10)}, {Command: "sleep 0.3; echo end"},

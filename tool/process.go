@@ -29,7 +29,7 @@ func (t *Tools) process(ctx context.Context, req ProcessRequest, warnings []stri
 	r := &ProcessResult{Action: req.Action, Status: StatusCompleted, Warnings: append([]string{}, warnings...)}
 	action, err := choice("action", req.Action, actions...)
 	switch {
-	case t.cfg.ProcessDenied:
+	case t.allowed(ProcessName) != nil:
 		err = corral.Errorf(corral.ErrDenied, "run the command with exec; it waits for the end", "the tool %s is denied", ProcessName)
 	case err != nil:
 		err = corral.Errorf(corral.ErrInvalid, corral.Hint(err), "Unknown action %s", cut(string(req.Action)))

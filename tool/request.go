@@ -60,7 +60,7 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 	if req.YieldMs != nil {
 		p.wait = min(max(time.Duration(*req.YieldMs)*time.Millisecond, MinYield), MaxYield)
 	}
-	if t.cfg.ProcessDenied {
+	if t.allowed(ProcessName) != nil {
 		if req.Background || req.YieldMs != nil {
 			p.warnings = append(p.warnings, "Background execution is disabled; running synchronously.")
 		}

@@ -125,7 +125,7 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why
 		Sandbox: on[r.Sandbox != modeOff], SandboxRequired: r.Sandbox == modeRequired,
 	})
 	if err == nil {
-		err = guard{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
+		err = fence{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
 		if err != nil && there.Reason == corral.RouteElevated && o.host == "" {
 			// To run it from here would be to leave a sandbox that nothing may leave.
 			return there, "", corral.Errorf(corral.ErrDenied, "leave out --elevated, or start the gateway with --sandbox all --allow-elevated; --local runs the command without the gateway",
@@ -140,7 +140,7 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why
 		Sandbox: on[a.settings.Mode != modeOff], SandboxRequired: a.settings.Mode == modeRequired,
 	})
 	if hereErr == nil {
-		hereErr = guard{required: a.settings.Mode == modeRequired, elevated: true}.check(here)
+		hereErr = fence{required: a.settings.Mode == modeRequired, elevated: true}.check(here)
 	}
 	switch {
 	case hereErr != nil:

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/pathenv"
@@ -27,6 +28,7 @@ type hosts struct {
 	elevated bool // calls may leave the sandbox
 	log      *slog.Logger
 	gateway  executor
+	policies *policies
 
 	mu     sync.Mutex
 	agents map[string]*agentHosts
@@ -34,15 +36,28 @@ type hosts struct {
 
 // agentHosts are those of one agent.
 type agentHosts struct {
-	*corral.Router
-	guard   guard
+	hosts   *hosts
+	name    string
 	sandbox *lazySandbox
+
+	mu     sync.Mutex
+	router *corral.Router
+	routes routing // that router goes by
+}
+
+// routing is what a router is made of that the configuration says.
+type routing struct {
+	host     corral.Host
+	node     string
+	on       bool
+	required bool
 }
 
 // hostDir is where the supervisor of this machine's commands keeps what it has,
 // in the state directory.
 const hostDir = "host"
 
+// openHosts opens what commands run on, and the policy before it.
 func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*hosts, error) {
 	gw, err := a.backends.keeper(keeperOptions{
 		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: a.environ},
@@ -51,7 +66,11 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 	if err != nil {
 		return nil, err
 	}
-	return &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}}, nil
+	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}}
+	if h.policies, err = a.openPolicies(stateDir, gw, log); err != nil {
+		return nil, errors.Join(err, gw.Close())
+	}
+	return h, nil
 }
 
 // of returns an agent's.
@@ -67,20 +86,37 @@ func (h *hosts) of(agent string) *agentHosts {
 }
 
 func (h *hosts) newAgent(agent string) *agentHosts {
-	settings := h.app.settings
+	settings := h.app.settingsOf(h.policies.agent(agent))
 	settings.Name = sandboxName(agent)
-	box := &lazySandbox{
+	return &agentHosts{hosts: h, name: agent, sandbox: &lazySandbox{
 		dir: filepath.Join(h.stateDir, "sandboxes", settings.Name),
 		open: func() (executor, error) {
 			h.log.Info("opening a sandbox", "agent", agent, "name", settings.Name)
 			return h.app.backends.sandbox(sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log})
 		},
+	}}
+}
+
+// current is the router by what the configuration says now. A new one finds
+// what the old one started.
+func (a *agentHosts) current() (*corral.Router, config.Agent) {
+	c := a.hosts.policies.agent(a.name)
+	mode := a.hosts.app.settingsOf(c).Mode
+	want := routing{node: c.Tools.Exec.Node.Value, on: mode != modeOff, required: mode == modeRequired}
+	if set := c.Tools.Exec.Host; set.Source.Name != sourceDefault {
+		want.host = set.Value
 	}
-	router := corral.NewRouter(corral.RouterOptions{
-		SandboxOn: settings.Mode != modeOff, SandboxRequired: settings.Mode == modeRequired,
-		Gateway: h.gateway, Sandbox: box, Nodes: nodeexec.None{},
-	})
-	return &agentHosts{Router: router, guard: guard{required: settings.Mode == modeRequired, elevated: h.elevated}, sandbox: box}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.router == nil || a.routes != want {
+		a.routes = want
+		a.router = corral.NewRouter(corral.RouterOptions{
+			Host: want.host, Node: want.node, SandboxOn: want.on, SandboxRequired: want.required,
+			Gateway: a.hosts.gateway, Sandbox: a.sandbox, Nodes: nodeexec.None{},
+			Guard: a.hosts.policies.guard.For(a.name),
+		})
+	}
+	return a.router, c
 }
 
 // executor is session.Config.Executor.
@@ -96,37 +132,59 @@ func (h *hosts) Close() error {
 	for _, a := range h.agents {
 		errs = append(errs, a.sandbox.Close())
 	}
-	return errors.Join(append(errs, h.gateway.Close())...)
+	return errors.Join(append(errs, h.policies.close(), h.gateway.Close())...)
 }
 
-// Route says where a command would go, as tool.Config wants it.
+// Route says where a command would go.
 func (a *agentHosts) Route(cmd corral.Command) (corral.Route, error) {
-	route, err := a.Router.Route(cmd)
-	if err == nil {
-		err = a.guard.check(route)
-	}
+	_, route, err := a.route(cmd)
 	return route, err
+}
+
+func (a *agentHosts) route(cmd corral.Command) (*corral.Router, corral.Route, error) {
+	router, c := a.current()
+	if c.Err != nil {
+		return nil, corral.Route{}, corral.Errorf(corral.ErrDenied, "corral config validate says what is wrong with it",
+			"the configuration cannot be used, so that nothing may run: %s", config.FirstLine(c.Err))
+	}
+	route, err := router.Route(cmd)
+	if err != nil {
+		return router, route, err
+	}
+	f := fence{required: a.hosts.app.settingsOf(c).Mode == modeRequired, elevated: a.hosts.elevated}
+	if route.Reason == corral.RouteElevated && !f.elevated {
+		if err := c.Tools.Elevated.Check(config.Sender{}); err != nil {
+			return router, route, err
+		}
+		f.elevated = true
+	}
+	return router, route, f.check(route)
 }
 
 // Start starts a command that may go where it would go.
 func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	if route, err := a.Router.Route(cmd); err == nil {
-		if err := a.guard.check(route); err != nil {
-			return nil, err
-		}
+	router, _, err := a.route(cmd)
+	if err != nil {
+		return nil, err
 	}
-	return a.Router.Start(ctx, cmd)
+	return router.Start(ctx, cmd)
 }
 
-// A guard keeps commands in the sandbox.
-type guard struct{ required, elevated bool }
+// Attach finds a process, whatever the configuration says.
+func (a *agentHosts) Attach(ctx context.Context, id string) (corral.Process, error) {
+	router, _ := a.current()
+	return router.Attach(ctx, id)
+}
 
-func (g guard) check(route corral.Route) error {
+// A fence keeps commands in the sandbox.
+type fence struct{ required, elevated bool }
+
+func (f fence) check(route corral.Route) error {
 	switch {
-	case g.required && !route.Sandboxed:
+	case f.required && !route.Sandboxed:
 		return corral.Errorf(corral.ErrDenied, "leave out host and elevated",
 			"the gateway requires a sandbox, and the command would run on host %s", route.Host)
-	case route.Reason == corral.RouteElevated && !g.elevated:
+	case route.Reason == corral.RouteElevated && !f.elevated:
 		return corral.Errorf(corral.ErrDenied, "leave out elevated, or start the gateway with --allow-elevated",
 			"the gateway lets no command leave the sandbox")
 	}

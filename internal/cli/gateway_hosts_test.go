@@ -60,7 +60,8 @@ func TestHosts(t *testing.T) {
 		return &m.gateway, nil
 	}
 	a := &app{backends: b, settings: settings{Mode: modeAll, Workspace: "/w", Memory: 5}}
-	h, err := a.openHosts("/s", false, slog.New(slog.DiscardHandler))
+	dir := t.TempDir()
+	h, err := a.openHosts(dir, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestHosts(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		names[m.sandboxGot.Name] = true
-		if m.sandboxGot.Memory != 5 || m.sandboxGot.stateDir != "/s" {
+		if m.sandboxGot.Memory != 5 || m.sandboxGot.stateDir != dir {
 			t.Errorf("%+v", m.sandboxGot)
 		}
 		for _, cmd := range []corral.Command{{Shell: "go", Elevated: true}, {Shell: "go", Host: corral.HostGateway}} {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/api"
@@ -80,6 +81,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	} else if err != nil {
 		return nil, err
 	}
+	s.hosts.policies.serve(s.sessions)
 	if !listen {
 		return s, nil
 	}
@@ -192,7 +194,7 @@ func (s *service) serve(ctx context.Context) (err error) {
 // containers that nobody will use again.
 func (s *service) lookAround(ctx context.Context) {
 	sweepTempDirs()
-	if s.app.settings.Mode == modeOff {
+	if s.mode() == modeOff {
 		return
 	}
 	eng, err := s.app.backends.engine(ctx)
@@ -226,7 +228,7 @@ func (s *service) lookAt(ctx context.Context, eng engine) error {
 func (s *service) record() gatewayRecord {
 	r := gatewayRecord{
 		PID: os.Getpid(), Version: s.app.versionInfo().Version, StartedAt: time.Now().UTC(),
-		Sandbox: s.app.settings.Mode, AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
+		Sandbox: s.mode(), AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
 		Image: cmp.Or(s.app.settings.Image, images.Default),
 	}
 	for _, l := range s.listeners {
@@ -247,6 +249,9 @@ func (s *service) close() error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) { // the server closes those it served on
 			errs = append(errs, err)
 		}
+	}
+	if s.hosts != nil {
+		s.hosts.policies.stop()
 	}
 	if s.sessions != nil {
 		errs = append(errs, s.sessions.Close())
@@ -270,7 +275,7 @@ func (s *service) sandboxes(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	rows, err := eng.Sandboxes(ctx, s.dir)
-	if errors.Is(err, corral.ErrUnavailable) && s.app.settings.Mode == modeOff {
+	if errors.Is(err, corral.ErrUnavailable) && s.mode() == modeOff {
 		rows, err = nil, nil
 	}
 	if rows == nil {
@@ -279,20 +284,32 @@ func (s *service) sandboxes(ctx context.Context) (any, error) {
 	return rows, errors.Join(err, eng.Close())
 }
 
-// newTools are the tools of an agent.
+// newTools are the tools of an agent, as the configuration says now.
 func (s *service) newTools(agent string) *tool.Tools {
-	timeout := time.Duration(s.flags.timeout)
-	if timeout == 0 {
-		timeout = -1 // none, in the words of package tool
+	c := s.hosts.policies.agent(agent)
+	exec := c.Tools.Exec
+	d := tool.Defaults{
+		Timeout: time.Duration(s.flags.timeout), PathPrepend: append(slices.Clone(s.flags.pathPrepend), exec.PathPrepend.Value...),
+		Yield: exec.YieldMs.Value, NotifyOnExit: &exec.NotifyOnExit.Value,
+	}
+	if !s.app.given("timeout") && exec.Timeout.Source.Name != sourceDefault {
+		d.Timeout = exec.Timeout.Value
+	}
+	if d.Timeout == 0 {
+		d.Timeout = -1 // none, in the words of package tool
 	}
 	return tool.New(tool.Config{
-		Agent:      s.sessions.Agent(agent),
-		Defaults:   tool.Defaults{Timeout: timeout, PathPrepend: s.flags.pathPrepend},
-		Route:      func(cmd corral.Command) (corral.Route, error) { return s.hosts.of(agent).Route(cmd) },
+		Agent: s.sessions.Agent(agent), Defaults: d, Guard: s.hosts.policies.guard,
+		Allowed:    func(name string) error { return c.Tools.Check(config.Tool(name)) },
 		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
 		Standing:   s.standing,
 		Log:        s.log,
 	})
+}
+
+// mode is that of the sandbox, of agents of which nothing else is configured.
+func (s *service) mode() string {
+	return s.app.settingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
 }
 
 func (s *service) tools(agent string) gateway.Tools { return apiTools{s.newTools(agent)} }

@@ -280,20 +280,20 @@ func TestSameRoute(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
+func TestFence(t *testing.T) {
 	for _, tc := range []struct {
-		guard guard
+		fence fence
 		route corral.Route
 		ok    bool
 	}{
-		{guard{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteSandboxOff}, true},
-		{guard{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
-		{guard{elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, true},
-		{guard{required: true, elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
-		{guard{required: true}, corral.Route{Host: corral.HostNode}, false},
-		{guard{required: true}, corral.Route{Host: corral.HostSandbox, Sandboxed: true}, true},
+		{fence{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteSandboxOff}, true},
+		{fence{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
+		{fence{elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, true},
+		{fence{required: true, elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
+		{fence{required: true}, corral.Route{Host: corral.HostNode}, false},
+		{fence{required: true}, corral.Route{Host: corral.HostSandbox, Sandboxed: true}, true},
 	} {
-		if err := tc.guard.check(tc.route); (err == nil) != tc.ok || err != nil && !errors.Is(err, corral.ErrDenied) {
+		if err := tc.fence.check(tc.route); (err == nil) != tc.ok || err != nil && !errors.Is(err, corral.ErrDenied) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}

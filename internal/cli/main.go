@@ -35,6 +35,9 @@ type app struct {
 	environ        []string
 	backends       backends
 
+	flags      *pflag.FlagSet // of the command
+	configFile string         // --config
+
 	settings settings // after the command line and the environment were read
 	remote   bool     // commands are run by a gateway, not by this process
 	helpErr  error    // of writing help, which cobra has no way to return
@@ -172,7 +175,8 @@ func (a *app) root() *cobra.Command {
 			return onlyCommands(cmd, args)
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.readEnvironment(cmd.Flags())
+			a.flags = cmd.Flags()
+			return a.readEnvironment(a.flags)
 		},
 	}
 	root.SetIn(a.stdin)

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/policy"
+)
+
+// configPath is where the configuration is, and whether somebody said so.
+func (a *app) configPath() (path string, said bool) {
+	if a.configFile != "" {
+		return a.configFile, true
+	}
+	return config.DefaultPath(a.getenv, os.Geteuid(), accountHome()), a.getenv("CORRAL_CONFIG") != ""
+}
+
+// openConfig follows the configuration file. One that somebody named has to be
+// there.
+func (a *app) openConfig() (*config.Live, error) {
+	path, said := a.configPath()
+	return config.Open(path, said)
+}
+
+// sourceDefault names a value that nobody configured.
+const sourceDefault = "default"
+
+// given reports whether a flag is on the command line, or its variable set.
+func (a *app) given(name string) bool {
+	if a.flags == nil {
+		return false
+	}
+	f := a.flags.Lookup(name)
+	if f == nil {
+		return false
+	}
+	variable := f.Annotations[envAnnotation]
+	return f.Changed || len(variable) > 0 && a.getenv(variable[0]) != ""
+}
+
+// settingsOf are the settings with what the configuration says where no flag
+// does.
+func (a *app) settingsOf(c config.Agent) settings {
+	s, box := a.settings, c.Sandbox
+	if set := box.Mode.Source.Name != sourceDefault || box.Required.Source.Name != sourceDefault; set && !a.given("sandbox") {
+		switch {
+		case box.Mode.Value == config.ModeOff && !box.Required.Value:
+			s.Mode = modeOff
+		case box.Required.Value:
+			s.Mode = modeRequired
+		default:
+			s.Mode = modeAll
+		}
+	}
+	configured(a, "image", &s.Image, box.Image)
+	configured(a, "runtime", &s.Runtime, box.Runtime)
+	configured(a, "workspace", &s.Workspace, c.Workspace)
+	configured(a, "user", &s.User, box.User)
+	s.Workspace = config.ExpandHome(s.Workspace, accountHome())
+	configuredAs(a, "driver", &s.Driver, box.Driver)
+	configuredAs(a, "workspace-access", &s.Access, box.WorkspaceAccess)
+	configuredNumber(a, "memory", &s.Memory, box.Memory)
+	configuredNumber(a, "cpus", &s.CPUs, box.CPUs)
+	configuredNumber(a, "pids", &s.Pids, box.Pids)
+	return s
+}
+
+// configured sets what no flag sets, and somebody configured.
+func configured[T any](a *app, flag string, to *T, from policy.Setting[T]) {
+	if from.Source.Name != sourceDefault && !a.given(flag) {
+		*to = from.Value
+	}
+}
+
+func configuredAs[T ~string](a *app, flag string, to *string, from policy.Setting[T]) {
+	configured(a, flag, to, policy.Setting[string]{Value: string(from.Value), Source: from.Source})
+}
+
+func configuredNumber[T, F ~int64 | ~float64](a *app, flag string, to *T, from policy.Setting[F]) {
+	configured(a, flag, to, policy.Setting[T]{Value: T(from.Value), Source: from.Source})
+}

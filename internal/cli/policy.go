@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/session"
+)
+
+// What a gateway's policy keeps, in the state directory.
+const (
+	approvalsFile = "exec-approvals.json"
+	deskDir       = "approvals"
+	overridesFile = "overrides.json"
+)
+
+// A planner says how a command would run on this machine, as
+// hostexec.Executor does.
+type planner interface {
+	Plan(context.Context, corral.Command) (hostexec.Plan, error)
+}
+
+// policies are what stands before the commands of a gateway's agents.
+type policies struct {
+	live  *config.Live
+	file  *approval.File
+	desk  *approval.Desk
+	guard *guard.Guard
+	over  *guard.Overrides
+
+	log    *slog.Logger
+	owned  sync.WaitGroup
+	cancel context.CancelFunc
+}
+
+// openPolicies opens what the policy is made of. Commands on this machine run
+// as plan says.
+func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *policies, err error) {
+	p := &policies{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if p.live, err = a.openConfig(); err != nil {
+		return nil, err
+	}
+	c := p.live.Config()
+	path := filepath.Join(stateDir, approvalsFile)
+	if set := c.Approvals.File.Value; set != "" {
+		path = config.ExpandHome(set, accountHome())
+	}
+	if p.file, err = approval.NewFile(path, log); err != nil {
+		return nil, err
+	}
+	p.desk, err = approval.OpenDesk(approval.Options{
+		Dir: filepath.Join(stateDir, deskDir), Expiry: c.Approvals.ExpirySeconds.Value, Log: log,
+		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
+			return p.file.Add(rec.Agent, rec.Scope, rules...)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.over, err = guard.OpenOverrides(filepath.Join(stateDir, overridesFile)); err != nil {
+		return nil, err
+	}
+	plan := planned
+	if on, ok := on.(planner); ok {
+		plan = on.Plan
+	}
+	p.guard = guard.New(guard.Config{
+		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Overrides: p.over, Home: accountHome(), Log: log,
+	})
+	return p, nil
+}
+
+// planned is for what cannot say how it would run a command.
+func planned(_ context.Context, cmd corral.Command) (hostexec.Plan, error) {
+	args := cmd.Args
+	if cmd.Shell != "" {
+		args = []string{"/bin/sh", "-c", cmd.Shell}
+	}
+	return hostexec.Plan{Args: args, Dir: cmd.Dir, Env: pathenv.Environment{Vars: []string{"PATH=" + pathenv.DefaultPath("linux")}}}, nil
+}
+
+// agent is what the configuration says of an agent now, with what /exec set.
+func (p *policies) agent(name string) config.Agent {
+	return p.live.Config().Agent(name).With(p.over.Get(name))
+}
+
+// serve does what follows from the answers to approvals, until close.
+func (p *policies) serve(sessions *session.Manager) {
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(context.Background())
+	p.owned.Go(func() { p.guard.Serve(ctx, released{p, sessions}) })
+}
+
+// stop ends serve.
+func (p *policies) stop() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.owned.Wait()
+}
+
+func (p *policies) close() error {
+	p.stop()
+	var errs []error
+	if p.desk != nil {
+		errs = append(errs, p.desk.Close())
+	}
+	if p.file != nil {
+		errs = append(errs, p.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// released runs what was approved as sessions of its agent.
+type released struct {
+	*policies
+	sessions *session.Manager
+}
+
+// Run implements guard.Handler.
+func (r released) Run(ctx context.Context, agent string, cmd corral.Command) error {
+	exec := r.agent(agent).Tools.Exec
+	_, err := r.sessions.Agent(agent).Begin(ctx, session.Options{
+		Command: cmd, Background: true, Keep: true,
+		NotifyOnExit: exec.NotifyOnExit.Value, RunningNotice: exec.ApprovalRunningNoticeMs.Value,
+	})
+	return err
+}
+
+// Resume implements guard.Handler. A session that is not in the table has ended
+// and was removed.
+func (r released) Resume(ctx context.Context, agent string, cmd corral.Command) error {
+	if _, err := r.sessions.Agent(agent).Session(cmd.ID); err != nil {
+		return nil
+	}
+	return r.Run(ctx, agent, cmd)
+}
+
+// Denied implements guard.Handler.
+func (r released) Denied(_ context.Context, rec approval.Record, why string) error {
+	return r.sessions.Announce(session.Event{
+		Type: session.EventDenied, Agent: rec.Agent, SessionID: guard.CommandID(rec), Approval: rec.ID, Name: session.Name(rec.Text()),
+		State: session.Failed, Wake: true,
+		Text: fmt.Sprintf("Exec denied (approval %s, %s): %s", rec.Slug, why, rec.Text()),
+	})
+}
