@@ -54,6 +54,7 @@ type wrapper struct {
 	effect   string // options that do more than the wrapper is known for
 	alone    string // what it does without a command, if it is not nothing
 	form     form   // how it differs from the others; nil: not at all
+	language bool   // its arguments are no options; only form reads them
 
 	grammar *grammar
 }
@@ -107,6 +108,9 @@ func (w *wrapper) peel(name string, argv []Word) layer {
 		l.kind, l.own = layerArgv, true
 	case refused:
 		l.kind, l.own, l.reason = layerRefused, true, name+" "+w.reason
+	}
+	if w.language {
+		return w.form(argv, scan{}, l)
 	}
 	s := w.grammar.read(argv)
 	if s.stopped != "" {

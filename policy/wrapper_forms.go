@@ -210,6 +210,9 @@ func suForm(argv []Word, s scan, l layer) layer {
 	}
 	if len(words) > 0 { // the user, or -
 		rest := argv[len(argv)-len(words):]
+		if words[0].Text == "-" && len(words) > 1 && !strings.HasPrefix(words[1].Text, "-") {
+			rest = rest[1:]
+		}
 		if more := wrappers["su"].grammar.read(rest); more.stopped == "" {
 			s.options = append(s.options, more.options...)
 			words = rest[more.first(rest):]

@@ -48,11 +48,14 @@ func readShell(argv []Word) shellUse {
 	var u shellUse
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
-		if !w.Static {
+		u.first = i
+		switch {
+		case w.mayBeOption() && !w.Static:
 			u.refused = "gets a word that is not known: " + quote(w.Text)
 			return u
+		case !w.Static:
+			return u
 		}
-		u.first = i
 		text := w.Text
 		switch {
 		case text == "-" || text == "--":
