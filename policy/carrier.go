@@ -41,6 +41,9 @@ func carrier(argv []Word) (reason string, hit bool) {
 // loadsCode says which option has an interpreter load code beside its script.
 func (in *interpreter) loadsCode(name string, argv []Word) string {
 	for _, o := range in.grammar.search(argv, in.permute).options {
+		if hasField(in.ends, o.name) {
+			break
+		}
 		if hasField(in.loads, o.name) {
 			return name + " " + o.text + " loads further code"
 		}
@@ -109,8 +112,11 @@ func nowhere(file string) bool {
 	return file == "-" || file == "/dev/null" || file == "/dev/stdout" || file == "/dev/stderr"
 }
 
-// indifferent reports whether there is no option to find.
+// indifferent reports whether there is nothing to find in its arguments.
 func (c *carrierUse) indifferent() bool {
+	if c.words != nil {
+		return false
+	}
 	for _, set := range []map[string]*option{c.grammar.long, c.grammar.single} {
 		for _, o := range set {
 			if o.why != "" {

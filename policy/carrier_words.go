@@ -12,8 +12,9 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"git remote add": gitAddress, "git remote set-url": gitAddress,
 	"git config": gitSetting,
 	"make":       makeVariable, "gmake": makeVariable, "bmake": makeVariable,
-	"ip":  ipExec,
-	"tar": tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
+	"crontab": crontabFile,
+	"ip":      ipExec,
+	"tar":     tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
 	"sqlite3": sqliteText, "sqlite": sqliteText,
 }
 
@@ -23,6 +24,14 @@ func makeVariable(argv []Word, operands []int) string {
 		if w := argv[i]; strings.Contains(w.Text, "=") || !w.Static {
 			return quote(w.Text) + " may set a variable that is part of commands"
 		}
+	}
+	return ""
+}
+
+// crontabFile: it is installed.
+func crontabFile(_ []Word, operands []int) string {
+	if len(operands) > 0 {
+		return "takes commands that run later from a file"
 	}
 	return ""
 }

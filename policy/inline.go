@@ -38,6 +38,9 @@ func inlineCode(argv []Word) (label string, hit bool) {
 	s := in.grammar.search(argv, in.permute)
 	file := false
 	for _, o := range s.options {
+		if hasField(in.ends, o.name) && !hasField(in.code, o.name) {
+			break
+		}
 		switch {
 		case o.option.name == "":
 			if in.program || in.code != "" {
@@ -45,12 +48,10 @@ func inlineCode(argv []Word) (label string, hit bool) {
 			}
 		case hasField(in.code, o.name):
 			return name + " " + o.text, true
-		case hasField(in.idle, o.name):
-			return "", false
 		}
 		file = file || hasField(in.file, o.name) && o.takes == hasValue
 	}
-	if in.program && len(s.operands) > 0 && (!file || s.unsure) {
+	if in.program && (len(s.operands) > 0 && !file || s.unsure) {
 		return name + " inline program", true
 	}
 	return "", false

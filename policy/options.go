@@ -26,12 +26,13 @@ const (
 	noValue  takes = iota
 	hasValue       // attached, or the next word
 	attached       // attached or none
+	number         // digits behind it in the same word, or none
 )
 
 // newGrammar reads a list of options, separated by white space. Each is its
 // spellings, separated by commas: one letter, a long name, or "-name" where a
 // long name has one dash. Behind the last, ':' says that a value follows, '?'
-// that one may be attached. "#" is -NUM.
+// that one may be attached, '%' that a number may. "#" is -NUM.
 func newGrammar(list string) *grammar {
 	g := &grammar{short: map[byte]*option{}, long: map[string]*option{}, single: map[string]*option{}}
 	g.add(list, "")
@@ -49,6 +50,8 @@ func (g *grammar) add(list, why string) {
 			field, o.takes = names, hasValue
 		} else if names, ok := strings.CutSuffix(field, "?"); ok {
 			field, o.takes = names, attached
+		} else if names, ok := strings.CutSuffix(field, "%"); ok {
+			field, o.takes = names, number
 		}
 		for i, name := range strings.Split(field, ",") {
 			bare := strings.TrimPrefix(name, "-")
@@ -175,10 +178,14 @@ func (g *grammar) word(text string, i int) ([]given, bool) {
 			return nil, false
 		}
 		f := given{option: o, text: "-" + text[k:k+1], at: i, last: i}
-		if rest := text[k+1:]; o.takes != noValue && rest != "" {
+		rest := text[k+1:]
+		switch {
+		case o.takes == number:
+			k += len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		case o.takes != noValue && rest != "":
 			f.value = Literal(rest)
 			return append(opts, f), true
-		} else if o.takes == hasValue {
+		case o.takes == hasValue:
 			f.last = i + 1
 		}
 		opts = append(opts, f)
@@ -252,11 +259,11 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 		opts, unsure = g.guess(w.Text, i)
 		s.unsure = s.unsure || unsure
 		s.options = append(s.options, opts...)
-		if n := len(opts); !unsure && n > 0 && opts[n-1].last > i && i+1 < len(argv) {
-			if i++; argv[i].Static || !argv[i].mayBeOption() {
-				s.options[len(s.options)-1].value = argv[i]
-			} else {
-				i-- // it may be nothing, or several
+		if n := len(opts); n > 0 && opts[n-1].last > i && i+1 < len(argv) {
+			next := argv[i+1]
+			s.options[len(s.options)-1].value = next
+			if !unsure && (next.Static || !next.mayBeOption()) { // else it may be nothing, or several
+				i++
 			}
 		}
 	}
@@ -289,6 +296,11 @@ func (g *grammar) guess(text string, i int) ([]given, bool) {
 	for k := 1; k < len(text); k++ {
 		if o := g.short[text[k]]; o != nil {
 			f := given{option: o, text: "-" + text[k:k+1], at: i, last: i}
+			if rest := text[k+1:]; rest != "" {
+				f.value = Literal(rest)
+			} else if o.takes == hasValue {
+				f.last = i + 1
+			}
 			opts = append(opts, f)
 		}
 	}

@@ -157,7 +157,7 @@ func (b SafeBin) grammar() (*grammar, error) {
 func plain(text string) error {
 	switch {
 	case strings.HasPrefix(text, "/"), strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"), strings.HasPrefix(text, "~"),
-		strings.HasPrefix(text, `\`), text == ".", text == "..",
+		strings.HasPrefix(text, `\\`), text == ".", text == "..",
 		len(text) > 2 && text[1] == ':' && (text[2] == '\\' || text[2] == '/'):
 		return fmt.Errorf("gets %s, which may be a path", quote(text))
 	case strings.ContainsAny(text, "*?[]"):

@@ -10,6 +10,7 @@ type interpreter struct {
 	options string // all of them; see newGrammar
 	code    string // options whose value is code
 	loads   string // options that load, or look for, further code
+	ends    string // options with which the options end
 	module  string // options that name code in another way than by a file
 	file    string // options that name the file
 	idle    string // options with which nothing is run
@@ -19,7 +20,7 @@ type interpreter struct {
 	grammar *grammar
 }
 
-const jsOptions = "e,eval: p,print? pe: c,check i,interactive h,help v,version r,require: import: loader,experimental-loader: C,conditions: " +
+const jsOptions = "e,eval: p,print? -pe: c,check i,interactive h,help v,version r,require: import: loader,experimental-loader: C,conditions: " +
 	"input-type: env-file: env-file-if-exists: inspect? inspect-brk? inspect-wait? watch watch-path: test run: openssl-config: icu-data-dir: " +
 	"no-warnings no-deprecation trace-warnings trace-deprecation trace-uncaught throw-deprecation pending-deprecation " +
 	"enable-source-maps preserve-symlinks preserve-symlinks-main experimental-vm-modules experimental-strip-types no-experimental-strip-types " +
@@ -32,16 +33,16 @@ var interpreters = map[string]*interpreter{}
 
 func init() {
 	for names, in := range map[string]*interpreter{
-		"python pythonw pypy": {code: "c", module: "m", idle: "h V help help-env help-xoptions help-all version",
+		"python pythonw pypy": {code: "c", ends: "c m", module: "m", idle: "h V help help-env help-xoptions help-all version",
 			options: "c: m: b B d E h,? i I O P q s S u v V x R W: X: check-hash-based-pycs: help help-env help-xoptions help-all version"},
 		"node nodejs":                           {code: "e p pe", loads: "r import loader env-file env-file-if-exists openssl-config inspect inspect-brk inspect-wait", module: "test run i watch", idle: "h v", options: jsOptions},
 		"tsx ts-node jiti vite-node swc-node":   {code: "e p pe", loads: "r import loader env-file tsconfig P", module: "test watch i config", idle: "h v", options: jsOptions + " tsconfig: P,project: T,transpile-only w,watch config: esm"},
 		"bun":                                   {code: "e p pe", loads: "r import preload env-file c,config", module: "watch hot test i filter", idle: "h v revision", options: jsOptions + " preload: hot silent b,bun revision cwd: config: filter: smol install: no-install"},
 		"deno":                                  {code: "e p pe eval", loads: "import-map preload c r,reload require import", module: "watch", idle: "h V version help", options: "e,eval: p,print A,allow-all R,allow-read? W,allow-write? N,allow-net? E,allow-env? S,allow-sys? allow-run? allow-ffi? allow-import? deny-read? deny-write? deny-net? deny-env? deny-run? no-prompt no-check q,quiet no-lock lock? import-map: preload: require: import: c,config: r,reload? h,help V,version L,log-level: no-remote cached-only unstable seed: v8-flags? node-modules-dir? watch? check? ext: location: no-npm no-config frozen?"},
-		"ruby jruby":                            {code: "e", loads: "r I x C S", idle: "v version help copyright", permute: false, options: "e: r: I: x? C,X: S 0? a c d,debug E,encoding: external-encoding: internal-encoding: F: h,help i? K: l n p s T? U v verbose w W? y disable: enable: jit? yjit copyright version"},
-		"perl":                                  {code: "e E", loads: "M m I d x S", idle: "v V h", options: "0? a C? c d? D? e: E: f F: i? I: l? m: M: n p s S t T u U v V? w W x? X h g"},
+		"ruby jruby":                            {code: "e", loads: "r I x C S", idle: "version help copyright", options: "e: r: I: x? C,X: S 0% a c d,debug E,encoding: external-encoding: internal-encoding: F: h,help i? K: l n p s T% U v verbose w W? y disable: enable: jit? yjit copyright version"},
+		"perl":                                  {code: "e E", loads: "M m I d x S", idle: "v V h", options: "0% a C? c d D? e: E: f F: i? I: l% m: M: n p s S t T u U v V? w W x? X h g"},
 		"php php-cgi":                           {code: "r B R E run process-begin process-code process-end", loads: "d c z S t define", file: "f", module: "a F", idle: "v h m i version help ini", options: "a b: B,process-begin: c,php-ini: d,define: E,process-end: e F,process-file: f,file: h,help H i l m n q R,process-code: r,run: S,server: s t,docroot: v,version w z,zend-extension: ini"},
-		"lua luajit texlua luajittex":           {code: "e", loads: "l j O", module: "i", idle: "v", options: "e: l: i v W E j: O? b"},
+		"lua luajit texlua luajittex":           {code: "e", loads: "l j O", module: "i", options: "e: l: i v W E j: O? b"},
 		"osascript":                             {code: "e", loads: "l", module: "i", options: "e: l: i s:"},
 		"rscript":                               {code: "e", loads: "default-packages", idle: "version help", options: "e: verbose default-packages: version help vanilla no-environ no-site-file no-init-file"},
 		"r":                                     {code: "e", module: "interactive no-readline g d", file: "f", idle: "version help", options: "e: f,file: slave s,no-echo q,quiet,silent vanilla no-save save no-restore no-environ no-site-file no-init-file interactive args g,gui: d,debugger: version help"},
@@ -51,7 +52,7 @@ func init() {
 		"sbcl clisp ecl":                        {code: "eval x", loads: "load userinit sysinit core i", file: "script", options: "eval: load: userinit: sysinit: core: script: noinform non-interactive no-userinit no-sysinit x: i: q"},
 		"groovy scala kotlin clojure clj":       {code: "e", loads: "cp classpath i", options: "e: cp,-cp: classpath,-classpath: i:"},
 		"java":                                  {module: "cp classpath p m javaagent agentlib agentpath xbootclasspath", loads: "javaagent agentlib agentpath xbootclasspath", file: "jar", idle: "version help", options: "-cp,-classpath,class-path: -jar: p,module-path: m,module: -javaagent: -agentlib: -agentpath: -version -help"},
-		"elixir":                                {code: "e eval rpc-eval", loads: "r pr pa pz S", idle: "v h", options: "e: eval: r: pr,-pr: pa,-pa: pz,-pz: S: v,version h,help"},
+		"elixir":                                {code: "e eval rpc-eval", loads: "r pr pa pz S", options: "e: eval: r: pr,-pr: pa,-pa: pz,-pz: S: v,version h,help"},
 		"erl":                                   {code: "eval run s", loads: "pa pz config", options: "-eval: -run: s: -pa: -pz: -noshell -noinput -config:"},
 		"runghc runhaskell ghc ghci":            {code: "e", module: "x", options: "e: x: f: i: v"},
 		"swipl":                                 {code: "g t", loads: "l s f x", options: "g: t: l: s: f: x: q"},

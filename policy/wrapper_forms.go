@@ -148,8 +148,11 @@ func watchForm(argv []Word, s scan, l layer) layer {
 	return l.reads("sh", joined(words), nil)
 }
 
-func evalForm(argv []Word, s scan, l layer) layer {
-	words := argv[s.first(argv):]
+func evalForm(argv []Word, _ scan, l layer) layer {
+	words := argv[1:]
+	if len(words) > 0 && words[0].Static && words[0].Text == "--" {
+		words = words[1:]
+	}
 	if len(words) == 0 {
 		return layer{name: l.name}
 	}

@@ -52,7 +52,7 @@ func init() { // it refers to itself: env -S is peeled
 		"strace":            {use: owned, options: "f c C e: E: o: s: t tt ttt T v x xx y yy q qq i k n r w z Z p: P: O: S: u: a: b: A D DD DDD I: ff", effect: "E o p u D"},
 		"ltrace":            {use: owned, options: "f c C e: o: s: t T S i n: r p: u: l: x: a: D: F: L", effect: "o p u F"},
 		"watch":             {use: owned, form: watchForm, options: "b,beep c,color C,no-color d,differences? e,errexit f,follow g,chgexit q,equexit: n,interval: p,precise r,no-rerun s,shotsdir: t,no-title w,no-wrap x,exec", effect: "s"},
-		"eval":              {form: evalForm},
+		"eval":              {form: evalForm, language: true},
 		"trap":              {options: "l p P", idle: "l p P", form: trapForm},
 		"busybox toybox":    {use: refused, reason: "is many programs in one", form: multiplexerForm},
 		"sudo":              {use: refused, reason: asOther, form: envWordsForm, alone: "asks for a password", options: "A,askpass b,background B,bell C,close-from: D,chdir: E,preserve-env? e,edit g,group: H,set-home h,host: i,login k,reset-timestamp K,remove-timestamp l,list N,no-update n,non-interactive P,preserve-groups p,prompt: R,chroot: r,role: S,stdin s,shell T,command-timeout: t,type: U,other-user: u,user: V,version v,validate #"},
