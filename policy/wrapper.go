@@ -248,6 +248,11 @@ func envForm(argv []Word, s scan, l layer) layer {
 			if !ok || len(words) == 0 {
 				return l.refuse(reason, rest[1:])
 			}
+			if again := wrappers["env"].grammar.read(rest); again.stopped != "" {
+				return l.refuse(reason, rest[again.at:])
+			} else if _, ok := again.find("S"); ok { // and so on, for as long as it likes
+				return l.refuse(reason, rest[again.first(rest):])
+			}
 			inner := peel(rest)
 			inner.kind, inner.clean, inner.own, inner.reason = layerRefused, false, true, reason
 			return inner
