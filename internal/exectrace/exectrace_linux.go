@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -178,7 +179,12 @@ func (t *tracer) record(pid int) error {
 	if err != nil {
 		return err
 	}
-	if !filepath.IsAbs(name) {
+	switch {
+	case strings.HasPrefix(name, "/proc/"): // its own /proc/self/exe, say: it may be another's by now, or ours
+		if name, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
+			return err
+		}
+	case !filepath.IsAbs(name):
 		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 		if err != nil {
 			return err

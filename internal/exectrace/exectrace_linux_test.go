@@ -65,6 +65,7 @@ func TestRun(t *testing.T) {
 		{"./link", []string{b}},
 		{"setsid ./b", []string{b}},
 		{"(setsid sh -c 'sleep 0.2; exec ./a' >/dev/null 2>&1 &)", []string{a}}, // left behind
+		{"exec /proc/self/cwd/a", []string{a}},
 		{"echo ./a; ./missing; true # ./b", nil},
 		{"kill -STOP $$ & wait; ./b", []string{b}},
 	} {

@@ -1,0 +1,285 @@
+package policy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral/internal/exectrace"
+	"github.com/corral-exec/corral/policy"
+)
+
+// allowedPrograms are allowed with any arguments. Others are there as well:
+// forbiddenPrograms, files that are each no other, so that it can be told when
+// one of them ran.
+var (
+	allowedPrograms = strings.Fields(`
+		awk basename bash busybox cat cut echo env find head ls nice nohup one printf pwd sed seq sh sort stdbuf
+		tar test timeout tr true two uniq wc xargs
+	`)
+	forbiddenPrograms = []string{"bin/evil", "bin/rm", "bin/reboot", "sub/ls", "sub/one", "evil", "ls"}
+)
+
+// A sandbox is a directory in which generated commands run. They leave it as
+// it is.
+type sandbox struct {
+	dir, bin string
+	env      []string
+	rules    policy.Rules
+	allowed  map[string]bool // the files of allowedPrograms
+}
+
+func newSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	dir := realTempDir(t)
+	s := &sandbox{dir: dir, bin: filepath.Join(dir, "bin"), allowed: map[string]bool{}}
+	for name, content := range map[string]string{
+		"f": "evil a\nb\n", "sub/g": "g\n", "script": "evil\n", "-exec": "", "links/none": "",
+		"--checkpoint=1": "", "--checkpoint-action=exec=evil": "", "big": strings.Repeat("0123456789abcdef\n", 10_000),
+	} {
+		write(t, filepath.Join(dir, name), content, 0o644)
+	}
+	nothing, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append([]string{"bin/one", "bin/two"}, forbiddenPrograms...) {
+		write(t, filepath.Join(dir, name), string(nothing), 0o755)
+	}
+	for name, target := range map[string]string{"links/ls": "../bin/evil", "links/one": "../bin/rm"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.rules.Security.Value, s.rules.Ask.Value = policy.SecurityAllowlist, policy.AskOnMiss
+	s.rules.Chaining.Value, s.rules.Redirections.Value = true, true
+	s.rules.SafeBinDirs = []string{s.bin}
+	for _, name := range allowedPrograms {
+		file := filepath.Join(s.bin, name)
+		if name != "one" && name != "two" {
+			target := installed(name)
+			if target == "" {
+				t.Fatalf("there is no %s on this machine", name)
+			}
+			if err := os.Symlink(target, file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.allowed[real] = true
+		s.rules.List = append(s.rules.List, policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(file)})
+	}
+	s.env = []string{
+		"PATH=" + s.bin, "HOME=" + dir, "LC_ALL=C.UTF-8", "SPACE=a b", "OPT=-n", "FIVE=5", "PROGRAM=evil", "CARRIED=evil a", "EXEC=-exec",
+		"CODE=$(evil)", "INDEX=a[$(evil)]", "ARGS=-exec evil ;",
+	}
+	return s
+}
+
+func (s *sandbox) decide(text, shell string) policy.Decision {
+	return policy.Decide(policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: s.dir, Path: s.bin, Home: s.dir}, s.rules, policy.OS{})
+}
+
+func (s *sandbox) run(args []string) (exectrace.Result, error) {
+	return exectrace.Run(exectrace.Command{Args: args, Env: s.env, Dir: s.dir, Timeout: 20 * time.Second})
+}
+
+// A fault is what is wrong with what the policy says of a command.
+type fault struct{ kind, detail string }
+
+func (f fault) String() string { return f.kind + ": " + f.detail }
+
+// check looks for a fault in what the policy says of a command, if it allows
+// it.
+func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
+	d := s.decide(text, shell)
+	if d.Outcome != policy.Allowed {
+		return false, fault{}
+	}
+	if d.Run == nil {
+		return true, fault{"it is allowed, and not pinned", d.Reason}
+	}
+	decided := map[string]bool{}
+	for _, seg := range d.Segments {
+		decided[seg.Path], decided[seg.RealPath] = true, true
+	}
+	pinned, err := s.run(d.Run.Args)
+	if err != nil {
+		return true, fault{"pinned, it cannot be run", fmt.Sprintf("%q: %v", d.Run.Args, err)}
+	}
+	if p := s.stray(pinned.Programs, decided, d.Run.Args[0]); p != "" {
+		return true, fault{"pinned, it runs a program that is not decided on", fmt.Sprintf("%q: %s", d.Run.Args, p)}
+	}
+	original, err := s.run([]string{shell, "-c", text})
+	if err != nil {
+		return true, fault{"it cannot be run", err.Error()}
+	}
+	if p := s.stray(original.Programs, decided, shell); p != "" {
+		return true, fault{"as it is, it runs a program that is not decided on", p}
+	}
+	switch {
+	case pinned.TimedOut || original.TimedOut:
+		return true, fault{"it does not end", ""}
+	case pinned.Status != original.Status || !bytes.Equal(s.output(text, pinned), s.output(text, original)):
+		return true, fault{"pinned, it does not do the same", fmt.Sprintf("%q:\n\t\t%s\n\tinstead of\n\t\t%s", d.Run.Args, describe(pinned), describe(original))}
+	}
+	return true, fault{}
+}
+
+// stray is a program that ran and should not have: one that no segment of the
+// decision has, or that no rule allows. The first is what runs the command.
+func (s *sandbox) stray(programs []string, decided map[string]bool, first string) string {
+	real, err := filepath.EvalSymlinks(first)
+	if err != nil || len(programs) == 0 || programs[0] != real {
+		return "not " + first
+	}
+	if !s.allowed[real] && !slices.Contains([]string{"bash", "dash", "sh"}, filepath.Base(real)) {
+		return real
+	}
+	for _, p := range programs[1:] {
+		if !decided[p] || !s.allowed[p] {
+			return p
+		}
+	}
+	return ""
+}
+
+// output is the standard output of a command, in any order if it has more than
+// one program that writes at a time. Programs that say who they are say it as
+// they were called, and a shell leaves more than it got in the environment.
+func (s *sandbox) output(text string, r exectrace.Result) []byte {
+	out := bytes.ReplaceAll(r.Stdout, []byte(s.bin+"/"), nil)
+	if !strings.Contains(text, "&") && !strings.Contains(text, "env") {
+		return out
+	}
+	lines := slices.DeleteFunc(bytes.Split(out, []byte("\n")), ofShell.Match)
+	slices.SortFunc(lines, bytes.Compare)
+	return bytes.Join(lines, []byte("\n"))
+}
+
+var ofShell = regexp.MustCompile(`^(PWD|OLDPWD|SHLVL|_)=`)
+
+func describe(r exectrace.Result) string {
+	return fmt.Sprintf("status %#x, programs %q, output %.300q, errors %.300q", r.Status, r.Programs, r.Stdout, r.Stderr)
+}
+
+// shrink makes the text as short as it can with a fault of that kind.
+func (s *sandbox) shrink(text, shell, kind string) string {
+	for size := len(text) / 2; size > 0; {
+		shorter := false
+		for at := 0; at+size <= len(text); {
+			candidate := text[:at] + text[at+size:]
+			if _, wrong := s.check(candidate, shell); wrong.kind == kind {
+				text, shorter = candidate, true
+			} else {
+				at++
+			}
+		}
+		if !shorter || size > len(text) {
+			size = min(size, len(text)+1) / 2
+		}
+	}
+	return text
+}
+
+// Generated commands run on real shells, as far as they are allowed, and the
+// kernel says which programs they execute: none but those that the decision
+// names. It does not matter whether what runs is pinned. With it, the command
+// does what it does without.
+//
+// CORRAL_COMMANDS is how many there are (2000 if unset), CORRAL_SEED the seed
+// of the first.
+func TestDifferential(t *testing.T) {
+	count, seed := number(t, "CORRAL_COMMANDS", 2000), number(t, "CORRAL_SEED", 1)
+	s := newSandbox(t)
+	before := s.files(t)
+	var next, allowed, failed atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= count || failed.Load() >= 10 {
+					return
+				}
+				shell := "/bin/bash"
+				if (seed+i)%4 == 0 {
+					shell = "/bin/dash"
+				}
+				text := generate(seed + i)
+				ok, wrong := s.check(text, shell)
+				if ok {
+					allowed.Add(1)
+				}
+				if wrong.kind != "" && failed.Add(1) <= 10 {
+					least := s.shrink(text, shell, wrong.kind)
+					_, why := s.check(least, shell)
+					t.Errorf("seed %d, %s: %q\n\t%s\nin short: %q\n\t%s", seed+i, shell, text, wrong, least, why)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	ran := min(next.Load(), count)
+	t.Logf("%d commands from seed %d, %d of them allowed", ran, seed, allowed.Load())
+	if failed.Load() == 0 && allowed.Load()*10 < ran*3 {
+		t.Errorf("only %d of %d commands are allowed: that proves little", allowed.Load(), ran)
+	}
+	for name, size := range s.files(t) {
+		if was, ok := before[name]; !ok || was != size {
+			t.Errorf("an allowed command wrote %s", name)
+		}
+		delete(before, name)
+	}
+	for name := range before {
+		t.Errorf("an allowed command removed %s", name)
+	}
+}
+
+// files are the sizes of all files of the sandbox.
+func (s *sandbox) files(t *testing.T) map[string]int64 {
+	t.Helper()
+	sizes := map[string]int64{}
+	err := filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		sizes[path] = info.Size()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sizes
+}
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
