@@ -65,7 +65,7 @@ func parse(text string, lang syntax.LangVariant, depth int) *script {
 		s.find(Finding{Kind: Syntax, Offset: at, Reason: why, unknown: true})
 		return s
 	}
-	file, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(text), "")
+	file, err := syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		at := 0
 		if e, ok := err.(syntax.ParseError); ok {
@@ -157,11 +157,18 @@ func (s *script) list(stmts []*syntax.Stmt) {
 // visit is called for every node. What it does not know is refused.
 func (s *script) visit(n syntax.Node) bool {
 	switch n := n.(type) {
-	case nil, *syntax.File, *syntax.Comment, *syntax.Word, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
+	case nil, *syntax.File, *syntax.Word, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
 		*syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.BinaryTest, *syntax.UnaryTest, *syntax.ParenTest,
 		*syntax.ArrayExpr, *syntax.ArrayElem, *syntax.CStyleLoop:
 	case *syntax.Lit:
 		s.continued(n)
+	case *syntax.Comment:
+		// To a shell a backslash continues no comment, to the parser it does.
+		if strings.Contains(s.source(n), "\\\n") {
+			f := s.at(Syntax, n, "is a comment that ends in a backslash")
+			f.unknown = true
+			s.find(f)
+		}
 	case *syntax.SglQuoted:
 		s.literals = s.literals || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") || n.Dollar
 	case *syntax.DblQuoted:
@@ -201,7 +208,7 @@ func (s *script) visit(n syntax.Node) bool {
 		s.arithmetic(n, n.X)
 	case *syntax.LetClause:
 		f := s.at(Compound, n, "is arithmetic")
-		f.unknown = s.literals
+		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
 		s.find(f)
 	case *syntax.TestClause:
 		f := s.at(Compound, n, "is a test that can evaluate what variables hold")
@@ -252,6 +259,11 @@ func (s *script) redirect(n *syntax.Redirect) {
 	plain := n.N == nil || n.N.Value == "0" || n.N.Value == "1" || n.N.Value == "2"
 	switch n.Op {
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		// The shell joins such lines before it looks for the last one.
+		if n.Hdoc != nil && !strings.ContainsAny(s.source(n.Word), `'"\`) && strings.Contains(s.source(n.Hdoc), "\\\n") {
+			f.Reason, f.unknown = "is a here-document of which a line continues on the next", true
+			break
+		}
 		if plain { // what it may substitute is a finding of its own
 			f.option = optionRedirections
 		}
@@ -330,6 +342,9 @@ func (s *script) call(n *syntax.CallExpr) {
 		w := s.word(a)
 		w.at = i + 1
 		c.words = append(c.words, w)
+	}
+	if c.words[0].Text == "--" {
+		c.unknown = "after time it stands for nothing" // and the program is the next word
 	}
 	s.calls = append(s.calls, c)
 }

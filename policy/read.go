@@ -37,13 +37,14 @@ func read(req Request, view View) *reading {
 	if len(req.Shell) > 0 {
 		shell = filepath.Base(req.Shell[0])
 	}
-	r.scripts = r.text(req.Command, shell, 0)
+	r.scripts = r.text(req.Command, shell, 0, false)
 	return r
 }
 
 // text reads the text of a shell, in every dialect that it may be in. The first
-// is returned first; another counts only if it finds something else.
-func (r *reading) text(text, shell string, depth int) []*script {
+// is returned first; another counts only if it finds something else. With moved,
+// it is read in a directory that is not known.
+func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 	var scripts []*script
 	for i, lang := range dialects(shell) {
 		s := parse(text, lang, depth)
@@ -60,6 +61,7 @@ func (r *reading) text(text, shell string, depth int) []*script {
 				r.found = append(r.found, Finding{Kind: Syntax, Offset: -1, Reason: fmt.Sprintf("has more than %d commands", maxCalls), unknown: true})
 				return scripts
 			}
+			c.moved = c.moved || moved
 			r.calls = append(r.calls, c)
 			r.expand(c, c.words, nil, 0)
 		}
@@ -149,7 +151,7 @@ func (r *reading) inside(c *call, seg *Segment, l layer) {
 		if l.text.at == 0 { // made of several words
 			seg.Refused = "what " + l.name + " reads is made of several words"
 		}
-		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1)})
+		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1, c.moved)})
 	}
 }
 
@@ -186,6 +188,14 @@ func renames(words []Word) string {
 			if strings.Contains(w.Text, "[") && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
 				return name + " runs what is in the subscript of a variable"
 			}
+		}
+	case "jobs":
+		if len(words) > 1 && (!words[1].Static || strings.HasPrefix(words[1].Text, "-") && strings.Contains(words[1].Text, "x")) {
+			return "jobs -x runs a command"
+		}
+	case ".", "source":
+		if len(words) > 1 && (!words[1].Static || strings.HasPrefix(words[1].Text, "/dev/") || strings.HasPrefix(words[1].Text, "/proc/")) {
+			return name + " runs commands that are in no file"
 		}
 	case "set", "shopt":
 		if len(words) > 1 {
