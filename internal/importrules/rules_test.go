@@ -51,6 +51,7 @@ var rules = map[string]rule{
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: hosts},
+	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
 	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool"}, hosts...)},
 	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway"}, hosts...)},

@@ -52,9 +52,6 @@ func (t *Tool) settle(ctx context.Context, in Input, v Verdict) error {
 	r := Request{Input: in, Display: in.Display(), Reason: v.Reason, Parts: v.Parts}
 	var remembered []rule
 	for _, p := range v.missing {
-		if len(p.Words) == 0 {
-			continue // it cannot be told what runs
-		}
 		if name := path.Base(p.Words[0].Text); !slices.Contains(r.Programs, name) {
 			r.Programs = append(r.Programs, name)
 		}

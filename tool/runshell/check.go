@@ -26,8 +26,11 @@ func (v Verdict) hard() bool { return v.Outcome == policy.Denied }
 
 func (v Verdict) denial() error {
 	hint := "change excludeTools to allow it"
-	if strings.HasPrefix(v.Reason, substitution) {
+	switch {
+	case strings.HasPrefix(v.Reason, substitution):
 		hint = "run the inner command by itself first, and write its output into the command"
+	case strings.HasPrefix(v.Reason, unparsed):
+		hint = "write it so that bash can read it"
 	}
 	return corral.Errorf(corral.ErrDenied, hint, "%s", v.Reason)
 }
@@ -35,6 +38,7 @@ func (v Verdict) denial() error {
 // What reasons begin with.
 const (
 	substitution = "Command substitution using $(), `` ` ``, <(), or >() is not allowed for security reasons"
+	unparsed     = "It cannot be told whether the command has a command substitution"
 	disabled     = "Shell tool is globally disabled in configuration"
 	notAllowed   = "Command(s) not in the allowed commands list."
 	notApproved  = "Command(s) not on the global or session allowlist."
@@ -94,15 +98,12 @@ func (t *Tool) Check(command string) Verdict {
 			hidden = p.Text + " may be one that is blocked by configuration, which can only be told by running it"
 		}
 	}
-	if hidden != "" {
-		return Verdict{Outcome: policy.Asked, Reason: untold + ": " + hidden + ".", Parts: []string{command}, missing: []part{{Text: command}}}
-	}
-	if !strict {
+	missing := slices.DeleteFunc(found, func(p part) bool { return !strict || core.allows(p.Words) || t.approved.allow(p.Words) })
+	switch {
+	case len(missing) == 0 && hidden == "":
 		return Verdict{Outcome: policy.Allowed}
-	}
-	missing := slices.DeleteFunc(found, func(p part) bool { return core.allows(p.Words) || t.approved.allow(p.Words) })
-	if len(missing) == 0 {
-		return Verdict{Outcome: policy.Allowed}
+	case len(missing) == 0:
+		return Verdict{Outcome: policy.Asked, Reason: untold + ": " + hidden + ".", Parts: []string{command}}
 	}
 	reason := notAllowed
 	if !core.specific {
@@ -122,7 +123,7 @@ func substitutes(findings []policy.Finding) string {
 		case f.Kind == policy.Substitution, f.Kind == policy.Expansion && strings.HasSuffix(f.Text, "@P}"): // a prompt, in which commands run
 			return substitution
 		case f.Kind == policy.Syntax && f.Hides():
-			return substitution + ", and it cannot be told whether there is one: the command " + f.Reason
+			return unparsed + ": it " + f.Reason
 		}
 	}
 	return ""

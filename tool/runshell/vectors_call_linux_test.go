@@ -3,7 +3,6 @@ package runshell
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -107,12 +106,4 @@ func checkDescription(t *testing.T, v vector) string {
 		return in.Display()
 	}
 	return ""
-}
-
-func TestTopicsAreAll(t *testing.T) {
-	for _, v := range readVectors(t) {
-		if topics[v.Topic] == nil && !slices.Contains([]string{"result-shape", "exec-behaviour", "escape", "output"}, v.Topic) {
-			t.Errorf("nothing here checks the topic %s", v.Topic)
-		}
-	}
 }
