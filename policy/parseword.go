@@ -12,6 +12,9 @@ func (s *script) word(w *syntax.Word) Word {
 	if w == nil {
 		return Word{}
 	}
+	if w.Lit() == "[" { // the program; a pattern ends somewhere
+		return Literal("[")
+	}
 	braces := strings.Contains(s.source(w), ",") || strings.Contains(s.source(w), "..")
 	for i, part := range w.Parts {
 		switch p := part.(type) {

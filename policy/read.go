@@ -198,11 +198,34 @@ func renames(words []Word) string {
 			return name + " runs commands that are in no file"
 		}
 	case "set", "shopt":
-		if len(words) > 1 {
+		if len(words) > 1 && !(name == "set" && onlyStops(words[1:])) {
 			return name + " changes how the shell reads what follows"
 		}
 	}
 	return ""
+}
+
+// onlyStops reports whether the arguments of set change nothing but when the
+// script ends, and what it prints of itself: set -euo pipefail.
+func onlyStops(args []Word) bool {
+	option := false
+	for _, w := range args {
+		switch {
+		case !w.Static:
+			return false
+		case option:
+			option = false
+			if !slices.Contains([]string{"errexit", "nounset", "pipefail", "xtrace"}, w.Text) {
+				return false
+			}
+		default:
+			if len(w.Text) < 2 || w.Text[0] != '-' && w.Text[0] != '+' || strings.Trim(w.Text[1:], "euxo") != "" || strings.Count(w.Text, "o") > 1 {
+				return false
+			}
+			option = strings.Contains(w.Text, "o")
+		}
+	}
+	return !option
 }
 
 // print is a script with its words replaced.

@@ -87,7 +87,10 @@ func (t *Tool) Check(command string) Verdict {
 	strict := !core.all && (core.specific || confirm)
 	hidden := ""
 	if i := slices.IndexFunc(findings, policy.Finding.Hides); i >= 0 && (exclude.specific || strict) {
-		hidden = strings.TrimSpace(findings[i].Text + " " + findings[i].Reason)
+		hidden = findings[i].Reason
+		if text := findings[i].Text; text != "" {
+			hidden = text + ": " + hidden
+		}
 	}
 	for _, p := range found {
 		sure, maybe := exclude.forbids(p.Words)
