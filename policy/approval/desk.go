@@ -135,12 +135,13 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 		return Record{}, errClosed
 	}
 	d.tidy()
-	pending, ofAgent, same := 0, 0, req.Binding.Digest()
+	pending, ofAgent, size, same := 0, 0, int64(0), req.Binding.Digest()
 	for _, r := range d.records {
 		if r.State != Pending {
 			continue
 		}
 		pending++
+		size += r.weight()
 		if r.Agent != req.Agent {
 			continue
 		}
@@ -149,7 +150,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 			return *r, nil
 		}
 	}
-	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent {
+	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent || size > pendingBytes {
 		return Record{}, corral.Errorf(corral.ErrUnavailable, "answer some of them, or wait until they expire",
 			"too many approvals are pending: %d, %d of them of the agent %s", pending, ofAgent, quote(req.Agent))
 	}
@@ -278,19 +279,26 @@ func (d *Desk) forget(now time.Time) {
 	}
 }
 
-// lingeringBytes bounds what settled records hold of commands.
-const lingeringBytes = 32 << 20
-
-// weight is about how much memory a record holds.
+// weight is about how many bytes of text a record has.
 func (r *Record) weight() int64 {
-	n := len(r.Command)
-	for _, a := range r.Args {
-		n += len(a)
+	n := 1024 + len(r.Command)
+	add := func(words []string) {
+		for _, w := range words {
+			n += len(w) + 16
+		}
 	}
+	add(r.Args)
 	for _, s := range r.Decision.Segments {
-		n += 3 * len(s.Text)
+		n += len(s.Text)
+		add(s.Argv)
 	}
-	return int64(n) + 1024
+	for _, p := range r.Previews {
+		for _, e := range p.Entries {
+			n += len(e.Command)
+			add(e.Args)
+		}
+	}
+	return int64(n)
 }
 
 // byAge returns the records in the order of their last change.

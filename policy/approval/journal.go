@@ -22,8 +22,8 @@ const (
 	lockName    = "approvals.lock"
 
 	journalVersion = 1
-	compactFrom    = 1 << 20 // bytes
-	maxRecord      = 4 << 20 // bytes of a line
+	compactFrom    = 1 << 20  // bytes
+	maxRecord      = 16 << 20 // bytes of a line
 )
 
 // sealed is a line: what it says and the CRC-32C of that.

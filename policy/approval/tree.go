@@ -52,10 +52,14 @@ func parse(file string, text []byte) (*node, error) {
 	}
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
 		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return nil, fail(max(0, int(syntax.Offset)-1), "%v", err)
+		if !errors.As(err, &syntax) {
+			return nil, fail(0, "%v", err)
 		}
-		return nil, fail(0, "%v", err)
+		at := int(syntax.Offset)
+		if !strings.HasPrefix(err.Error(), "unexpected end") {
+			at-- // it is how much was read
+		}
+		return nil, fail(at, "%v", err)
 	}
 	p := parser{text: text, dec: json.NewDecoder(bytes.NewReader(text)), fail: fail}
 	return p.value("", 0)
