@@ -20,8 +20,10 @@ const (
 	defaultPerAgent  = 64
 	lingering        = 24 * time.Hour // how long a settled record can be looked up
 	lingeringRecords = 1000
-	maxWho           = 200 // characters of who answered
-	maxNames         = 256 // bytes of an agent, node or session
+	lingeringBytes   = 32 << 20 // of the texts of settled records
+	pendingBytes     = 64 << 20 // and of those that are not
+	maxWho           = 200      // characters of who answered
+	maxNames         = 256      // bytes of an agent, node or session
 )
 
 // Options are those of a Desk.
