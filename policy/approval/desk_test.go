@@ -99,7 +99,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	huge := request("echo " + strings.Repeat("x", maxRecord))
+	huge := request("echo " + strings.Repeat("x", maxRecord/4))
 	if _, err := d.Ask(t.Context(), huge); !errors.Is(err, corral.ErrInvalid) {
 		t.Error(err)
 	}
@@ -125,7 +125,7 @@ func TestTooManyPending(t *testing.T) {
 
 	d = openDesk(t, t.TempDir(), func(o *Options) { o.MaxPerAgent = 100 })
 	for i := range 100 {
-		if _, err = d.Ask(t.Context(), of("a", fmt.Sprintf("x %d %s", i, strings.Repeat("y", 1<<20)))); err != nil {
+		if _, err = d.Ask(t.Context(), of("a", fmt.Sprintf("x %d %s", i, strings.Repeat("y", 3<<20)))); err != nil {
 			break
 		}
 	}
