@@ -16,7 +16,7 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
-	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/runshell", "gateway", "client", "internal/api"})
+	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
@@ -52,6 +52,7 @@ var rules = map[string]rule{
 	"session/keys":   {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: hosts},
 	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
+	"tool/patch":     {imports: contract, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool"}, tests: append([]string{"session"}, hosts...)},
 	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool"}, hosts...)},
 	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway"}, hosts...)},

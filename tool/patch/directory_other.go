@@ -1,0 +1,30 @@
+//go:build !unix
+
+package patch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/corral-exec/corral"
+)
+
+const openNonblock = 0
+
+// lockRoot refuses: patches need what Unix knows of files, to find again what
+// they made.
+func lockRoot(_ context.Context, _ *os.Root, name string) (io.Closer, error) {
+	return nil, corral.Errorf(errors.ErrUnsupported, "use a workspace on Linux or macOS", "cannot apply a patch to the workspace %s on this system", name)
+}
+
+func (s *stat) system(fs.FileInfo) {}
+
+// settle does nothing: files have the owner and the permissions of their
+// directory.
+func settle(*os.File, fs.FileMode, owner) error { return nil }
+
+// syncDir does nothing: directories cannot be synced.
+func syncDir(*os.File) error { return nil }

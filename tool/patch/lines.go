@@ -1,0 +1,162 @@
+package patch
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+)
+
+// A fileLine is a line of a file with what ends it: "\n", "\r\n", or nothing at
+// the end of a file that does not end with a newline.
+type fileLine struct{ text, end string }
+
+const bom = "\ufeff"
+
+// splitLines takes a file apart, so that joinLines makes the same bytes of it.
+// A byte order mark stands by itself, since no patch has one in its lines.
+func splitLines(content []byte) (lines []fileLine, mark string) {
+	rest, marked := strings.CutPrefix(string(content), bom)
+	if marked {
+		mark = bom
+	}
+	for rest != "" {
+		text, after, ended := strings.Cut(rest, "\n")
+		l := fileLine{text: text}
+		if ended {
+			l.end = "\n"
+			if short, ok := strings.CutSuffix(text, "\r"); ok {
+				l = fileLine{short, "\r\n"}
+			}
+		}
+		lines = append(lines, l)
+		rest = after
+	}
+	return lines, mark
+}
+
+// joinLines makes a file of lines. Every line gets an end: that of the one
+// before it, or else of the first that has one.
+func joinLines(mark string, lines []fileLine) []byte {
+	end := "\n"
+	for _, l := range lines {
+		if l.end != "" {
+			end = l.end
+			break
+		}
+	}
+	var b bytes.Buffer
+	b.WriteString(mark)
+	for _, l := range lines {
+		if l.end != "" {
+			end = l.end
+		}
+		b.WriteString(l.text + end)
+	}
+	return b.Bytes()
+}
+
+// A leniency is how a line of a patch is compared with one of a file: both are
+// reduced to what has to be equal.
+type leniency func(string) string
+
+// leniencies, from the strictest. A looser one is tried only where no line of
+// the whole rest of the file fits by a stricter one.
+var leniencies = []leniency{
+	func(s string) string { return s },
+	func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) },
+	strings.TrimSpace,
+	normal,
+}
+
+// normal is a line without space around it, in which typographic punctuation
+// is the plain one that models write for it.
+func normal(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch r {
+		case '‐', '‑', '‒', '–', '—', '―', '−':
+			return '-'
+		case '‘', '’', '‚', '‛':
+			return '\''
+		case '“', '”', '„', '‟':
+			return '"'
+		case '\u00a0', '\u1680', '\u202f', '\u205f', '\u3000':
+			return ' '
+		}
+		if '\u2000' <= r && r <= '\u200a' {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// reduced are the lines of a file under each leniency, made when needed.
+type reduced struct {
+	lines []fileLine
+	by    [][]string
+}
+
+func newReduced(lines []fileLine) *reduced {
+	return &reduced{lines: lines, by: make([][]string, len(leniencies))}
+}
+
+func (r *reduced) under(level int) []string {
+	if r.by[level] == nil {
+		r.by[level] = make([]string, len(r.lines))
+		for i, l := range r.lines {
+			r.by[level][i] = leniencies[level](l.text)
+		}
+	}
+	return r.by[level]
+}
+
+// find returns where want is in the file at or after from, or -1. With atEnd it
+// can only be the file's last lines.
+func (r *reduced) find(want []string, from int, atEnd bool) int {
+	last := len(r.lines) - len(want)
+	if atEnd {
+		from = max(from, last)
+	}
+	if from > last {
+		return -1
+	}
+	for level, reduce := range leniencies {
+		have, pattern := r.under(level), make([]string, len(want))
+		for i, w := range want {
+			pattern[i] = reduce(w)
+		}
+		if i := index(have[from:], pattern); i >= 0 {
+			return from + i
+		}
+	}
+	return -1
+}
+
+// index returns where pattern begins in lines, or -1. Like Knuth, Morris and
+// Pratt it looks at each line once, whatever repeats.
+func index(lines, pattern []string) int {
+	if len(pattern) == 0 {
+		return 0
+	}
+	border := make([]int, len(pattern))
+	for i, k := 1, 0; i < len(pattern); i++ {
+		for k > 0 && pattern[i] != pattern[k] {
+			k = border[k-1]
+		}
+		if pattern[i] == pattern[k] {
+			k++
+		}
+		border[i] = k
+	}
+	for i, k := 0, 0; i < len(lines); i++ {
+		for k > 0 && lines[i] != pattern[k] {
+			k = border[k-1]
+		}
+		if lines[i] == pattern[k] {
+			k++
+		}
+		if k == len(pattern) {
+			return i + 1 - k
+		}
+	}
+	return -1
+}
