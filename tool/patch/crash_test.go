@@ -88,7 +88,7 @@ func TestFailureAtEachStep(t *testing.T) {
 						return syscall.ENOSPC
 					}
 					return nil
-				}, &steps}
+				}, &steps, nil}
 				r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
 				if !failed {
 					break
@@ -121,7 +121,7 @@ func TestWithoutHardLinks(t *testing.T) {
 				return syscall.EIO
 			}
 			return nil
-		}, &steps}
+		}, &steps, nil}
 		r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
 		want := before
 		if !r.Failed() {
@@ -160,7 +160,7 @@ func TestDeathAtEachStep(t *testing.T) {
 				return errDead
 			}
 			return nil
-		}, &steps})
+		}, &steps, nil})
 		return died
 	}
 	states := map[string]int{}
@@ -206,7 +206,7 @@ func child() {
 			select {}
 		}
 		return nil
-	}, &steps}
+	}, &steps, nil}
 	input, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		panic(err)

@@ -75,8 +75,11 @@ func (w *directory) close() error { return errors.Join(w.lock.Close(), w.root.Cl
 func (w *directory) roots() []string { return w.names }
 
 func (w *directory) stat(_ context.Context, names ...string) ([]stat, error) {
-	stats := make([]stat, len(names))
+	stats, link := make([]stat, len(names)), ""
 	for i, name := range names {
+		if link != "" && strings.HasPrefix(name, link+"/") {
+			continue
+		}
 		info, err := w.root.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -84,7 +87,9 @@ func (w *directory) stat(_ context.Context, names ...string) ([]stat, error) {
 		case err != nil:
 			return nil, err
 		}
-		stats[i] = statOf(info)
+		if stats[i] = statOf(info); stats[i].kind == kindLink {
+			link = name
+		}
 	}
 	return stats, nil
 }

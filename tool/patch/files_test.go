@@ -101,8 +101,3 @@ func call(t testing.TB, dir, input string) Result {
 	t.Helper()
 	return New(Config{Target: Directory{Path: dir}}).Call(context.Background(), callArguments(t, input))
 }
-
-// patchOf is a patch with these lines.
-func patchOf(lines ...string) string {
-	return beginPatch + "\n" + strings.Join(lines, "\n") + "\n" + endPatch
-}

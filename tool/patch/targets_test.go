@@ -45,6 +45,7 @@ type faulty struct {
 	Target
 	fault func(step int) error // before the step is done; nil: nothing
 	steps *int
+	name  *string // what the step changes; nil: nobody asks
 }
 
 func (f faulty) open(ctx context.Context) (workspace, error) {
@@ -60,48 +61,51 @@ type faultyWorkspace struct {
 	f faulty
 }
 
-func (w faultyWorkspace) step() error {
+func (w faultyWorkspace) step(name string) error {
 	*w.f.steps++
+	if w.f.name != nil {
+		*w.f.name = name
+	}
 	return w.f.fault(*w.f.steps)
 }
 
 func (w faultyWorkspace) mkdir(ctx context.Context, name string, perm fs.FileMode, o owner) error {
-	if err := w.step(); err != nil {
+	if err := w.step(name); err != nil {
 		return err
 	}
 	return w.workspace.mkdir(ctx, name, perm, o)
 }
 
 func (w faultyWorkspace) create(ctx context.Context, name string, content []byte, perm fs.FileMode, o owner) error {
-	if err := w.step(); err != nil {
+	if err := w.step(name); err != nil {
 		return errors.Join(err, w.workspace.create(ctx, name, content[:len(content)/2], perm, o)) // in part
 	}
 	return w.workspace.create(ctx, name, content, perm, o)
 }
 
 func (w faultyWorkspace) link(ctx context.Context, from, to string) error {
-	if err := w.step(); err != nil {
+	if err := w.step(to); err != nil {
 		return err
 	}
 	return w.workspace.link(ctx, from, to)
 }
 
 func (w faultyWorkspace) rename(ctx context.Context, from, to string) error {
-	if err := w.step(); err != nil {
+	if err := w.step(to); err != nil {
 		return err
 	}
 	return w.workspace.rename(ctx, from, to)
 }
 
 func (w faultyWorkspace) remove(ctx context.Context, name string) error {
-	if err := w.step(); err != nil {
+	if err := w.step(name); err != nil {
 		return err
 	}
 	return w.workspace.remove(ctx, name)
 }
 
 func (w faultyWorkspace) sync(ctx context.Context, dir string) error {
-	if err := w.step(); err != nil {
+	if err := w.step(dir); err != nil {
 		return err
 	}
 	return w.workspace.sync(ctx, dir)

@@ -19,7 +19,8 @@ type workspace interface {
 	// roots are what the root is called in absolute paths, the first in errors.
 	roots() []string
 
-	// stat describes names, in their order. What does not exist is kindAbsent.
+	// stat describes names, in their order. What does not exist is kindAbsent;
+	// what is below a symbolic link of the names need not be looked at.
 	stat(ctx context.Context, names ...string) ([]stat, error)
 	// read returns the content of a regular file, up to limit bytes, and that
 	// file's description. fs.ErrInvalid if it is no regular file.
