@@ -198,7 +198,7 @@ func TestExchangedDirectories(t *testing.T) {
 		time.Sleep(200 * time.Microsecond)
 	})
 	outcomes, last := map[Status]int{}, "dir/a.txt"
-	for i := range 3000 {
+	for i := range 500 {
 		n := strconv.Itoa(i)
 		r := call(t, work, patchOf("*** Add File: dir/new"+n+"/n.txt", "+n", "*** Add File: dir/m"+n, "+x"))
 		if outcomes[r.Status]++; r.Status == StatusCompleted {

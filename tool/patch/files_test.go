@@ -60,8 +60,10 @@ func differs(got, want tree) string {
 	names := maps.Clone(got)
 	maps.Copy(names, want)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if g, w := got[name], want[name]; g != w {
-			lines = append(lines, fmt.Sprintf("%s: %q, want %q", name, g, w))
+		g, there := got[name]
+		w, wanted := want[name]
+		if g != w || there != wanted {
+			lines = append(lines, fmt.Sprintf("%s: %q (%t), want %q (%t)", name, g, there, w, wanted))
 		}
 	}
 	return strings.Join(lines, "\n")

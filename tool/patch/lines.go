@@ -12,7 +12,8 @@ type fileLine struct{ text, end string }
 
 const bom = "\ufeff"
 
-// splitLines takes a file apart, so that joinLines makes the same bytes of it.
+// splitLines takes a file apart, so that joinLines makes the same bytes of it, if it
+// ends with a newline.
 // A byte order mark stands by itself, since no patch has one in its lines.
 func splitLines(content []byte) (lines []fileLine, mark string) {
 	rest, marked := strings.CutPrefix(string(content), bom)
@@ -34,16 +35,9 @@ func splitLines(content []byte) (lines []fileLine, mark string) {
 	return lines, mark
 }
 
-// joinLines makes a file of lines. Every line gets an end: that of the one
-// before it, or else of the first that has one.
-func joinLines(mark string, lines []fileLine) []byte {
-	end := "\n"
-	for _, l := range lines {
-		if l.end != "" {
-			end = l.end
-			break
-		}
-	}
+// joinLines makes a file of lines. Those that have no end get one: that of the
+// line before, or else end.
+func joinLines(mark string, lines []fileLine, end string) []byte {
 	var b bytes.Buffer
 	b.WriteString(mark)
 	for _, l := range lines {
@@ -53,6 +47,14 @@ func joinLines(mark string, lines []fileLine) []byte {
 		b.WriteString(l.text + end)
 	}
 	return b.Bytes()
+}
+
+// lineEnd is how the first line of a file ends that does.
+func lineEnd(lines []fileLine) string {
+	if len(lines) > 0 && lines[0].end != "" { // only the last can have none
+		return lines[0].end
+	}
+	return "\n"
 }
 
 // A leniency is how a line of a patch is compared with one of a file: both are

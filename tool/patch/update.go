@@ -125,7 +125,7 @@ func update(h Hunk, content []byte) ([]byte, error) {
 		out = append(append(out, lines[done:e.from]...), e.with...)
 		done = e.to
 	}
-	return joinLines(mark, append(out, lines[done:]...)), nil
+	return joinLines(mark, append(out, lines[done:]...), lineEnd(lines)), nil
 }
 
 // endsBlank reports whether the chunk ends with an empty line to keep, and looks
@@ -159,11 +159,9 @@ func (c Chunk) replace(lines []fileLine, at int) replacement {
 		case Remove:
 			r.to++
 		case Insert:
-			var end string
+			end := lineEnd(lines)
 			if r.to > 0 {
 				end = lines[r.to-1].end
-			} else if len(lines) > 0 {
-				end = lines[0].end
 			}
 			r.with = append(r.with, fileLine{l.Text, end})
 		}
