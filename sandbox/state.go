@@ -22,6 +22,16 @@ func (e *Executor) workspace() string {
 	return e.cfg.Workspace
 }
 
+// HostWorkspace is the directory of this machine that commands find at Workdir,
+// also if it is a private one. It is empty if the engine is on another machine.
+func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
+	info, err := e.cfg.Engine.Info(ctx)
+	if err != nil || !info.Local {
+		return "", err
+	}
+	return e.workspace(), nil
+}
+
 // makeWorkspace makes the private workspace, for the user that commands run as.
 func (e *Executor) makeWorkspace() error {
 	dir := e.workspace()
