@@ -1,0 +1,213 @@
+//go:build unix
+
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// interrupted leaves everyKindPatch half applied in a new directory.
+func interrupted(t *testing.T) (dir string, before tree) {
+	t.Helper()
+	dir, before = makeEveryKind(t)
+	steps, name, dead := 0, "", false
+	f := faulty{Directory{Path: dir}, func(int) error {
+		if dead = dead || name == "dir/deep.txt"; dead {
+			return errDead
+		}
+		return nil
+	}, &steps, &name}
+	r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
+	if r.Status != StatusUnknown || r.Reason != ReasonLost || r.Hint == "" || strings.Contains(r.Text(), "No file was changed") {
+		t.Fatalf("%+v", r)
+	}
+	if differs(snapshot(t, dir), before) == "" {
+		t.Fatal("nothing is left to undo")
+	}
+	return dir, before
+}
+
+// What others did after the crash is not undone, and is named.
+func TestRecoverKeepsForeignChanges(t *testing.T) {
+	dir, before := interrupted(t)
+	theirs := map[string]string{"change.txt": "theirs\n", "new/added.txt": "theirs\n", "new/more.txt": "theirs\n"}
+	write(t, dir, theirs)
+	warnings, err := Recover(t.Context(), Directory{Path: dir})
+	if err != nil || len(warnings) != 1 || !strings.HasSuffix(warnings[0], ": new/added.txt, change.txt.") {
+		t.Errorf("%q, %v", warnings, err)
+	}
+	for name, content := range theirs {
+		before[name] = "-rw-r--r--\n" + content
+	}
+	before["new"] = "drwxr-xr-x"
+	if d := differs(snapshot(t, dir), before); d != "" {
+		t.Error(d)
+	}
+	if warnings, err := Recover(t.Context(), Directory{Path: dir}); err != nil || len(warnings) != 0 {
+		t.Errorf("again: %q, %v", warnings, err)
+	}
+}
+
+// The next call undoes before it does anything, and says nothing of it if there
+// is nothing to say.
+func TestNextCallRecovers(t *testing.T) {
+	dir, before := interrupted(t)
+	r := call(t, dir, patchOf("*** Update File: change.txt", "@@", "-two", "+2"))
+	before["change.txt"] = "-rw-r--r--\none\n2\nthree\n"
+	if d := differs(snapshot(t, dir), before); d != "" || r.Failed() || len(r.Warnings) > 0 {
+		t.Errorf("%+v\n%s", r, d)
+	}
+}
+
+// A record that no patch has written is not obeyed.
+func TestRecordsThatAreNone(t *testing.T) {
+	ok := hash([]byte("a\n"))
+	for name, text := range map[string]string{
+		"no JSON":         "{",
+		"another version": `{"version": 2}`,
+		"up":              `{"version": 1, "changes": [{"name": "../outside", "new": "` + ok + `"}]}`,
+		"absolute":        `{"version": 1, "changes": [{"name": "/etc/passwd", "was": true}]}`,
+		"the root":        `{"version": 1, "dirs": ["."]}`,
+		"not clean":       `{"version": 1, "dirs": ["a//b"]}`,
+		"a journal":       `{"version": 1, "dirs": [".corral-patch-y"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			write(t, top, map[string]string{"outside": "a\n", "work/a.txt": "a\n", "work/.corral-patch-x/record": text, "work/.corral-patch-x/old-0": "theirs\n"})
+			work := filepath.Join(top, "work")
+			if err := os.Chmod(filepath.Join(work, ".corral-patch-x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			before := snapshot(t, top)
+			r := call(t, work, patchOf("*** Delete File: a.txt"))
+			if r.Reason != ReasonUnavailable || !strings.Contains(r.Text(), "an interrupted patch cannot be undone: its record") || !strings.Contains(r.Hint, work+"/.corral-patch-x") {
+				t.Errorf("%+v", r)
+			}
+			if d := differs(snapshot(t, top), before); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// What has the name of a journal, and may be somebody else's, is left alone.
+func TestForeignJournals(t *testing.T) {
+	dir := t.TempDir()
+	forged, err := json.Marshal(record{Version: recordVersion, Changes: []recordChange{{Name: "a.txt", New: hash([]byte("a\n"))}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, map[string]string{
+		"a.txt": "a\n", ".corral-patch-file": "x", ".corral-patch-link": "-> sub", "sub/record": string(forged),
+		".corral-patch-public/record": string(forged), // 0755: others may have written it
+	})
+	before := snapshot(t, dir)
+	if warnings, err := Recover(t.Context(), Directory{Path: dir}); err != nil || len(warnings) > 0 {
+		t.Errorf("%q, %v", warnings, err)
+	}
+	if d := differs(snapshot(t, dir), before); d != "" {
+		t.Error(d)
+	}
+}
+
+// Whatever a record says, undoing stays in the workspace.
+func FuzzRecord(f *testing.F) {
+	f.Add(`{"version":1,"changes":[{"name":"a","was":true,"new":"87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"}],"dirs":["d"]}`)
+	f.Add(`{"version":1,"changes":[{"name":"link/a"}],"dirs":["link"]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		top := t.TempDir()
+		work := filepath.Join(top, "work")
+		write(t, top, map[string]string{"outside/a": "a\n", "work/a": "a\n", "work/link": "-> ../outside", "work/.corral-patch-x/record": text, "work/.corral-patch-x/old-0": "old\n"})
+		if err := os.Mkdir(filepath.Join(top, "outside/d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(work, ".corral-patch-x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, filepath.Join(top, "outside"))
+		_, _ = Recover(context.Background(), Directory{Path: work})
+		if d := differs(snapshot(t, filepath.Join(top, "outside")), before); d != "" {
+			t.Errorf("%q: %s", text, d)
+		}
+	})
+}
+
+// A workspace that somebody has locked is waited for as long as the call lets.
+func TestLocked(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = Recover(ctx, Directory{Path: dir})
+	if !errors.Is(err, corral.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// What is made belongs to who owns the place, as far as this user may give it.
+func TestOwners(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"theirs/a.txt": "a\n", "theirs/d/keep": "x\n"})
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 1234, 4321
+	}
+	for _, name := range []string{"theirs", "theirs/a.txt", "theirs/d"} {
+		if err := os.Chown(filepath.Join(dir, name), uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := call(t, dir, patchOf("*** Update File: theirs/a.txt", "@@", "-a", "+b", "*** Add File: theirs/new/deep/n.txt", "+n", "*** Update File: theirs/d/keep", "*** Move to: theirs/d/moved", "*** Add File: ours.txt", "+o"))
+	if r.Failed() {
+		t.Fatalf("%+v", r)
+	}
+	for name, want := range map[string][2]int{
+		"theirs/a.txt": {uid, gid}, "theirs/new": {uid, gid}, "theirs/new/deep": {uid, gid}, "theirs/new/deep/n.txt": {uid, gid},
+		"theirs/d/moved": {os.Geteuid(), os.Getegid()}, "ours.txt": {os.Geteuid(), os.Getegid()},
+	} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); [2]int{int(st.Uid), int(st.Gid)} != want {
+			t.Errorf("%s: %d:%d, want %v", name, st.Uid, st.Gid, want)
+		}
+	}
+}
+
+// The call can be cancelled until the patch is put in place.
+func TestCancelled(t *testing.T) {
+	dir, before := makeEveryKind(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	steps := 0
+	f := faulty{Directory{Path: dir}, func(n int) error {
+		if n == 5 {
+			cancel()
+		}
+		return nil
+	}, &steps, nil}
+	r := New(Config{Target: f}).Call(ctx, callArguments(t, everyKindPatch))
+	if r.Reason != ReasonCancelled {
+		t.Errorf("%+v", r)
+	}
+	if d := differs(snapshot(t, dir), before); d != "" {
+		t.Error(d)
+	}
+}
