@@ -2,7 +2,10 @@
 
 package config
 
-import "io/fs"
+import (
+	"io/fs"
+	"time"
+)
 
-// changeTime is not asked for here: the time of the last write has to do.
-func changeTime(fs.FileInfo) [2]int64 { return [2]int64{} }
+// changeTime is the time of the last write: that has to do here.
+func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }

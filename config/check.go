@@ -62,7 +62,7 @@ func (m *mistakes) fitString(v *json5.Value, s *jsonschema.Schema, at json5.Path
 		m.add(v.Start, at, "it has %d characters; %d are the most", utf8.RuneCountInString(v.String), *s.MaxLength)
 	case s.Pattern != "" && !compiled(s.Pattern).MatchString(v.String):
 		if strings.TrimSpace(v.String) == "" {
-			m.add(v.Start, at, "it is blank; leave the key out, or write %s", like(s))
+			m.add(v.Start, at, "it is blank; leave it out if there is nothing to say")
 		} else {
 			m.add(v.Start, at, "%q is not right; write something like %s", shorten(v.String), like(s))
 		}
@@ -76,6 +76,10 @@ func (m *mistakes) fitObject(v *json5.Value, s *jsonschema.Schema, at json5.Path
 	}
 	for _, member := range v.Members {
 		p := property(s, member.Name)
+		if member.Name == "" {
+			m.add(member.Start, at, "a key is empty")
+			continue
+		}
 		if p == nil {
 			m.add(member.Start, at.Key(member.Name), "%s", unknownKey(s, at, member.Name))
 			continue
@@ -178,7 +182,7 @@ func wanted(s *jsonschema.Schema) string {
 		case t == "number":
 			words = append(words, "a number"+unitOf(s))
 		case t == "string" && s.Pattern != "" && len(types(s)) > 1:
-			words = append(words, `a string such as "`+strings.SplitN(like(s), ",", 2)[0]+`"`)
+			words = append(words, `a string such as "`+fmt.Sprint(s.Examples[0])+`"`)
 		case t == "string":
 			words = append(words, "a string")
 		case t == "array":
@@ -205,9 +209,13 @@ func enum(s *jsonschema.Schema) []string {
 	return words
 }
 
+// like names strings that fit a schema.
 func like(s *jsonschema.Schema) string {
-	text, _ := s.Extra[keyLike].(string)
-	return text
+	var words []string
+	for _, v := range s.Examples {
+		words = append(words, fmt.Sprint(v))
+	}
+	return strings.Join(words, ", ")
 }
 
 // bounds names the range of a number.
@@ -224,7 +232,7 @@ func bounds(s *jsonschema.Schema) string {
 }
 
 func number64(f float64) string {
-	if math.Abs(f) < 1e15 {
+	if math.Abs(f) < 1e16 {
 		return strconv.FormatFloat(f, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64)

@@ -13,7 +13,7 @@ import (
 // A Config is what a file says. It does not change, and may be used from any
 // goroutine; what it returns is shared and must not be changed.
 type Config struct {
-	// File is where it is from; empty: there is no file.
+	// File is where it is from, or would be if it were there.
 	File string `json:"-"`
 	// Err says why the file cannot be used; see Closed.
 	Err error `json:"-"`

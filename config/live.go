@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
@@ -20,7 +22,9 @@ type Live struct {
 	path string
 
 	mu   sync.Mutex
-	seen fs.FileInfo // of the file that current is of; nil: there was none
+	seen fs.FileInfo // when data was read; nil: there was no file
+	sure bool        // a file that looks as seen has data in it
+	data []byte
 	is   *Config
 }
 
@@ -29,15 +33,18 @@ type Live struct {
 // that of [Load].
 func Open(path string, required bool) (*Live, error) {
 	l := &Live{path: path}
-	info, err := os.Stat(path)
+	_, err := os.Stat(path)
 	if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, corral.Errorf(corral.ErrInvalid, "corral init makes one", "cannot read the configuration: %w", err)
 	}
 	if err == nil {
-		l.seen = info
+		l.seen = none{} // it has to stay
 	}
-	if l.is, err = Load(path); err != nil {
+	if l.is, err = Parse(path, []byte("{}")); err != nil {
 		return nil, err
+	}
+	if c := l.Config(); c.Err != nil {
+		return nil, c.Err
 	}
 	return l, nil
 }
@@ -54,19 +61,30 @@ func (l *Live) Config() *Config {
 		l.seen = none{}
 		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back, or stop Corral and start it without",
 			"the configuration was there and cannot be found now: %w", err))
-	case l.seen != nil && unchanged(l.seen, info):
+	case l.sure && unchanged(l.seen, info):
 		return l.is
 	}
 	// The file may change while it is read: then it differs from info, and is
 	// read again by the next call.
-	l.seen = info
-	c, err := Load(l.path)
+	l.seen, l.sure = info, time.Since(changeTime(info)) > tick
+	data, err := read(l.path)
 	if err != nil {
 		return l.close(err)
 	}
-	l.is = c
+	if l.data != nil && bytes.Equal(data, l.data) && l.is.Err == nil {
+		return l.is
+	}
+	c, err := Parse(l.path, data)
+	if err != nil {
+		return l.close(err)
+	}
+	l.is, l.data = c, data
 	return c
 }
+
+// tick is more than the time between two changes that a file system gives the
+// same time (2 s on FAT).
+const tick = 2500 * time.Millisecond
 
 func (l *Live) close(err error) *Config {
 	if l.is.Err == nil || l.is.Err.Error() != err.Error() {
@@ -82,5 +100,5 @@ func unchanged(a, b fs.FileInfo) bool {
 	if _, gone := a.(none); gone {
 		return false
 	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode() && changeTime(a) == changeTime(b)
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode() && changeTime(a).Equal(changeTime(b))
 }

@@ -19,7 +19,6 @@ import (
 const (
 	keyUnit     = "x-unit"     // of a number
 	keyEnforced = "x-enforced" // what enforces the key
-	keyLike     = "x-like"     // a string that fits the pattern
 )
 
 // Bounds of the file beside those of its text.
@@ -116,8 +115,7 @@ func valueSchema(f field) *jsonschema.Schema {
 	}
 	for _, tag := range []string{"pattern", "item"} {
 		if p := f.tag.Get(tag); p != "" {
-			text.Pattern = p
-			extra(text, keyLike, f.tag.Get("like"))
+			text.Pattern, text.Examples = p, []any{f.tag.Get("like")}
 		}
 	}
 	if text, ok := f.tag.Lookup("default"); ok {
@@ -167,11 +165,11 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "number"}
 	case reflect.TypeFor[Size]():
 		return &jsonschema.Schema{Types: []string{"integer", "string"}, Minimum: jsonschema.Ptr(float64(minSize)), Maximum: jsonschema.Ptr(float64(maxSize)), Pattern: sizePattern,
-			Extra: map[string]any{keyLike: "512m, 2g or unlimited"}}
+			Examples: []any{"512m", "2g", unlimited}}
 	case reflect.TypeFor[Count]():
-		return &jsonschema.Schema{Types: []string{"number", "string"}, ExclusiveMinimum: jsonschema.Ptr(0.0), Pattern: "^unlimited$", Extra: map[string]any{keyLike: unlimited}}
+		return &jsonschema.Schema{Types: []string{"number", "string"}, ExclusiveMinimum: jsonschema.Ptr(0.0), Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Whole]():
-		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Extra: map[string]any{keyLike: unlimited}}
+		return &jsonschema.Schema{Types: []string{"integer", "string"}, Pattern: "^unlimited$", Examples: []any{unlimited}}
 	case reflect.TypeFor[Senders]():
 		return &jsonschema.Schema{Types: []string{"array", "object"}, Items: nonBlank(maxString), MaxItems: jsonschema.Ptr(maxList),
 			MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
@@ -187,7 +185,7 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 }
 
 func nonBlank(most int) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", MaxLength: &most, Pattern: `\S`, Extra: map[string]any{keyLike: "something"}}
+	return &jsonschema.Schema{Type: "string", MaxLength: &most, Pattern: `\S`}
 }
 
 func listOf(item *jsonschema.Schema) *jsonschema.Schema {
@@ -252,7 +250,7 @@ func safeBinSchema() *jsonschema.Schema {
 		{"deniedFlags", "Flags that are refused whatever else is allowed."},
 	} {
 		flag := nonBlank(maxString)
-		flag.Pattern, flag.Extra[keyLike] = "^-", "--lines"
+		flag.Pattern, flag.Examples = "^-", []any{"--lines"}
 		p := listOf(flag)
 		p.Description = f.doc
 		add(s, f.name, p)
