@@ -26,7 +26,7 @@ type Agent struct {
 // A Sandbox is what containers are like.
 type Sandbox struct {
 	Mode     policy.Setting[Mode]  `json:"mode" default:"off" by:"router" doc:"Whether there is a sandbox. With off, commands for it run on the gateway, in no container and without approval."`
-	Required policy.Setting[bool]  `json:"required" default:"false" by:"router" doc:"Commands run in a sandbox or not at all."`
+	Required policy.Setting[bool]  `json:"required" default:"false" by:"router" doc:"With the sandbox off, refuse commands that are meant for it, instead of running them on the gateway."`
 	Scope    policy.Setting[Scope] `json:"scope" default:"agent" by:"sandbox" doc:"What has a container of its own: every session, every agent, or all together."`
 
 	Image   policy.Setting[string] `json:"image" by:"sandbox" doc:"Image that it runs on. Without one: corral/sandbox:bookworm."`
@@ -98,7 +98,7 @@ type ApplyPatch struct {
 // Agent.CheckElevated.
 type Elevated struct {
 	Enabled   []policy.Setting[bool]    `json:"enabled" default:"true" by:"exec" doc:"Whether anybody may. A level that says false cannot be overruled."`
-	AllowFrom []policy.Setting[Senders] `json:"allowFrom" by:"exec" doc:"Who may: entries for all providers, or for each by its name. Without any: nobody. An agent's list restricts the one at the top further."`
+	AllowFrom []policy.Setting[Senders] `json:"allowFrom" by:"exec" doc:"Who may: entries for all providers, or for each by its name. Without any: nobody. Each level that has some has to let the sender through."`
 	Default   policy.Setting[Level]     `json:"default" default:"off" by:"exec" doc:"What a call means that says nothing of elevated, if it may. full skips approvals, and is also what elevated: true then means."`
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -88,7 +87,7 @@ func (m *mistakes) fitObject(v *json5.Value, s *jsonschema.Schema, at json5.Path
 	}
 	for _, name := range s.Required {
 		if v.Get(name) == nil {
-			m.add(v.Start, at.Key(name), "it is missing")
+			m.add(v.Start, at.Key(name), "it is missing; %s", s.Properties[name].Description)
 		}
 	}
 }
@@ -345,5 +344,21 @@ func Keys() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// defaultOf is the built-in default of a key, as JSON; nil if it has none.
-func defaultOf(s *jsonschema.Schema) json.RawMessage { return s.Default }
+// Words are the values that a key can have, if these are a closed set; what
+// else it takes as well is left out.
+func Words(key string) []string {
+	path, err := json5.ParsePath(key)
+	if err != nil {
+		return nil
+	}
+	s, err := lookup(path)
+	switch {
+	case err != nil:
+		return nil
+	case slices.Contains(types(s), "boolean"):
+		return []string{"true", "false"}
+	case compiled(s.Pattern).String() == "^"+unlimited+"$":
+		return []string{unlimited}
+	}
+	return enum(s)
+}

@@ -53,6 +53,7 @@ f:1:110: tools.exec.node: it is the number 7; use a string`},
 	{`{ tools: { exec: { node: "  " } } }`, `f:1:26: tools.exec.node: it is blank; leave it out if there is nothing to say`},
 	{`{ tools: { exec: { pathPrepend: "/bin" } } }`, `f:1:33: tools.exec.pathPrepend: it is the string "/bin"; use a list [ … ]`},
 	{`{ tools: { exec: { pathPrepend: ["/ok", "~kim/bin"] } } }`, `f:1:41: tools.exec.pathPrepend[1]: cannot expand "~kim/bin" in pathPrepend`},
+	{`{ tools: { exec: { pathPrepend: ["~x", 1] } } }`, "f:1:34: tools.exec.pathPrepend[0]: cannot expand \"~x\" in pathPrepend\nf:1:40: tools.exec.pathPrepend[1]: it is the number 1; use a string"},
 	{`{ tools: { exec: { envAllow: ["A-B"], safeBins: ["/bin/jq"], safeBinDirs: ["bin"] } } }`, `f:1:31: tools.exec.envAllow[0]: "A-B" is not right; write something like GH_TOKEN
 f:1:50: tools.exec.safeBins[0]: "/bin/jq" is not right; write something like jq
 f:1:76: tools.exec.safeBinDirs[0]: "bin" is not right; write something like /opt/tools/bin`},
@@ -74,7 +75,7 @@ f:1:40: sandbox.pids: it is the number 1.5; use a whole number (processes) or a 
 f:1:51: sandbox.user: "0:0" is not right; write something like 1000:1000`},
 	{`{ sandbox: { memory: "much", cpus: "all" } }`, `f:1:22: sandbox.memory: "much" is not right; write something like 512m, 2g, unlimited
 f:1:36: sandbox.cpus: "all" is not right; write something like unlimited`},
-	{`{ agents: { list: [{ id: "a" }, { workspace: "relative" }, { id: "a" }] } }`, `f:1:33: agents.list[1].id: it is missing
+	{`{ agents: { list: [{ id: "a" }, { workspace: "relative" }, { id: "a" }] } }`, `f:1:33: agents.list[1].id: it is missing; the agent whose entry it is
 f:1:46: agents.list[1].workspace: "relative" is not right; write something like /srv/checkout
 f:1:66: agents.list[2].id: the agent "a" is there already, as agents.list[0]`},
 	{`{ agents: { list: [{ id: "a" }, { id: "a" }] } }`, `f:1:39: agents.list[1].id: the agent "a" is there already, as agents.list[0]`},

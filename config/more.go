@@ -48,13 +48,11 @@ func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
 			for i, rule := range value.Items {
 				m.rule(rule, key.Item(i))
 			}
-		case m.in(value):
-		case f.kind == single, f.kind == layered:
+		case f.name == "pathPrepend":
+			m.directories(value, key)
+		case (f.kind == single || f.kind == layered) && !m.in(value):
 			if _, err := decode(value.JSON(), f); err != nil {
 				m.add(value.Start, key, "%v", err)
-			}
-			if f.name == "pathPrepend" {
-				m.directories(value, key)
 			}
 		}
 	}
@@ -84,6 +82,9 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 // home makes no difference.
 func (m *mistakes) directories(v *json5.Value, at json5.Path) {
 	for i, item := range v.Items {
+		if item.Kind != json5.String {
+			continue
+		}
 		if _, err := pathenv.PrependDirs([]string{item.String}, "/"); err != nil {
 			m.add(item.Start, at.Item(i), "%v", err)
 		}

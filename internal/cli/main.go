@@ -74,7 +74,11 @@ func (a *app) report(err error) {
 	if !said(err) {
 		return
 	}
-	fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
+	if lines := mistakes(err); len(lines) > 0 {
+		fmt.Fprintln(a.stderr, strings.Join(lines, "\n"))
+	} else {
+		fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
+	}
 	if hint := corral.Hint(err); hint != "" {
 		fmt.Fprintln(a.stderr, "hint:", inFlags(hint))
 	}
@@ -195,10 +199,13 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.settings.StateDir, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+a.defaultStateDir()+")")
 	fromEnvironment(root.PersistentFlags(), "state-dir")
 	must(root.MarkPersistentFlagDirname("state-dir"))
+	root.PersistentFlags().StringVar(&a.settings.Config, "config", "", "`FILE`: the configuration (default "+a.defaultConfig()+")")
+	fromEnvironment(root.PersistentFlags(), "config")
+	must(root.MarkPersistentFlagFilename("config", "json5", "json"))
 
 	root.AddCommand(a.execCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
 		a.eventsCommand(), a.processCommand(), a.gatewayCommand(), a.mcpCommand(),
-		a.sandboxCommand(), a.imagesCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
+		a.sandboxCommand(), a.imagesCommand(), a.initCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

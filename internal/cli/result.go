@@ -136,7 +136,7 @@ func newFailure(err error) failure {
 	if err == nil {
 		return failure{}
 	}
-	f := failure{Error: inFlags(err.Error()), Hint: inFlags(corral.Hint(err))}
+	f := failure{Error: words(err), Hint: inFlags(corral.Hint(err))}
 	f.Status, f.Reason = outcome(err)
 	switch {
 	case f.Reason != ReasonInternal:

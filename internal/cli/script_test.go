@@ -41,6 +41,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CORRAL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
 			env.Setenv("SHELL", "/bin/sh")
 			env.Setenv("HOME", env.WorkDir)

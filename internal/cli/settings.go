@@ -27,6 +27,7 @@ const (
 // the defaults of package sandbox.
 type settings struct {
 	StateDir string // empty: the default; see stateDir
+	Config   string // empty: the default; see configFile
 	Mode     string
 
 	Name      string

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 )
 
 // flagWords is what the packages below say, in the words of a command line.
 var flagWords = strings.NewReplacer(
 	"set host=node, or leave node out", "add --host node, or leave out --node",
+	".pathPrepend", ".pathPrepend", // a key of the configuration
 	"pathPrepend", "--path-prepend",
 	"the call's env", "--env",
 	"the daemon's own environment", "the environment that corral is started with",
@@ -26,6 +29,16 @@ var flagWords = strings.NewReplacer(
 // oneLine makes text that may come from anywhere fit for a line of a terminal.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// words is an error for people. Mistakes in a configuration are told in its own
+// words.
+func words(err error) string {
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		return oneLine(err.Error())
+	}
+	return inFlags(err.Error())
 }
 
 // inFlags is oneLine of what a package below says.

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+)
+
+const configLong = `Show, check and change the configuration file.
+
+The file is JSON5: JSON with comments, trailing commas and keys without quotes.
+docs/config.md explains its keys; corral init writes a first one.
+
+A PATH is written like agents.list[0].tools.exec.node.`
+
+const configExample = `  corral config get agents.list
+  corral config get tools.exec.security
+  corral config set agents.list[0].tools.exec.node "node-id-or-name"
+  corral config set sandbox.memory 4g
+  corral config validate`
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show, check and change the configuration",
+		Long: configLong, Example: configExample,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.configGet(), a.configSet(), a.configUnset(), a.configValidate(), a.configSchema(), a.configPath())
+	return cmd
+}
+
+func (a *app) configGet() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "get [flags] [PATH]", Short: "Print what a key comes to",
+		Long: `Print what a key comes to: what it is set to, or what applies in its place. Of a
+section, and without PATH of the whole file, print what the file has of it.
+
+A string is printed as it is, anything else as JSON. --json adds where it is
+from. The exit code is 1 if the key is not set and has no default.`,
+		Args: atMost(1), ValidArgsFunction: a.completeKeys,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			v, err := c.Get(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(v, nil)
+			}
+			if bytes.Equal(v.Value, []byte("null")) {
+				return &exitError{exitFindings, fmt.Sprintf("%s is not set", v.Key)}
+			}
+			return a.show(readable(v.Value))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the file and line that it is from")
+	return cmd
+}
+
+// readable is a string as it is, and other JSON in lines.
+func readable(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	var lines bytes.Buffer
+	if json.Indent(&lines, value, "", "  ") != nil {
+		return string(value)
+	}
+	return lines.String()
+}
+
+func (a *app) configSet() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "set [flags] PATH VALUE", Short: "Change one value in the file",
+		Long: `Change one value in the file. The rest of it stays as it is, with its comments.
+What would be a mistake is refused, and nothing is written. A file that is not
+there is made.
+
+VALUE is JSON5. Where a string is wanted the quotes may be left out.`,
+		Args: exactly("PATH", "VALUE"), ValidArgsFunction: a.completeKeysAndWords,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.changeConfig(asJSON, args[0], func(file string) (*config.Config, error) {
+				return config.Set(file, args[0], args[1])
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the value, with the file and line where it is now")
+	return cmd
+}
+
+func (a *app) configUnset() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "unset [flags] PATH", Short: "Remove a key from the file",
+		Long: `Remove a key from the file, or an element from a list in it. What applies in its
+place is then what corral config get prints.`,
+		Args: exactly("PATH"), ValidArgsFunction: a.completeKeys,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.changeConfig(asJSON, args[0], func(file string) (*config.Config, error) {
+				return config.Unset(file, args[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the value that applies now, and where it is from")
+	return cmd
+}
+
+func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*config.Config, error)) error {
+	file, err := a.writableConfig()
+	if err != nil {
+		return err
+	}
+	c, err := change(file)
+	if err != nil || !asJSON {
+		return err
+	}
+	v, err := c.Get(key)
+	if err != nil {
+		return err
+	}
+	return a.printJSON(v, nil)
+}
+
+// validation is what corral config validate --json prints.
+type validation struct {
+	File     string           `json:"file"`
+	Valid    bool             `json:"valid"`
+	Mistakes []config.Mistake `json:"mistakes"`
+}
+
+func (a *app) configValidate() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
+		Long: `Report every mistake in the file, each with its line and column. The exit code is
+1 if there is one.`,
+		Args: atMost(1), ValidArgsFunction: completeFiles,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				a.settings.Config = args[0]
+			}
+			file, _, err := a.configFile()
+			if err != nil {
+				return err
+			}
+			_, err = a.config()
+			var bad *config.Error
+			if err != nil && !errors.As(err, &bad) {
+				return err
+			}
+			v := validation{File: file, Valid: bad == nil, Mistakes: []config.Mistake{}}
+			if bad != nil {
+				v.Mistakes = bad.Mistakes
+			}
+			switch {
+			case asJSON && bad != nil:
+				return a.printJSON(v, &exitError{code: exitFindings})
+			case asJSON:
+				return a.printJSON(v, nil)
+			case bad != nil:
+				fmt.Fprintln(a.stderr, strings.Join(mistakes(bad), "\n"))
+				return &exitError{code: exitFindings}
+			case !exists(file):
+				return a.show("There is no " + file + ": the defaults apply.")
+			}
+			return a.show(file + " has no mistake.")
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (a *app) configSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the file",
+		Long: `Print the JSON Schema of the file (draft 2020-12): every key with what it means,
+its values and its default. Editors complete and check the file with it.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return a.show(strings.TrimSuffix(string(config.Schema()), "\n"))
+		},
+	}
+}
+
+// configPlace is what corral config path --json prints.
+type configPlace struct {
+	File   string `json:"file"`
+	Exists bool   `json:"exists"`
+	Named  bool   `json:"named"` // by --config or CORRAL_CONFIG
+}
+
+func (a *app) configPath() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "path [flags]", Short: "Print where the file is, or would be",
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			file, err := a.writableConfig()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(configPlace{file, exists(file), a.settings.Config != ""}, nil)
+			}
+			return a.show(file)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// exactly wants these arguments.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants %s, and there are %d arguments", cmd.CommandPath(), strings.Join(names, " and "), len(args))
+		}
+		return nil
+	}
+}
+
+func completeFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return []string{"json5", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// completeKeys completes a path up to its next part.
+func (a *app) completeKeys(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil {
+		return nil, noFiles
+	}
+	var words []string
+	for _, key := range a.keys() {
+		rest, ok := strings.CutPrefix(key, word)
+		if !ok {
+			continue
+		}
+		if i := strings.IndexAny(rest, ".["); i >= 0 {
+			key = word + rest[:i+1]
+		}
+		words = append(words, key)
+	}
+	slices.Sort(words)
+	return slices.Compact(words), noFiles | cobra.ShellCompDirectiveNoSpace
+}
+
+// keys are those of a file with the agents that are in the list.
+func (a *app) keys() []string {
+	agents := 1
+	if c, err := a.config(); err == nil {
+		agents = max(1, len(c.Agents()))
+	}
+	var keys []string
+	for _, key := range config.Keys() {
+		first, rest, ofAgent := strings.Cut(key, "agents.list[0]")
+		for i := range agents {
+			if ofAgent {
+				key = fmt.Sprintf("%sagents.list[%d]%s", first, i, rest)
+			}
+			keys = append(keys, key)
+			if !ofAgent {
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func (a *app) completeKeysAndWords(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return config.Words(args[0]), noFiles
+	}
+	return a.completeKeys(cmd, args, word)
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/policy"
+)
+
+// What corral init writes is strict, whether or not there is an engine.
+func TestFirstConfig(t *testing.T) {
+	for _, mode := range []string{modeOff, modeAll} {
+		c, err := config.Parse("corral.json5", []byte(firstConfig(mode)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := c.Agent("main")
+		e := a.Tools.Exec
+		if string(a.Sandbox.Mode.Value) != mode || !a.Sandbox.Required.Value || e.Security.Value != policy.SecurityAllowlist || e.Ask.Value != policy.AskOnMiss || e.AskFallback.Value != policy.SecurityDeny {
+			t.Errorf("%s: %+v", mode, a)
+		}
+		if err := a.Tools.Elevated.Check(config.Sender{ID: "x"}); err == nil {
+			t.Errorf("%s: elevated is allowed", mode)
+		}
+		// What is in comments is right as well.
+		open := strings.NewReplacer("// {", "{", "// memory:", "memory:", "// defaults:", "defaults:").Replace(firstConfig(mode))
+		c, err = config.Parse("corral.json5", []byte(open))
+		if err != nil || len(c.Agent("nightly").Tools.Exec.Rules) != 3 {
+			t.Errorf("%v\n%s", err, open)
+		}
+	}
+}
+
+// An engine that answers turns the sandbox on.
+func TestInitWithAnEngine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.json5")
+	m := &fakeMachine{eng: fakeEngine{facts: engineFacts{Name: "docker", Version: "28.1", Address: "unix:///x.sock"}}}
+	code, stdout, stderr := m.run(t, nil, "init", "--json", "--config", file)
+	var r initResult
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" {
+		t.Fatalf("%d %s %s: %v", code, stdout, stderr, err)
+	}
+	want := initResult{File: file, Sandbox: "all", Why: "docker 28.1 answers at unix:///x.sock", Next: "corral exec --host sandbox 'echo hello', or corral gateway"}
+	if r != want || m.eng.closed != 1 {
+		t.Errorf("%+v; closed %d times", r, m.eng.closed)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(data), `mode: "all"`) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// The schema says which image there is without one.
+func TestSchemaNamesTheDefaultImage(t *testing.T) {
+	if !strings.Contains(string(config.Schema()), "Without one: "+images.Default+".") {
+		t.Errorf("the schema does not name %s", images.Default)
+	}
+}
+
+// A key of the configuration is not told in the words of flags.
+func TestConfigMistakesAreNotReworded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.json5")
+	if err := os.WriteFile(file, []byte(`{ tools: { exec: { pathPrepend: ["~x"] } } }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"config", "get", "--config", file}, {"config", "get", "--config", file, "--json"}} {
+		_, stdout, stderr := (&fakeMachine{}).run(t, nil, args...)
+		if out := stdout + stderr; strings.Contains(out, "--path-prepend") || !strings.Contains(out, "tools.exec.pathPrepend[0]: cannot expand") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}
