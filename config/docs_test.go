@@ -54,7 +54,7 @@ func table() string {
 			if p.Default != nil {
 				value = "`" + strings.Trim(string(p.Default), `"`) + "`"
 			}
-			fmt.Fprintf(&s, "| `%s%s` | %s | %s | %s | %s |\n", prefix, f.name, kindOf(p), value, f.tag.Get("by"), strings.ReplaceAll(p.Description, "|", `\|`))
+			fmt.Fprintf(&s, "| `%s%s` | %s | %s | %s | %s |\n", prefix, f.name, kindOf(p), value, f.tag.Get("by"), strings.ReplaceAll(f.tag.Get("doc"), "|", `\|`))
 		}
 	}
 	heading := func(text string) {

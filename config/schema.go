@@ -94,10 +94,16 @@ func sectionSchema(t reflect.Type) *jsonschema.Schema {
 			p = valueSchema(f)
 		}
 		p.Description = f.tag.Get("doc")
+		if unit := f.tag.Get("unit"); unit != "" {
+			p.Description += " Unit: " + unitNames[unit] + "."
+		}
 		add(s, f.name, p)
 	}
 	return s
 }
+
+// unitNames are units for people.
+var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "bytes": "bytes", "processors": "processors", "processes": "processes"}
 
 func valueSchema(f field) *jsonschema.Schema {
 	s := typeSchema(f.of)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -116,7 +117,7 @@ func TestSchemaFitsItself(t *testing.T) {
 	}
 }
 
-// Every value says what enforces it.
+// Every value says what enforces it, and every time in what unit it is.
 func TestEverythingIsEnforced(t *testing.T) {
 	var walk func(typ reflect.Type)
 	walk = func(typ reflect.Type) {
@@ -126,6 +127,8 @@ func TestEverythingIsEnforced(t *testing.T) {
 				walk(f.of)
 			case f.tag.Get("by") == "":
 				t.Errorf("%v.%s: nothing enforces it", typ, f.name)
+			case unitNames[f.tag.Get("unit")] == "" && (f.tag.Get("unit") != "" || f.of == reflect.TypeFor[time.Duration]()):
+				t.Errorf("%v.%s: the unit is %q", typ, f.name, f.tag.Get("unit"))
 			}
 		}
 	}

@@ -200,7 +200,11 @@ func (a *app) newUnit(cmd *cobra.Command, user, socket bool) (unit, error) {
 		}
 		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace)...)
 	})
-	return u, nil
+	file, named, err := a.configFile()
+	if named { // what is relative to here means nothing there
+		u.Args = append(u.Args, "--config", file)
+	}
+	return u, err
 }
 
 // unitArgs are the arguments that set a flag to what it is set to now.
