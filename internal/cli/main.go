@@ -35,8 +35,7 @@ type app struct {
 	environ        []string
 	backends       backends
 
-	flags      *pflag.FlagSet // of the command
-	configFile string         // --config
+	flags *pflag.FlagSet // of the command
 
 	settings settings // after the command line and the environment were read
 	remote   bool     // commands are run by a gateway, not by this process

@@ -53,7 +53,7 @@ func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *p
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.live, err = a.openConfig(); err != nil {
+	if p.live, err = a.liveConfig(); err != nil {
 		return nil, err
 	}
 	c := p.live.Config()

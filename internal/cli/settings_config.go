@@ -1,26 +1,9 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
 )
-
-// configPath is where the configuration is, and whether somebody said so.
-func (a *app) configPath() (path string, said bool) {
-	if a.configFile != "" {
-		return a.configFile, true
-	}
-	return config.DefaultPath(a.getenv, os.Geteuid(), accountHome()), a.getenv("CORRAL_CONFIG") != ""
-}
-
-// openConfig follows the configuration file. One that somebody named has to be
-// there.
-func (a *app) openConfig() (*config.Live, error) {
-	path, said := a.configPath()
-	return config.Open(path, said)
-}
 
 // sourceDefault names a value that nobody configured.
 const sourceDefault = "default"
