@@ -278,6 +278,11 @@ func envForm(argv []Word, s scan, l layer) layer {
 			refuse("the variable " + quote(name) + " may change what runs")
 		}
 	}
+	if len(l.vars) > 0 && at+1 < len(argv) && argv[at].Text == "--" {
+		// To some the end of the options, to others the program.
+		refuse(quote("--") + " stands behind a variable")
+		at++
+	}
 	if at == len(argv) {
 		return layer{name: l.name, vars: l.vars}
 	}

@@ -119,6 +119,8 @@ func TestPeel(t *testing.T) {
 		{"env --split-string='rm x' y", refused, "rm x y"},
 		{"env --spl 'sh -c ls'", refused, "sh -c ls"},
 		{"env -vS 'rm x'", refused, "rm x"},
+		{"env LANG=C -- rm x", refused, "rm x"},
+		{"env -S 'A=1 -- rm' x", refused, "rm x"},
 		{"env --bogus ls", refused, ""},
 
 		{"sudo rm -rf x", refused, "rm -rf x"},
