@@ -38,9 +38,14 @@ func carrier(argv []Word) (reason string, hit bool) {
 	return why, why != ""
 }
 
-// loadsCode says which option has an interpreter load code beside its script.
+// loadsCode says what has an interpreter run code beside a script that it
+// names: an option, or that there is no script.
 func (in *interpreter) loadsCode(name string, argv []Word) string {
-	for _, o := range in.grammar.search(argv, in.permute).options {
+	s := in.grammar.search(argv, in.permute)
+	for _, o := range s.options {
+		if hasField(in.module, o.name) && in.ends != "" {
+			return name + " " + o.text + " runs a module, wherever it is found"
+		}
 		if hasField(in.ends, o.name) {
 			break
 		}
@@ -48,7 +53,20 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 			return name + " " + o.text + " loads further code"
 		}
 	}
-	return ""
+	if in.program || in.permute {
+		return ""
+	}
+	for _, o := range s.options {
+		if o.name == "" || hasField(in.code, o.name) || hasField(in.file, o.name) || hasField(in.idle, o.name) || hasField(in.module, o.name) {
+			return "" // not read from there, or found as what it is
+		}
+	}
+	if len(s.operands) > 0 {
+		if _, why := bindable(name, argv, s.operands[0]); why == "" || !argv[s.operands[0]].Static {
+			return ""
+		}
+	}
+	return name + " reads code from its standard input"
 }
 
 // A carrierUse is what there is to find in the use of one program.

@@ -335,7 +335,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		seg.By = byWrapper
 		return true
 	}
-	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper { // what a wrapper runs is decided on
+	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper && !harmlessText(seg.Words) { // what a wrapper runs is decided on
 		seg.Inline = label + " runs the code that it is given"
 	} else if reason, hit := carrier(seg.Words); hit {
 		seg.Inline = reason

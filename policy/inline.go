@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"regexp"
+	"strings"
+)
+
 // inlineCode reports whether a command has code among its arguments, which its
 // program runs. The label says where: "python3 -c", "awk inline program".
 //
@@ -56,3 +61,48 @@ func inlineCode(argv []Word) (label string, hit bool) {
 	}
 	return "", false
 }
+
+// harmlessText reports whether the code in the arguments of awk or sed is so
+// plain that it can run no program and reach no other file. Only few forms of
+// it are known; any other is not harmless.
+func harmlessText(argv []Word) bool {
+	in, ok := named(interpreters, normalizeName(argv[0].Text))
+	if !ok || !in.program {
+		return false
+	}
+	s := in.grammar.read(argv)
+	if s.stopped != "" || len(s.operands) == 0 || !argv[s.operands[0]].Static {
+		return false
+	}
+	harmless := "F v"
+	if in.permute { // sed
+		harmless = "n E s u z"
+	}
+	for _, o := range s.options {
+		if !hasField(harmless, o.name) {
+			return false
+		}
+	}
+	for _, i := range s.operands {
+		if in.permute && argv[i].mayBeOption() {
+			return false // sed takes options behind its operands
+		}
+	}
+	text := argv[s.operands[0]].Text
+	if in.permute {
+		return plainSed.MatchString(text)
+	}
+	// Without these there are no calls, pipes, redirections and extensions.
+	return !strings.ContainsAny(text, "(|>@") && !strings.Contains(text, "getline")
+}
+
+// plainSed is a list of p, d, q, = and s///, with addresses. The brackets of a
+// regular expression are left out, as a slash in them may end it or not.
+var plainSed = func() *regexp.Regexp {
+	const (
+		re      = `/(?:\\[^\n]|[^/\\\[\n])*`
+		address = `(?:[0-9]+|\$|` + re + `/)`
+		command = `(?:` + address + `(?:,` + address + `)?)? ?(?:[pdq=]|s` + re + re + `/[gpiI0-9]*)`
+	)
+	return regexp.MustCompile(`^` + command + `(?: ?; ?` + command + `)*$`)
+}()

@@ -294,6 +294,9 @@ func (g *grammar) guess(text string, i int) ([]given, bool) {
 		return opts, !has
 	}
 	for k := 1; k < len(text); k++ {
+		if len(g.single) > 0 && len(text) > 2 {
+			break // such programs have no clusters
+		}
 		if o := g.short[text[k]]; o != nil {
 			f := given{option: o, text: "-" + text[k:k+1], at: i, last: i}
 			if rest := text[k+1:]; rest != "" {
