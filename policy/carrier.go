@@ -52,6 +52,9 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 		if hasField(in.loads, o.name) {
 			return name + " " + o.text + " loads further code"
 		}
+		if in.program && hasField(in.file, o.name) {
+			return name + " " + o.text + " runs code of a file, which the rule is not about"
+		}
 	}
 	if in.program || in.permute {
 		return ""

@@ -33,7 +33,7 @@ func TestCarrier(t *testing.T) {
 		"ip net exec x y", "ip netns e x y", "ip vrf exec x y", "ip -b x", "ip -batch x", "socat x y", "nc -e x h 1", "nc -lvec x", "ncat --sh-exec x h", "ncat -c x h",
 		"find . -delete", "find . -fprint x", "find . -fls x", "find . $x", "find . -fprintf x y",
 		"node -r x y.js", "node --import=x y.js", "node --require x y.js", "node --loader x y.js", "ruby -r x y.rb", "ruby -rx y.rb", "ruby -I. y.rb", "perl -MX y.pl", "perl -Ilib y.pl", "perl -d y.pl", "php -d x y.php", "lua -l x y.lua", "gawk -l x -f y", "bun --preload x y.ts",
-		"npm run x", "go run x.go", "python3", "python3 -", "perl", "node /dev/stdin", "python3 -m x", "ruby -w", "tmux new x", "screen x", "expect x", "dpkg --pre-invoke=x", "apt-get -o x=y update", "gdb", "xdg-open x", "nodemon x", "nix run x", "latex -shell-escape x", "strace -frob $x ls", "run-parts x",
+		"awk -f x", "sed -f x y", "yarn x", "tar cf x -- --a*", "npm run x", "go run x.go", "python3", "python3 -", "perl", "node /dev/stdin", "python3 -m x", "ruby -w", "tmux new x", "screen x", "expect x", "dpkg --pre-invoke=x", "apt-get -o x=y update", "gdb", "xdg-open x", "nodemon x", "nix run x", "latex -shell-escape x", "strace -frob $x ls", "run-parts x",
 	} {
 		reason, hit := carrier(line(in))
 		// What is looked through, or refused, there need not be a reason for.
@@ -55,7 +55,7 @@ func TestCarrier(t *testing.T) {
 		"curl u", "curl -sS u", "curl -o /dev/null u", "curl -H x -d y u", "curl -X POST u", "curl -Xo u", "wget u", "wget -qO - u", "wget -qO- u",
 		"make", "make -j 4 test", "npm test", "npm install", "go test ./...", "go build", "go vet ./...", "cargo build --release", "pip install x", "pip install -r x", "docker ps", "docker --log-level x ps", "docker build .", "kubectl get pods", "kubectl -n x get pods", "kubectl apply -f x",
 		"systemctl status x", "crontab -l", "openssl version", "sqlite3 x.db 'select 1'", "nc h 1", "ip addr", "ip -n x addr", "find . -name x", "find . -exec ls {} ;",
-		"python3 -V", "perl -v", "node x.js -r", "node x.js --import=y", "python3 x.py", "perl x.pl -MX", "ruby x.rb -r", "awk -f x", "journalctl -u x", "jq . x", "diff a b", "install -m 644 a b",
+		"python3 -V", "perl -v", "node x.js -r", "node x.js --import=y", "python3 x.py", "perl x.pl -MX", "ruby x.rb -r", "journalctl -u x", "jq . x", "diff a b", "install -m 644 a b",
 	} {
 		if reason, hit := carrier(line(in)); hit {
 			t.Errorf("carrier(%s): %s", in, reason)

@@ -12,9 +12,9 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"git remote add": gitAddress, "git remote set-url": gitAddress,
 	"git config": gitSetting,
 	"make":       makeVariable, "gmake": makeVariable, "bmake": makeVariable,
-	"crontab": crontabFile,
-	"ip":      ipExec,
-	"tar":     tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
+	"crontab": crontabFile, "yarn": yarnScript,
+	"ip":  ipExec,
+	"tar": tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
 	"sqlite3": sqliteText, "sqlite": sqliteText,
 }
 
@@ -36,6 +36,14 @@ func crontabFile(_ []Word, operands []int) string {
 	return ""
 }
 
+// yarnScript: a word that is no subcommand is a script of the package.
+func yarnScript(argv []Word, operands []int) string {
+	if len(operands) == 0 || hasField("install add remove up upgrade test build lint info why list outdated audit cache pack version workspaces", argv[operands[0]].Text) {
+		return ""
+	}
+	return quote(argv[operands[0]].Text) + " may be a script of the package"
+}
+
 // ipExec: ip takes any abbreviation of "netns exec" and "vrf exec".
 func ipExec(argv []Word, operands []int) string {
 	if len(operands) < 2 {
@@ -53,7 +61,12 @@ func ipExec(argv []Word, operands []int) string {
 
 // tarLetters: the first word may be options without a dash, whose values stand
 // behind it.
-func tarLetters(argv []Word, _ []int) string {
+func tarLetters(argv []Word, operands []int) string {
+	for _, i := range operands {
+		if w := argv[i]; w.mayBeOption() && w.Text != "-" {
+			return "may read " + quote(w.Text) + " as an option, even behind --"
+		}
+	}
 	if len(argv) < 2 || strings.HasPrefix(argv[1].Prefix, "-") {
 		return ""
 	}
