@@ -96,6 +96,10 @@ type Segment struct {
 	Inline  string `json:"inline,omitempty"`
 	Refused string `json:"refused,omitempty"`
 
+	// Unbound says why it cannot be told which code an interpreter or a shell is
+	// to run: neither the words nor Script are all of it.
+	Unbound string `json:"unbound,omitempty"`
+
 	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
 	// one that only runs the next segment; empty if nothing does.
 	By   string `json:"by,omitempty"`

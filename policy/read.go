@@ -158,6 +158,13 @@ func (r *reading) inside(c *call, seg *Segment, l layer) {
 // operand finds the file of code that a program is to run.
 func (r *reading) operand(c *call, seg *Segment) {
 	i, why := scriptOperand(seg.Words)
+	defer func() {
+		// What make runs is in a file that it finds itself, as any program's
+		// settings are.
+		if name := seg.name(); (isShell(name) || isInterpreter(name)) && !strings.HasSuffix(name, "make") {
+			seg.Unbound = seg.scriptWhy
+		}
+	}()
 	if i < 0 {
 		seg.scriptWhy = why
 		return

@@ -131,7 +131,7 @@ func shellOperand(name string, argv []Word) (int, string) {
 		at = u.first
 	}
 	if at >= len(argv) {
-		return -1, ""
+		return -1, name + " reads code from its standard input"
 	}
 	return bindable(name, argv, at)
 }

@@ -55,6 +55,9 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 		if s.Refused != "" {
 			return nil, no("no rule can be made of %s: %s", quote(s.Text), s.Refused)
 		}
+		if s.Unbound != "" && s.Inline == "" {
+			return nil, no("what %s runs would not be part of a rule: %s", quote(s.Text), s.Unbound)
+		}
 	}
 	// What is found in the command is refused whatever its programs are: only
 	// the command as a whole can be allowed.
