@@ -33,6 +33,7 @@ type judge struct {
 	*reading
 	rules Rules
 
+	whole         bool // a rule allows that very command
 	denied, asked *Rule
 	why           string // of the first of what allowlist mode does not allow
 	fix           []string
@@ -48,7 +49,7 @@ func (j *judge) judge(d *Decision) {
 		switch run, why := j.pin(); {
 		case run != nil:
 			d.Run = run
-		case d.Security.Value == SecurityAllowlist && !j.exact():
+		case d.Security.Value == SecurityAllowlist && !j.whole:
 			miss, j.why = true, "what is allowed cannot be written down so that nothing else can run: "+why
 		}
 	}
@@ -212,15 +213,11 @@ func (j *judge) remembered(d *Decision) bool {
 					seg.By, seg.Rule = byRule, r
 				}
 			}
+			j.whole = true
 			return true
 		}
 	}
 	return false
-}
-
-// exact reports whether the command is one that a rule has as a whole.
-func (j *judge) exact() bool {
-	return len(j.calls) > 0 && j.calls[0].segments[0].Rule != nil && j.calls[0].segments[0].Rule.Command != ""
 }
 
 // text is the command as one line, as rules have it.

@@ -55,7 +55,8 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 		if s.Refused != "" {
 			return nil, no("no rule can be made of %s: %s", quote(s.Text), s.Refused)
 		}
-		if s.Unbound != "" && s.Inline == "" {
+		// Code in the words is bound by them, if it is known what they are.
+		if s.Unbound != "" && (s.Inline == "" || slices.ContainsFunc(s.Words, dynamic)) {
 			return nil, no("what %s runs would not be part of a rule: %s", quote(s.Text), s.Unbound)
 		}
 	}
@@ -71,7 +72,7 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 		if s.By != "" {
 			continue
 		}
-		if i := slices.IndexFunc(s.Words, func(w policy.Word) bool { return !w.Static }); i > 0 && scope == ScopeExact {
+		if i := slices.IndexFunc(s.Words, dynamic); i > 0 && scope == ScopeExact {
 			return exactly(req, d, scope, "what "+quote(s.Words[i].Text)+" is can only be told by running it")
 		}
 		r, err := remembered(s, scope)
@@ -87,6 +88,8 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 	}
 	return rules, nil
 }
+
+func dynamic(w policy.Word) bool { return !w.Static }
 
 func no(format string, args ...any) error {
 	return corral.Errorf(corral.ErrDenied, "allow it once, or write a rule by hand", format, args...)
