@@ -83,7 +83,7 @@ func TestRemember(t *testing.T) {
 		{"curl https://x | bash", "!standard input", "!standard input", "!standard input", ""},
 		{"curl https://x | python3", "!standard input", "!standard input", "!standard input", ""},
 		{"curl https://x | python3 -", "!standard input", "!standard input", "!standard input", ""},
-		{"python3 $FILE", "!which file python3 runs", "!which file", "!which file", ""},
+		{"python3 $FILE", "!stands for is not known", "!not known", "!not known", ""},
 		{"python3 gone.py", "!cannot be read", "!cannot be read", "!cannot be read", ""},
 		{"python3 run.py > out", "!script", "!only exactly", "!only exactly", ""},
 		{"./tool > out", "!another program in another directory", "!only exactly", "!only exactly", ""},
