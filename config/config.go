@@ -160,7 +160,7 @@ func widening(path json5.Path) []json5.Path {
 		rest = path[3:]
 		paths = append(paths, append(slices.Clone(defaultsPath), rest...))
 	}
-	if len(rest) > 0 && rest[0].Key != "id" {
+	if len(rest) > 0 {
 		paths = append(paths, rest)
 	}
 	return paths

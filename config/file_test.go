@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -282,6 +283,48 @@ func TestLive(t *testing.T) {
 	if c := l.Config(); c.Err != nil {
 		t.Error(c.Err)
 	}
+}
+
+// Changes that follow each other faster than the clock of the file system, and
+// do not change the size, are all seen.
+func TestLiveSeesQuickChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json5")
+	writeFile(t, path, `{}`)
+	l, err := Open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		want := []policy.Security{policy.SecurityFull, policy.SecurityDeny}[i%2]
+		writeFile(t, path, `{tools: {exec: {security: "`+string(want)+`"}}}`)
+		if got := security(l).Value; got != want {
+			t.Fatalf("change %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// Many ask, while the file changes.
+func TestLiveFromManyGoroutines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json5")
+	writeFile(t, path, `{}`)
+	l, err := Open(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g sync.WaitGroup
+	for range 4 {
+		g.Go(func() {
+			for range 100 {
+				if security(l).Value == "" {
+					t.Error("nothing applies")
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		writeFile(t, path, []string{`{tools: {exec: {security: "full"}}}`, `{`}[i%2])
+	}
+	g.Wait()
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -20,10 +20,12 @@ import (
 // when there is a good file again.
 type Live struct {
 	path string
+	none *Config // while there was no file yet
 
 	mu   sync.Mutex
-	seen fs.FileInfo // when data was read; nil: there was no file
-	sure bool        // a file that looks as seen has data in it
+	was  bool        // there was a file, so that it has to stay
+	seen fs.FileInfo // when data was read
+	sure bool        // a file that looks as seen has data in it, and is is that
 	data []byte
 	is   *Config
 }
@@ -32,17 +34,15 @@ type Live struct {
 // there; otherwise a missing one is [Default] until it appears. The error is
 // that of [Load].
 func Open(path string, required bool) (*Live, error) {
-	l := &Live{path: path}
-	_, err := os.Stat(path)
+	none, err := Parse(path, []byte("{}"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(path)
 	if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, corral.Errorf(corral.ErrInvalid, "corral init makes one", "cannot read the configuration: %w", err)
 	}
-	if err == nil {
-		l.seen = none{} // it has to stay
-	}
-	if l.is, err = Parse(path, []byte("{}")); err != nil {
-		return nil, err
-	}
+	l := &Live{path: path, none: none, was: err == nil, is: none}
 	if c := l.Config(); c.Err != nil {
 		return nil, c.Err
 	}
@@ -55,10 +55,9 @@ func (l *Live) Config() *Config {
 	defer l.mu.Unlock()
 	info, err := os.Stat(l.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && l.seen == nil:
-		return l.is
+	case errors.Is(err, fs.ErrNotExist) && !l.was:
+		return l.none
 	case err != nil:
-		l.seen = none{}
 		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back, or stop Corral and start it without",
 			"the configuration was there and cannot be found now: %w", err))
 	case l.sure && unchanged(l.seen, info):
@@ -66,7 +65,7 @@ func (l *Live) Config() *Config {
 	}
 	// The file may change while it is read: then it differs from info, and is
 	// read again by the next call.
-	l.seen, l.sure = info, time.Since(changeTime(info)) > tick
+	l.was, l.seen, l.sure = true, info, time.Since(changeTime(info)) > tick
 	data, err := read(l.path)
 	if err != nil {
 		return l.close(err)
@@ -86,19 +85,16 @@ func (l *Live) Config() *Config {
 // same time (2 s on FAT).
 const tick = 2500 * time.Millisecond
 
+// close looks again with every call, since what is wrong may be outside of the
+// file.
 func (l *Live) close(err error) *Config {
+	l.sure = false
 	if l.is.Err == nil || l.is.Err.Error() != err.Error() {
 		l.is = Closed(l.path, err)
 	}
 	return l.is
 }
 
-// none is a file that is not there any more, which no file is the same as.
-type none struct{ fs.FileInfo }
-
 func unchanged(a, b fs.FileInfo) bool {
-	if _, gone := a.(none); gone {
-		return false
-	}
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode() && changeTime(a).Equal(changeTime(b))
 }
