@@ -54,7 +54,7 @@ func TestHosts(t *testing.T) {
 	m.sandbox.Programs = map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}
 	b := m.backends()
 	b.keeper = func(o keeperOptions) (executor, error) {
-		if o.stateDir != "/s/host" || o.workspace != "/w" {
+		if filepath.Base(o.stateDir) != "host" || o.workspace != "/w" {
 			t.Errorf("%+v", o)
 		}
 		return &m.gateway, nil

@@ -70,14 +70,16 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	if env, err := a.gatewayEnvironment(); err == nil {
 		s.standing = env.Warnings()
 	}
-	if s.hosts, err = a.openHosts(s.dir, o.elevated, s.log); err != nil {
+	if s.hosts, err = a.openHosts(s.dir, o.elevated, s.log); errors.Is(err, corral.ErrConflict) {
+		return nil, s.taken() // by one without that socket, such as corral mcp
+	} else if err != nil {
 		return nil, err
 	}
 	if s.sessions, err = session.Open(ctx, session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
 		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
 	}); errors.Is(err, syscall.EAGAIN) {
-		return nil, s.taken() // by one without that socket, such as corral mcp
+		return nil, s.taken()
 	} else if err != nil {
 		return nil, err
 	}
