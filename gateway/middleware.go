@@ -81,6 +81,16 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 // statusGone stands in logs and metrics for an answer that nobody waited for.
 const statusGone = 499
 
+// logged is an error as the log has it. What a policy says of a command quotes
+// it, and there may be secrets in it.
+func logged(err error) any {
+	var quotes slog.LogValuer
+	if errors.As(err, &quotes) {
+		return quotes.LogValue()
+	}
+	return err.Error()
+}
+
 func (s *Server) access(r *http.Request, rt route, w *response, id string, took time.Duration, err error) {
 	level := slog.LevelDebug
 	switch {
@@ -101,7 +111,7 @@ func (s *Server) access(r *http.Request, rt route, w *response, id string, took 
 		attrs = append(attrs, slog.String("agent", agent))
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
+		attrs = append(attrs, slog.Any("error", logged(err)))
 	}
 	s.log.LogAttrs(ctx, level, "request", attrs...)
 }

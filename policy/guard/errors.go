@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -17,6 +18,14 @@ type DeniedError struct {
 
 func (e *DeniedError) Error() string { return "exec denied: " + e.Reason }
 
+// LogValue leaves the command out, which Error quotes.
+func (e *DeniedError) LogValue() slog.Value {
+	if r := e.Decision.Rule; r != nil {
+		return slog.StringValue("exec denied by the rule in " + r.Source.String())
+	}
+	return slog.StringValue("exec denied")
+}
+
 // Unwrap gives the kind and the hint.
 func (e *DeniedError) Unwrap() error {
 	return &corral.Error{Kind: corral.ErrDenied, Text: e.Reason, Hint: strings.Join(e.Decision.Fix, "; or ")}
@@ -31,6 +40,11 @@ type PendingError struct{ Record approval.Record }
 
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("approval %s is pending: %s", e.Record.Slug, e.Record.Decision.Reason)
+}
+
+// LogValue leaves the command out, which Error quotes.
+func (e *PendingError) LogValue() slog.Value {
+	return slog.StringValue("approval " + e.Record.Slug + " is pending")
 }
 
 // Unwrap gives the kind and the hint.
