@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,7 +26,9 @@ type bypass struct {
 	needs string // the program to be installed for the proof
 
 	unproved string // why it is not run for proof
-	nature   string // why a rule that denies rm does not find it
+	nature   string // why a rule that denies rm cannot find it
+	granted  string // why a rule that allows the program allows this
+	pinned   bool   // an allowlist allows it, and what then runs is no bypass any more
 }
 
 // bypassClass is bypasses of one kind.
@@ -173,17 +176,19 @@ func installed(name string) string {
 
 // prove runs the bypass and reports whether rm ran.
 func (f fixture) prove(t *testing.T, row bypass, dir, text string) bool {
+	return f.runsRM(t, row, dir, []string{row.shellPath(), "-c", text})
+}
+
+func (row bypass) shellPath() string { return "/bin/" + cmp.Or(row.shell, "bash") }
+
+func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) bool {
 	t.Helper()
 	rm, err := os.Stat(filepath.Join(f.shared, "rm"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell := "/bin/bash"
-	if row.shell != "" {
-		shell = "/bin/" + row.shell
-	}
 	r, err := exectrace.Run(exectrace.Command{
-		Args:    []string{shell, "-c", text},
+		Args:    args,
 		Env:     append([]string{"PATH=" + filepath.Join(dir, "bin"), "HOME=" + dir}, bypassEnv...),
 		Dir:     dir,
 		Timeout: 20 * time.Second,
@@ -202,7 +207,9 @@ func (f fixture) prove(t *testing.T, row bypass, dir, text string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, "ran")); err == nil {
 		return true // read by a shell
 	}
-	t.Logf("%s: status %#x, timed out: %v\nran %q\n%s%s", row.name(), r.Status, r.TimedOut, r.Programs, r.Stdout, r.Stderr)
+	if testing.Verbose() {
+		t.Logf("%q: status %#x, timed out: %v\nran %q\n%s%s", args, r.Status, r.TimedOut, r.Programs, r.Stdout, r.Stderr)
+	}
 	return false
 }
 
@@ -219,7 +226,7 @@ func (row bypass) name() string {
 // without an allowlist.
 func TestBypasses(t *testing.T) {
 	f := newFixture(t)
-	var proved, unproved, absent, natural int
+	var proved, unproved, absent, natural, granted int
 	var mu sync.Mutex
 	count := func(n *int) { mu.Lock(); *n++; mu.Unlock() }
 	t.Run("all", func(t *testing.T) {
@@ -230,7 +237,7 @@ func TestBypasses(t *testing.T) {
 					dir := f.make(t, row)
 					bin := filepath.Join(dir, "bin")
 					text := strings.NewReplacer("@BIN@", bin, "@RM@", filepath.Join(bin, "rm"), "@DIR@", dir).Replace(row.text)
-					checkBypass(t, row, dir, text)
+					f.check(t, row, dir, text)
 					switch {
 					case row.unproved != "":
 						count(&unproved)
@@ -244,12 +251,15 @@ func TestBypasses(t *testing.T) {
 					if row.nature != "" {
 						count(&natural)
 					}
+					if row.granted != "" {
+						count(&granted)
+					}
 				}
 			})
 		}
 	})
-	t.Logf("%d bypasses: %d ran rm, %d not run, %d of programs that are not installed; %d that a rule for rm cannot find",
-		proved+unproved+absent, proved, unproved, absent, natural)
+	t.Logf("%d bypasses: %d ran rm, %d not run, %d of programs that are not installed; %d that a rule for rm cannot find, and %d that others allow",
+		proved+unproved+absent, proved, unproved, absent, natural, granted)
 	if proved < 600 {
 		t.Errorf("only %d bypasses are proven", proved)
 	}
@@ -263,14 +273,11 @@ func present(name string) bool {
 	return installed(name) != ""
 }
 
-func checkBypass(t *testing.T, row bypass, dir, text string) {
+// check has the policy decide on the bypass.
+func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
-	shell := "/bin/bash"
-	if row.shell != "" {
-		shell = "/bin/" + row.shell
-	}
-	req := policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: dir, Path: bin, Home: dir}
+	req := policy.Request{Command: text, Shell: []string{row.shellPath(), "-c"}, Dir: dir, Path: bin, Home: dir}
 
 	strict := policy.Rules{
 		Security:    policy.Setting[policy.Security]{Value: policy.SecurityAllowlist},
@@ -289,17 +296,23 @@ func checkBypass(t *testing.T, row bypass, dir, text string) {
 		List:     []policy.Rule{{Action: policy.Deny, Pattern: "rm"}},
 	}
 
-	for name, rules := range map[string]policy.Rules{"an allowlist without rm": strict, "a loose allowlist without rm": loose} {
-		if d := policy.Decide(req, rules, policy.OS{}); d.Outcome == policy.Allowed || d.Fallback == policy.Allowed {
-			t.Errorf("%s: %s allows it: %s; runs %q", row.name(), name, d.Reason, d.Run)
+	for name, rules := range map[string]policy.Rules{"an allowlist without rm": strict, "a loose allowlist without rm": loose, "a rule that denies rm": full} {
+		d := policy.Decide(req, rules, policy.OS{})
+		allowed := d.Outcome == policy.Allowed || d.Fallback == policy.Allowed
+		excuse := row.granted
+		if rules.Security.Value == policy.SecurityFull {
+			excuse = row.nature + row.granted
 		}
-	}
-	d := policy.Decide(req, full, policy.OS{})
-	switch {
-	case row.nature == "" && (d.Outcome == policy.Allowed || d.Fallback == policy.Allowed):
-		t.Errorf("%s: a rule that denies rm does not find it: %s", row.name(), d.Reason)
-	case row.nature != "" && d.Outcome != policy.Allowed:
-		t.Errorf("%s: a rule that denies rm finds it (%s), which it is said not to, since %s", row.name(), d.Reason, row.nature)
+		switch {
+		case allowed && row.pinned && rules.Security.Value == policy.SecurityAllowlist:
+			if d.Run == nil || f.runsRM(t, row, dir, d.Run.Args) {
+				t.Errorf("%s: %s allows it, and %q is as bad", row.name(), name, d.Run)
+			}
+		case allowed && excuse == "":
+			t.Errorf("%s: %s allows it: %s; runs %q", row.name(), name, d.Reason, d.Run)
+		case !allowed && excuse != "" && rules.Security.Value == policy.SecurityFull:
+			t.Errorf("%s: %s does not allow it (%s), and is said to, since %s", row.name(), name, d.Reason, excuse)
+		}
 	}
 }
 

@@ -137,6 +137,7 @@ func (j *judge) forbid() {
 	}
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
+			seg.Inline = inline(seg)
 			for i := range j.rules.List {
 				r := &j.rules.List[i]
 				if r.Action == Allow {
@@ -153,6 +154,16 @@ func (j *judge) forbid() {
 			}
 		}
 	}
+	j.mentions()
+}
+
+// inline says how a segment runs more than its program; empty if it does not.
+func inline(seg *Segment) string {
+	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper && !harmlessText(seg.Words) { // what a wrapper runs is decided on
+		return label + " runs the code that it is given"
+	}
+	reason, _ := carrier(seg.Words)
+	return reason
 }
 
 func (j *judge) forbidBy(r *Rule, seg *Segment) {
@@ -331,11 +342,6 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 	if seg.wrapper && !seg.own && j.trusted(seg.Path) {
 		seg.By = byWrapper
 		return true
-	}
-	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper && !harmlessText(seg.Words) { // what a wrapper runs is decided on
-		seg.Inline = label + " runs the code that it is given"
-	} else if reason, hit := carrier(seg.Words); hit {
-		seg.Inline = reason
 	}
 	t := j.target(seg)
 	for i := range j.rules.List {

@@ -84,11 +84,9 @@ var ordinaryStrict = []string{
 	"git commit -m 'one\n\ntwo: $(not run)'",
 	"git commit --allow-empty --message=rm",
 	"git add -A",
-	"git rm-something",
 	"git checkout -b rm/feature",
 	"git grep -n rm",
 	"go test ./... -run 'TestA|TestB' -count=1",
-	"go build -o bin/x ./cmd/x",
 	"make -j4 test",
 	"make rm",
 	"npm test",
@@ -99,11 +97,7 @@ var ordinaryStrict = []string{
 	"cat -- '-'",
 	"cat /etc/passwd",
 	"du -sh * | sort -h | tail -5",
-	"df -h | awk '{print $5}'",
 	"ps aux | grep '[n]ode'",
-	"sed -n '1,200p' a.go",
-	"sed -n '/^func/p' a.go",
-	"sed 's/rm/mv/g' f",
 	"tar tzf a.tar.gz",
 	"tar czf a.tar.gz src",
 	"jq '.items[] | {name, id}' f.json",
@@ -170,6 +164,16 @@ var ordinaryLoose = []string{
 	"cd src; make 2>&1 | tee build.log | tail -5",
 }
 
+// ordinaryAsked are ordinary too, and need an approval: the price of not telling
+// what a program of sed or awk does, and of not looking at git's aliases.
+var ordinaryAsked = []string{
+	"df -h | awk '{print $5}'",
+	"sed -n '1,200p' a.go",
+	"sed 's/a/b/g' f",
+	"git rm-something",
+	"go build -o bin/x ./cmd/x",
+}
+
 // usrBin is a file system that has programs in /usr/bin, and nothing else.
 type usrBin struct{}
 
@@ -204,9 +208,12 @@ func TestOrdinary(t *testing.T) {
 	full := strict
 	full.Security.Value = policy.SecurityFull
 
+	decide := func(rules policy.Rules, text string) policy.Decision {
+		return policy.Decide(policy.Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/usr/bin", Home: "/home/a"}, rules, usrBin{})
+	}
 	allowed := func(rules policy.Rules, name string, commands []string) {
 		for _, text := range commands {
-			d := policy.Decide(policy.Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/usr/bin", Home: "/home/a"}, rules, usrBin{})
+			d := decide(rules, text)
 			if d.Outcome != policy.Allowed {
 				t.Errorf("%s: %s: %s: %s", name, short(text), d.Outcome, d.Reason)
 			}
@@ -220,6 +227,12 @@ func TestOrdinary(t *testing.T) {
 	allowed(loose, "loose", ordinaryLoose)
 	allowed(full, "full", ordinaryStrict)
 	allowed(full, "full", ordinaryLoose)
+	allowed(full, "full", ordinaryAsked)
+	for _, text := range ordinaryAsked {
+		if d := decide(loose, text); d.Outcome != policy.Asked {
+			t.Errorf("%s: %s: %s, so that it belongs elsewhere", short(text), d.Outcome, d.Reason)
+		}
+	}
 }
 
 func short(text string) string {
