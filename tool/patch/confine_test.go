@@ -95,6 +95,7 @@ func TestAllowed(t *testing.T) {
 		"up and down":                  {patchOf("*** Add File: dir/../x", "+x"), map[string]string{"x": "x\n"}, "A x"},
 		"deletion of a link":           {patchOf("*** Delete File: out"), map[string]string{"out": ""}, "D out"},
 		"a link replaced":              {patchOf("*** Delete File: out", "*** Add File: out", "+x"), map[string]string{"out": "x\n"}, "M out"},
+		"a link to a directory":        {patchOf("*** Delete File: outdir", "*** Add File: outdir", "+x"), map[string]string{"outdir": "x\n"}, "M outdir"},
 		"parents":                      {patchOf("*** Add File: p/q/r/x", "+x", "*** Add File: p/q/y", "+y"), map[string]string{"p/q/r/x": "x\n", "p/q/y": "y\n"}, "A p/q/r/x\nA p/q/y"},
 		"several hunks of a file":      {patchOf("*** Update File: a.txt", "@@", "-a", "+b", "*** Update File: a.txt", "@@", "-b", "+c"), map[string]string{"a.txt": "c\n"}, "M a.txt"},
 		"add, then update":             {patchOf("*** Add File: x", "+1", "*** Update File: x", "@@", "-1", "+2"), map[string]string{"x": "2\n"}, "A x"},
@@ -114,7 +115,7 @@ func TestAllowed(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				top := t.TempDir()
 				work := filepath.Join(top, "work")
-				write(t, top, map[string]string{"work/a.txt": "a\n", "work/dir/b.txt": "b\n", "work/binary": "\x00\n\xff", "outside/o": "o\n", "work/out": "-> ../outside/o"})
+				write(t, top, map[string]string{"work/a.txt": "a\n", "work/dir/b.txt": "b\n", "work/binary": "\x00\n\xff", "outside/o": "o\n", "work/out": "-> ../outside/o", "work/outdir": "-> ../outside"})
 				if err := os.Chmod(filepath.Join(work, "a.txt"), 0o750); err != nil {
 					t.Fatal(err)
 				}
@@ -283,42 +284,53 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// What another program writes while a patch is applied stays.
+// What another program writes while a patch is applied stays, and then nothing
+// of the patch does.
 func TestChangedMeanwhile(t *testing.T) {
 	rng := moments.Seeded(t, "CORRAL_PATCH_SEED")
-	for range 60 {
-		dir, before := makeEveryKind(t)
-		at, steps, target := rng.IntN(25)+1, 0, ""
-		name := []string{"change.txt", "dir/deep.txt", "run.sh", "new/added.txt"}[rng.IntN(4)]
-		wrote := false
-		f := faulty{Directory{Path: dir}, func(n int) error {
-			// Between the last look at a file and the call that replaces
-			// it there is no protection.
-			if n == at && target != name {
-				err := os.WriteFile(filepath.Join(dir, name+".part"), []byte("theirs\n"), 0o644)
-				if err == nil {
-					err = os.Rename(filepath.Join(dir, name+".part"), filepath.Join(dir, name))
+	for kind, times := range map[string]int{"directory": 60, "commands": 12} {
+		failed := 0
+		for range times {
+			dir, before := makeEveryKind(t)
+			at, steps, target := rng.IntN(25)+1, 0, ""
+			name := []string{"change.txt", "dir/deep.txt", "run.sh", "new/added.txt"}[rng.IntN(4)]
+			wrote := false
+			f := faulty{targets[kind](t, dir), func(n int) error {
+				// Between the last look at a file and the call that replaces
+				// it there is no protection.
+				if n == at && target != name {
+					err := os.WriteFile(filepath.Join(dir, name+".part"), []byte("theirs\n"), 0o644)
+					if err == nil {
+						err = os.Rename(filepath.Join(dir, name+".part"), filepath.Join(dir, name))
+					}
+					wrote = err == nil
 				}
-				wrote = err == nil
+				return nil
+			}, &steps, &target}
+			r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
+			if !wrote {
+				continue
 			}
-			return nil
-		}, &steps, &target}
-		r := New(Config{Target: f}).Call(t.Context(), callArguments(t, everyKindPatch))
-		if !wrote {
-			continue
+			got := snapshot(t, dir)
+			if !strings.Contains(got[name], "theirs") {
+				t.Errorf("%s, step %d, %s: %+v: %q", kind, at, name, r, got[name])
+			}
+			if !r.Failed() {
+				continue // they wrote after it
+			}
+			failed++
+			if r.Reason != ReasonUnavailable || !strings.Contains(r.Text(), name+" was changed by another program") {
+				t.Errorf("%s, step %d, %s: %+v", kind, at, name, r)
+			}
+			delete(got, name)
+			delete(before, name)
+			delete(got, "new") // holds what they wrote
+			if d := differs(got, before); d != "" {
+				t.Errorf("%s, step %d, %s (%v):\n%s", kind, at, name, r.Status, d)
+			}
 		}
-		got := snapshot(t, dir)
-		if !strings.Contains(got[name], "theirs") {
-			t.Errorf("step %d, %s: %+v: %q", at, name, r, got[name])
-		}
-		if !r.Failed() {
-			continue // they wrote after it
-		}
-		delete(got, name)
-		delete(before, name)
-		delete(got, "new") // holds what they wrote
-		if d := differs(got, before); d != "" {
-			t.Errorf("step %d, %s (%v):\n%s", at, name, r.Status, d)
+		if failed == 0 {
+			t.Errorf("%s: nobody wrote in between", kind)
 		}
 	}
 }

@@ -207,7 +207,7 @@ func (pl *plan) resolve(written string) (string, error) {
 	}
 	name = path.Clean(name)
 	switch {
-	case name == "..", strings.HasPrefix(name, "../"), name == "~", strings.HasPrefix(name, "~/"), !isLocal(name):
+	case name == "~", strings.HasPrefix(name, "~/"), !isLocal(name):
 		return escapes()
 	case name == ".":
 		return "", corral.Errorf(corral.ErrInvalid, "name a file", "the path %s is the workspace itself", written)
