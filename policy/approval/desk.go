@@ -55,6 +55,8 @@ type Desk struct {
 
 	answering sync.Mutex // one answer at a time
 
+	settledBytes, pendingBytes int64 // of texts, at most
+
 	mu      sync.Mutex
 	j       *journal
 	records map[string]*Record // by ID; never changed, but replaced
@@ -73,7 +75,7 @@ func OpenDesk(opts Options) (*Desk, error) {
 	opts.MaxPending = cmp.Or(opts.MaxPending, defaultPending)
 	opts.MaxPerAgent = cmp.Or(opts.MaxPerAgent, defaultPerAgent)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
-	d := &Desk{opts: opts, records: map[string]*Record{}, changed: make(chan struct{})}
+	d := &Desk{opts: opts, settledBytes: lingeringBytes, pendingBytes: pendingBytes, records: map[string]*Record{}, changed: make(chan struct{})}
 	j, cut, err := openJournal(opts.Dir, func(l line) error {
 		d.seq = max(d.seq, l.Seq)
 		if r := l.Record; r != nil {
@@ -152,7 +154,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 			return *r, nil
 		}
 	}
-	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent || size > pendingBytes {
+	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent || size > d.pendingBytes {
 		return Record{}, corral.Errorf(corral.ErrUnavailable, "answer some of them, or wait until they expire",
 			"too many approvals are pending: %d, %d of them of the agent %s", pending, ofAgent, quote(req.Agent))
 	}
@@ -275,7 +277,7 @@ func (d *Desk) forget(now time.Time) {
 		if r.State == Expired {
 			at = r.ExpiresAt
 		}
-		if kept > lingeringRecords || size > lingeringBytes || now.Sub(at) > lingering {
+		if kept > lingeringRecords || size > d.settledBytes || now.Sub(at) > lingering {
 			delete(d.records, r.ID)
 		}
 	}

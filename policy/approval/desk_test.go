@@ -124,8 +124,9 @@ func TestTooManyPending(t *testing.T) {
 	ask(t, d, of("c", "x 1"))
 
 	d = openDesk(t, t.TempDir(), func(o *Options) { o.MaxPerAgent = 100 })
+	d.pendingBytes = 1 << 20
 	for i := range 100 {
-		if _, err = d.Ask(t.Context(), of("a", fmt.Sprintf("x %d %s", i, strings.Repeat("y", 3<<20)))); err != nil {
+		if _, err = d.Ask(t.Context(), of("a", fmt.Sprintf("x %d %s", i, strings.Repeat("y", 100_000)))); err != nil {
 			break
 		}
 	}
@@ -415,8 +416,15 @@ func TestExpiry(t *testing.T) {
 // An answer that takes long is not overtaken by the time.
 func TestAnswerAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openDesk(t, t.TempDir(), func(o *Options) {
-			o.Remember = func(context.Context, Record, []policy.Rule) error { time.Sleep(2 * time.Minute); return nil }
+		var d *Desk
+		d = openDesk(t, t.TempDir(), func(o *Options) {
+			o.Remember = func(_ context.Context, r Record, _ []policy.Rule) error {
+				time.Sleep(2 * time.Minute)
+				if now, err := d.Get("", r.ID); err != nil || now.State != Pending {
+					t.Errorf("while it is answered it is %s, %v", now.State, err)
+				}
+				return nil
+			}
 		})
 		r := ask(t, d, request("x y"))
 		time.Sleep(29 * time.Minute)
@@ -436,19 +444,25 @@ func TestSettledLinger(t *testing.T) {
 	if r, err := d.Wait(t.Context(), first.ID); err != nil || r.State != Denied {
 		t.Errorf("a late waiter: %+v, %v", r, err)
 	}
-	big := request("x " + strings.Repeat("y", 900_000))
-	for range 10 {
+	d.settledBytes = 1 << 20
+	big := request("x " + strings.Repeat("y", 100_000))
+	for range 30 {
 		r := ask(t, d, big)
 		_, err := d.Answer(t.Context(), r.ID, Answer{Decision: Deny})
 		ok(t, err)
 	}
-	if n := len(d.List(Filter{State: Denied})); n >= 11 || n < 5 {
-		t.Errorf("%d settled records of 11 are kept", n)
+	if n := len(d.List(Filter{State: Denied})); n > 10 || n < 2 {
+		t.Errorf("%d settled records of 31 are kept", n)
 	}
 	info, err := os.Stat(filepath.Join(d.opts.Dir, journalName))
 	ok(t, err)
-	if info.Size() > 150<<20 {
+	if info.Size() > 12<<20 { // of 27
 		t.Errorf("the journal has %d bytes", info.Size())
+	}
+	ok(t, d.Close())
+	d = openDesk(t, d.opts.Dir)
+	if n := len(d.List(Filter{State: Denied})); n < 2 {
+		t.Errorf("%d settled records are there after it was written anew", n)
 	}
 }
 

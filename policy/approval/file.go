@@ -137,10 +137,8 @@ func (f *File) fresh() (_ *document, _ fileID, sure bool, _ error) {
 	case err != nil:
 		return nil, id, false, f.unreadable(err)
 	}
-	// A change within the same tick of the file system's clock would not show.
-	sure = now.Sub(id.changed()) > time.Second
 	d, err := read(f.path, text)
-	return d, id, sure, err
+	return d, id, id.settled(now), err
 }
 
 func (f *File) unreadable(err error) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -461,6 +462,22 @@ func TestChangeCountsAtOnce(t *testing.T) {
 		ok(t, err)
 		if h.Security.Value != want {
 			t.Fatalf("change %d: %s, want %s", i, h.Security.Value, want)
+		}
+		if f.sure {
+			t.Fatal("it is thought that a change would show at once")
+		}
+	}
+	at := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		modified, changed, read time.Duration // after at
+		want                    bool
+	}{
+		{0, 0, 0, false}, {0, 0, time.Second, false}, {0, 0, 2 * time.Second, true}, {0, 0, -2 * time.Second, false},
+		{0, 2 * time.Second, 2 * time.Second, false}, {2 * time.Second, 0, 2 * time.Second, false},
+	} {
+		id := fileID{Identity: Identity{Changed: at.Add(c.changed).UnixNano()}, time: at.Add(c.modified)}
+		if got := id.settled(at.Add(c.read)); got != c.want {
+			t.Errorf("%+v: %t", c, got)
 		}
 	}
 }

@@ -71,8 +71,8 @@ func TestKilledBetweenAnyTwoBytes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("cut to %d bytes:\n%s", n, diff)
+		if !maps.Equal(want, got) {
+			t.Fatalf("cut to %d bytes: %v, want %v", n, got, want)
 		}
 		// With a desk it takes longer.
 		if whole := good == n; whole || n%101 == 0 || n < 5 {
@@ -118,14 +118,12 @@ func TestDamagedJournal(t *testing.T) {
 	ok(t, err)
 	lines := bytes.Count(text, []byte("\n"))
 	for i := range text {
-		for _, bit := range []byte{1 << (i % 8), 0xff} {
-			damaged := bytes.Clone(text)
-			damaged[i] ^= bit
-			n := 0
-			_, err := replay(damaged, func(line) error { n++; return nil })
-			if err == nil && (i != len(text)-1 || n != lines-1) && !sameLines(t, text, damaged) {
-				t.Fatalf("with byte %d (%q) another one it is read, %d lines", i, text[i], n)
-			}
+		damaged := bytes.Clone(text)
+		damaged[i] ^= 1 << (i % 8)
+		n := 0
+		_, err := replay(damaged, func(line) error { n++; return nil })
+		if err == nil && (i != len(text)-1 || n != lines-1) && !sameLines(t, text, damaged) {
+			t.Fatalf("with byte %d (%q) another one it is read, %d lines", i, text[i], n)
 		}
 	}
 	damaged := bytes.Replace(text, []byte(`"pending"`), []byte(`"allowed"`), 1)

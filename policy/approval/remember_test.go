@@ -266,6 +266,10 @@ func TestBinding(t *testing.T) {
 		t.Error("two commands have the same digest")
 	}
 
+	if sum([]string{"a b"}) == sum([]string{"a", "b"}) {
+		t.Error("two lists of arguments have the same digest")
+	}
+
 	req, d := m.decide(command)
 	req.Dir = filepath.Join(m.w, "gone")
 	_, err = Bind(req, d, nil, policy.OS{})

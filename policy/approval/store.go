@@ -24,12 +24,12 @@ func idOf(info fs.FileInfo) fileID {
 	return fileID{identify(info), info.Mode(), info.Size(), info.ModTime()}
 }
 
-// changed is when it was changed last.
-func (id fileID) changed() time.Time {
-	if t := time.Unix(0, id.Changed); t.After(id.time) {
-		return t
-	}
-	return id.time
+// settled reports whether a file that was read at a time cannot be changed any
+// more without its fileID being another one: a change within the same tick of the
+// file system's clock would not show.
+func (id fileID) settled(read time.Time) bool {
+	const tick = time.Second // with room to spare, for any file system
+	return read.Sub(id.time) > tick && read.Sub(time.Unix(0, id.Changed)) > tick
 }
 
 func statFile(path string) (fileID, error) {
