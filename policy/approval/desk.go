@@ -3,6 +3,7 @@ package approval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -95,13 +96,12 @@ func OpenDesk(opts Options) (*Desk, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if j.size == 0 {
-		err = j.add(line{Version: journalVersion, Seq: d.seq})
+		if err := j.add(line{Version: journalVersion, Seq: d.seq}); err != nil {
+			d.end()
+			return nil, errors.Join(err, j.close())
+		}
 	}
 	d.tidy()
-	if err != nil {
-		d.end()
-		return nil, err
-	}
 	return d, nil
 }
 
