@@ -161,7 +161,9 @@ func (r *reading) operand(c *call, seg *Segment) {
 	defer func() {
 		// What make runs is in a file that it finds itself, as any program's
 		// settings are.
-		if name := seg.name(); (isShell(name) || isInterpreter(name)) && !strings.HasSuffix(name, "make") {
+		name := seg.name()
+		given := strings.HasSuffix(seg.scriptWhy, codeGiven) && staticTexts(seg.Words) != nil
+		if (isShell(name) || isInterpreter(name)) && !strings.HasSuffix(name, "make") && !given {
 			seg.Unbound = seg.scriptWhy
 		}
 	}()

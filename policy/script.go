@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// codeGiven is why there is no script where all that runs is in the words.
+const codeGiven = " runs the code that it is given"
+
 // scriptOperand is which word of a command is the file of code that its program
 // runs: of bash -e x.sh 2, and of npx tsx ./x.ts too. It is -1 if there is none
 // (then the program is all that runs), or if it cannot be told; why then says
@@ -48,7 +51,7 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 	for _, o := range s.options {
 		switch {
 		case hasField(in.code, o.name):
-			return -1, name + " " + o.text + " runs the code that it is given"
+			return -1, name + " " + o.text + codeGiven
 		case hasField(in.loads, o.name):
 			return -1, name + " " + o.text + " loads further code"
 		case hasField(in.module, o.name):
@@ -72,7 +75,7 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 		if len(s.operands) == 0 {
 			return -1, ""
 		}
-		return -1, name + " runs the code that it is given"
+		return -1, name + codeGiven
 	case name == "make" || name == "gmake" || name == "bmake":
 		return -1, name + " runs what the makefile says"
 	case len(s.operands) == 0:

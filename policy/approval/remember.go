@@ -55,8 +55,7 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 		if s.Refused != "" {
 			return nil, no("no rule can be made of %s: %s", quote(s.Text), s.Refused)
 		}
-		// Code in the words is bound by them, if it is known what they are.
-		if s.Unbound != "" && (s.Inline == "" || slices.ContainsFunc(s.Words, dynamic)) {
+		if s.Unbound != "" {
 			return nil, no("what %s runs would not be part of a rule: %s", quote(s.Text), s.Unbound)
 		}
 	}

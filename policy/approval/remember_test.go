@@ -72,7 +72,7 @@ func TestRemember(t *testing.T) {
 		{"git log | git log", "D/git [log]", "D/git log", "D/git", "git log -p | git log"},
 		{"python3 run.py 1", "D/python3 [run.py 1] sha256", "!with the script as it is now", "!with the script as it is now", "python3 run.py 2"},
 		{"python3 -c 'print(1)'", "D/python3 [-c print(1)]", "!only exactly this use", "!only exactly this use", "python3 -c 'print(2)'"},
-		{"awk '{print}'", "D/awk [{print}]", "!only exactly", "!only exactly", "awk '{system($0)}'"},
+		{"awk '{system($0)}'", "D/awk [{system($0)}]", "!only exactly", "!only exactly", "awk '{system($1)}'"},
 		{"bash run.sh", "D/bash [run.sh] sha256", "!script", "!script", "bash run.py"},
 		{"make test", "D/make [test]", "D/make test", "D/make", "make install"},
 		{"ls > out", "text", "!only exactly this command", "!only exactly this command", "ls > /etc/passwd"},
