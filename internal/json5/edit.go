@@ -15,12 +15,13 @@ import (
 // else changes.
 func (d *Document) Set(path Path, value string) ([]byte, error) {
 	value = strings.TrimSpace(value)
-	if _, err := Parse([]byte(value)); err != nil {
+	parsed, err := Parse([]byte(value))
+	if err != nil {
 		return nil, fmt.Errorf("the value is not JSON5: %w", err)
 	}
 	// A comment that ends with its line would swallow what follows.
-	if i := strings.LastIndexByte(value, '\n'); strings.Contains(value[i+1:], "//") {
-		value += "\n"
+	if strings.Contains(value[parsed.Root.End:], "//") {
+		value += d.newline()
 	}
 	v := d.Root
 	for i, step := range path {

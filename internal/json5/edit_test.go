@@ -40,6 +40,7 @@ func TestSet(t *testing.T) {
 		{"CR LF", "{\r\n  a: 1,\r\n}\r\n", "b", "2", "{\r\n  a: 1,\r\n  b: 2,\r\n}\r\n"},
 		{"odd key", "{a: 1}", `["b.c"]`, "2", `{a: 1, "b.c": 2}`},
 		{"value with a comment at its end", "{a: 1}", "b", "2 // two", "{a: 1, b: 2 // two\n}"},
+		{"value that is no comment", "{a: 1}", "a", "'http://b'", "{a: 'http://b'}"},
 		{"value of several lines", "{a: 1}", "a", "\n[\n 1,\n]\n", "{a: [\n 1,\n]}"},
 	} {
 		d, err := Parse([]byte(tc.text))
