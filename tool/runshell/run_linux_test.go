@@ -48,6 +48,39 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+// Where this program cannot look, directories are checked as far as their names
+// tell.
+func TestDirectoriesElsewhere(t *testing.T) {
+	ex := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"bash -c pwd": func(*fakeexec.IO) int { return 0 }}}
+	defer ex.Close()
+	rec := &recorder{Executor: ex}
+	tool := newTool(t, Config{Executor: rec, Dir: "/project"})
+	for dir, want := range map[string]string{"": "/project", "a/b": "/project/a/b", "a/../b/": "/project/b"} {
+		if do(t, tool, Input{Command: "pwd", Directory: dir}); rec.last.Dir != want {
+			t.Errorf("%q: %s", dir, rec.last.Dir)
+		}
+	}
+	for _, dir := range []string{"..", "a/../../b", "/project"} {
+		if _, err := tool.Run(t.Context(), Input{Command: "pwd", Directory: dir}); !errors.Is(err, corral.ErrDir) {
+			t.Errorf("%q: %v", dir, err)
+		}
+	}
+	if got := rec.last.Args; len(got) != 3 || got[0] != "bash" || got[1] != "-c" || got[2] != "pwd" || rec.last.Shell != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// recorder remembers the last command.
+type recorder struct {
+	corral.Executor
+	last corral.Command
+}
+
+func (r *recorder) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	r.last = cmd
+	return r.Executor.Start(ctx, cmd)
+}
+
 // Cancelling a call kills what is in its foreground, and nothing in the
 // background.
 func TestCancel(t *testing.T) {
@@ -89,8 +122,14 @@ func TestTimeout(t *testing.T) {
 	if o.Error == nil || o.ExitCode == nil || *o.ExitCode != 5 {
 		t.Error(o.Text())
 	}
-	if o := do(t, tool, Input{Command: "sleep 0.5; echo done", IsBackground: true}); o.Error != nil {
-		t.Error(o.Text())
+	// Not in the background.
+	o = do(t, tool, Input{Command: "sleep 0.7; exit 6", IsBackground: true})
+	p, err := tool.cfg.Executor.Attach(t.Context(), o.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 6 {
+		t.Errorf("%v, %v", exit, err)
 	}
 }
 
