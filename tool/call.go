@@ -7,7 +7,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Result is an ExecResult or a ProcessResult. It marshals to JSON.
+// A Result is an ExecResult or a ProcessResult, or that of a tool of another
+// package. It marshals to JSON.
 type Result interface {
 	// Text is the result for a model.
 	Text() string

@@ -92,6 +92,9 @@ func (t *Tool) Check(command string) Verdict {
 			hidden = text + ": " + hidden
 		}
 	}
+	if hidden == "" && strict && core.specific {
+		hidden = redirects(findings)
+	}
 	for _, p := range found {
 		sure, maybe := exclude.forbids(p.Words)
 		if sure {
@@ -130,6 +133,29 @@ func substitutes(findings []policy.Finding) string {
 		}
 	}
 	return ""
+}
+
+// redirects says which variable a command sets by which a program that is allowed
+// runs another: PATH, LD_PRELOAD, GIT_SSH_COMMAND. They are those that no call may
+// set for a command on the gateway.
+func redirects(findings []policy.Finding) string {
+	for _, f := range findings {
+		if f.Kind != policy.Assignment {
+			continue
+		}
+		name := f.Text
+		if i := strings.IndexFunc(name, notInName); i >= 0 {
+			name = name[:i]
+		}
+		if _, err := pathenv.Gateway(pathenv.GatewayOptions{Call: map[string]string{name: ""}}); err != nil {
+			return f.Text + ": what runs depends on this variable"
+		}
+	}
+	return ""
+}
+
+func notInName(r rune) bool {
+	return r != '_' && (r < '0' || '9' < r) && (r < 'A' || 'Z' < r) && (r < 'a' || 'z' < r)
 }
 
 // written are the texts of parts, each once.

@@ -2,6 +2,7 @@ package runshell
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,10 @@ type Output struct {
 	// SessionID is where the executor knows the command, if it keeps it.
 	SessionID string
 
+	// Warnings are complete sentences. Those of the executor, which come with
+	// every command, are not in Text: a model would read them again each time.
 	Warnings []string
+	standing []string // the executor's
 }
 
 type outputJSON struct {
@@ -82,7 +86,9 @@ func (o Output) Text() string {
 		"Background PIDs: " + or(strings.Join(pids, ", "), "(none)"),
 	}
 	for _, w := range o.Warnings {
-		lines = append(lines, "Warning: "+w)
+		if !slices.Contains(o.standing, w) {
+			lines = append(lines, "Warning: "+w)
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -55,6 +55,22 @@ func TestExcludedInDisguise(t *testing.T) {
 	}
 }
 
+func TestVariablesThatRunPrograms(t *testing.T) {
+	tool := newTool(t, Config{CoreTools: entries([]string{"git", "export"})})
+	for command, want := range map[string]policy.Outcome{
+		"FOO=bar git status": policy.Allowed, "A=1 B=2 git log": policy.Allowed, "FOO=bar; git log": policy.Allowed,
+		"LD_PRELOAD=/tmp/x.so git status": policy.Asked, "PATH=/tmp git status": policy.Asked, "PATH+=:/tmp; git status": policy.Asked,
+		"GIT_SSH_COMMAND='sh -c x' git fetch": policy.Asked, "export BASH_ENV=x; git log": policy.Asked,
+	} {
+		if v := tool.Check(command); v.Outcome != want {
+			t.Errorf("%q: %+v", command, v)
+		}
+	}
+	if v := newTool(t, Config{CoreTools: []string{Name}}).Check("PATH=/tmp git status"); v.Outcome != policy.Allowed {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestApproval(t *testing.T) {
 	var asked []Request
 	var answer Answer
