@@ -267,7 +267,7 @@ var shellBypasses = []bypassClass{
 		{text: "exec >/dev/null rm victim"},
 		{text: "echo a >$(rm victim)out"},
 		{text: "echo a 2>\"`rm victim`/dev/null\""},
-		{text: "echo rm victim >s; bash s", nature: "what is in files is not seen"},
+		{text: "echo rm victim >s; bash s"},
 		{text: "echo rm victim >s && . ./s", nature: "what is in files is not seen"},
 	}},
 	{"expansion in the place of a program", []bypass{

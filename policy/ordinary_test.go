@@ -97,6 +97,11 @@ var ordinaryStrict = []string{
 	"cat -- '-'",
 	"cat /etc/passwd",
 	"du -sh * | sort -h | tail -5",
+	"df -h | awk '{print $5}'",
+	"sed -n '1,200p' a.go",
+	"sed -n '/^func/p' a.go",
+	"sed 's/a/b/g' f",
+	"go build -o bin/x ./cmd/x",
 	"ps aux | grep '[n]ode'",
 	"tar tzf a.tar.gz",
 	"tar czf a.tar.gz src",
@@ -164,14 +169,14 @@ var ordinaryLoose = []string{
 	"cd src; make 2>&1 | tee build.log | tail -5",
 }
 
-// ordinaryAsked are ordinary too, and need an approval: the price of not telling
-// what a program of sed or awk does, and of not looking at git's aliases.
+// ordinaryAsked are ordinary too, and need an approval: they are names for what
+// the policy does not look at.
 var ordinaryAsked = []string{
-	"df -h | awk '{print $5}'",
-	"sed -n '1,200p' a.go",
-	"sed 's/a/b/g' f",
 	"git rm-something",
-	"go build -o bin/x ./cmd/x",
+	"git st",
+	"npm run build",
+	"go run ./cmd/x",
+	"python3 -m pytest",
 }
 
 // usrBin is a file system that has programs in /usr/bin, and nothing else.
