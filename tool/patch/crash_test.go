@@ -42,9 +42,9 @@ var everyKindPatch = patchOf(
 	"*** Update File: dir/deep.txt", "@@", "-deep", "+deeper",
 )
 
-func makeEveryKind(t testing.TB) (dir string, before tree) {
+func makeEveryKind(t *testing.T) (dir string, before tree) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = inMemory(t)
 	write(t, dir, everyKind)
 	if err := os.Chmod(filepath.Join(dir, "run.sh"), 0o755); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func makeEveryKind(t testing.TB) (dir string, before tree) {
 }
 
 // afterEveryKind is what the patch makes of the files.
-func afterEveryKind(t testing.TB) tree {
+func afterEveryKind(t *testing.T) tree {
 	t.Helper()
 	dir, _ := makeEveryKind(t)
 	r := call(t, dir, everyKindPatch)
