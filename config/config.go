@@ -42,7 +42,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	doc, err := json5.Parse(data)
 	if err != nil {
 		syntax := err.(*json5.SyntaxError) //nolint:errorlint // as documented
-		return nil, &Error{File: name, Mistakes: []Mistake{{Line: syntax.Line, Column: syntax.Column, Text: syntax.Text}}}
+		return nil, &Error{File: name, Mistakes: []Mistake{{Line: syntax.Line, Column: syntax.Column, Offset: syntax.Offset, Text: syntax.Text}}}
 	}
 	m := &mistakes{doc: doc}
 	m.fit(doc.Root, schema(), nil)

@@ -13,6 +13,7 @@ import (
 type Mistake struct {
 	Line   int    `json:"line"`          // from 1
 	Column int    `json:"column"`        // in characters, from 1
+	Offset int    `json:"offset"`        // in bytes, from 0
 	Key    string `json:"key,omitempty"` // such as agents.list[0].tools.exec.node; empty: the file cannot be parsed
 	Text   string `json:"text"`          // one line
 }
@@ -59,7 +60,7 @@ type mistakes struct {
 func (m *mistakes) add(offset int, at json5.Path, format string, args ...any) {
 	m.at = append(m.at, offset)
 	p := m.doc.Position(offset)
-	m.list = append(m.list, Mistake{Line: p.Line, Column: p.Column, Key: at.String(), Text: fmt.Sprintf(format, args...)})
+	m.list = append(m.list, Mistake{Line: p.Line, Column: p.Column, Offset: offset, Key: at.String(), Text: fmt.Sprintf(format, args...)})
 }
 
 // in reports whether there is one in a value.

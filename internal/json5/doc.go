@@ -84,7 +84,8 @@ func (p Position) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Column
 // A SyntaxError says what is wrong with a text, and where.
 type SyntaxError struct {
 	Position
-	Text string
+	Offset int // in bytes, from 0
+	Text   string
 }
 
 func (e *SyntaxError) Error() string { return e.Position.String() + ": " + e.Text }

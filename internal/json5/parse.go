@@ -24,7 +24,7 @@ func Parse(data []byte) (*Document, error) {
 		d.Root, err = p.document()
 	}
 	if err != nil {
-		return nil, &SyntaxError{Position: d.Position(p.at), Text: err.Error()}
+		return nil, &SyntaxError{Position: d.Position(p.at), Offset: p.at, Text: err.Error()}
 	}
 	return d, nil
 }
