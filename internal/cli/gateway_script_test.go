@@ -72,6 +72,7 @@ func TestGatewayScripts(t *testing.T) {
 			for k, v := range map[string]string{
 				"CORRAL_STATE_DIR": state, "STATE": state, "CORRAL_WARDEN": warden,
 				"DOCKER_HOST": "unix:///nonexistent/docker.sock", "SHELL": "/bin/sh", "HOME": env.WorkDir, "GORACE": raceOptions,
+				"XDG_CONFIG_HOME": filepath.Join(env.WorkDir, "config"), // whatever configuration this machine has
 			} {
 				env.Setenv(k, v)
 			}
