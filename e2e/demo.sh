@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 corral=$PWD/bin/corral
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/corral-demo-XXXXXX")
-export CORRAL_STATE_DIR=$scratch/state
+export CORRAL_STATE_DIR=$scratch/state XDG_CONFIG_HOME=$scratch/config
 work=$scratch/work
 mkdir "$work"
 

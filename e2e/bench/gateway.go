@@ -34,7 +34,12 @@ type gateway struct {
 // addGateway starts a gateway with a sandbox like the others.
 func (s *site) addGateway(ctx context.Context, program string) error {
 	g := &gateway{state: filepath.Join(s.dir, "gateway")}
-	g.cmd = exec.Command(program, "gateway", "--state-dir", g.state, "--sandbox", "all", "--image", s.image, "--user", boxUser, "--allow-elevated")
+	// What is on the host is measured, and not somebody who approves it.
+	settings := filepath.Join(s.dir, "corral.json5")
+	if err := os.WriteFile(settings, []byte(`{tools: {exec: {security: "full", ask: "off"}}}`), 0o600); err != nil {
+		return err
+	}
+	g.cmd = exec.Command(program, "gateway", "--config", settings, "--state-dir", g.state, "--sandbox", "all", "--image", s.image, "--user", boxUser, "--allow-elevated")
 	g.cmd.Stderr = &g.stderr
 	g.cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
 	if s.wardenPath != "" {

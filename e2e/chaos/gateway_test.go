@@ -68,7 +68,11 @@ func newSite(t *testing.T, flags ...string) *site {
 	}
 	enginetest.New(t)
 	s.env = append(os.Environ(), "CORRAL_WARDEN="+wardenbintest.Build(t), "SHELL=/bin/sh", "HOME="+dir)
-	s.flags = append([]string{"gateway", "--state-dir", s.state, "--sandbox", "all", "--image", images.Busybox,
+	settings := filepath.Join(dir, "corral.json5")
+	if err := os.WriteFile(settings, []byte(`{tools: {exec: {security: "full", ask: "off"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.flags = append([]string{"gateway", "--config", settings, "--state-dir", s.state, "--sandbox", "all", "--image", images.Busybox,
 		"--workspace", s.work, "--allow-elevated", "--log-format", "json"}, flags...)
 	t.Cleanup(func() { s.kill() })
 	return s

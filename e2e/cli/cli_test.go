@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			for _, kv := range [][2]string{
 				{"CORRAL_STATE_DIR", filepath.Join(env.WorkDir, "state")},
+				{"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")},
 				{"CORRAL_IMAGE", images.Busybox},
 				{"CORRAL_WARDEN", warden},
 				{"DOCKER_HOST", os.Getenv("DOCKER_HOST")},

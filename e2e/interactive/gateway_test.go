@@ -53,7 +53,7 @@ func startGateway(pl *place, flags ...string) *gateway {
 	}
 	g.env = []string{
 		roleVar + "=corral", "PATH=" + home + ":/usr/bin:/bin", "HOME=" + home, "SHELL=/bin/sh", "LANG=C.UTF-8",
-		"CORRAL_STATE_DIR=" + pl.state, "CORRAL_WARDEN=" + wardenbintest.Build(pl.T), "TMPDIR=" + os.TempDir(),
+		"XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "CORRAL_STATE_DIR=" + pl.state, "CORRAL_WARDEN=" + wardenbintest.Build(pl.T), "TMPDIR=" + os.TempDir(),
 		"DOCKER_HOST=" + os.Getenv("DOCKER_HOST"), "GORACE=atexit_sleep_ms=0",
 	}
 	var log bytes.Buffer

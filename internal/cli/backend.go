@@ -71,14 +71,14 @@ func (a *app) openRouter(ctx context.Context, o *execFlags, cmd corral.Command) 
 	opt := corral.RouterOptions{
 		Host:            corral.Host(o.host),
 		SandboxOn:       a.settings.Mode != modeOff,
-		SandboxRequired: a.settings.Mode == modeRequired,
+		SandboxRequired: a.settings.Required || a.settings.Mode == modeRequired,
 		Nodes:           nodeexec.None{},
 	}
 	route, err := corral.NewRouter(opt).Route(cmd)
 	if err != nil {
 		return nil, "", err
 	}
-	if opt.SandboxRequired && !route.Sandboxed {
+	if a.settings.Mode == modeRequired && !route.Sandboxed {
 		return nil, "", corral.Errorf(corral.ErrDenied, "leave out --host and --elevated, or set --sandbox all",
 			"a sandbox is required, and the command would run on host %s", route.Host)
 	}

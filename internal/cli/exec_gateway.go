@@ -236,7 +236,7 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 	if err != nil {
 		return err
 	}
-	if err := a.settings.complete(); err != nil {
+	if err := a.configure(o.agent); err != nil {
 		return err
 	}
 	cmd.Stdin, cmd.Log = o.stdinGiven && o.stdin, corral.LogLimit{}

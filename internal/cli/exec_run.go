@@ -78,7 +78,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	if err != nil {
 		return corral.Result{}, err
 	}
-	if err := a.settings.complete(); err != nil {
+	if err := a.configure(o.agent); err != nil {
 		return corral.Result{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -101,8 +101,8 @@ func (h *hosts) newAgent(agent string) *agentHosts {
 // what the old one started.
 func (a *agentHosts) current() (*corral.Router, config.Agent) {
 	c := a.hosts.policies.agent(a.name)
-	mode := a.hosts.app.settingsOf(c).Mode
-	want := routing{node: c.Tools.Exec.Node.Value, on: mode != modeOff, required: mode == modeRequired}
+	s := a.hosts.app.settingsOf(c)
+	want := routing{node: c.Tools.Exec.Node.Value, on: s.Mode != modeOff, required: s.Required || s.Mode == modeRequired}
 	if set := c.Tools.Exec.Host; set.Source.Name != sourceDefault {
 		want.host = set.Value
 	}

@@ -29,6 +29,7 @@ type settings struct {
 	StateDir string // empty: the default; see stateDir
 	Config   string // empty: the default; see configFile
 	Mode     string
+	Required bool // what is meant for the sandbox fails while it is off
 
 	Name      string
 	Image     string

@@ -25,14 +25,11 @@ func (a *app) given(name string) bool {
 // does.
 func (a *app) settingsOf(c config.Agent) settings {
 	s, box := a.settings, c.Sandbox
-	if set := box.Mode.Source.Name != sourceDefault || box.Required.Source.Name != sourceDefault; set && !a.given("sandbox") {
-		switch {
-		case box.Mode.Value == config.ModeOff && !box.Required.Value:
+	s.Required = box.Required.Value
+	if box.Mode.Source.Name != sourceDefault && !a.given("sandbox") {
+		s.Mode = modeAll
+		if box.Mode.Value == config.ModeOff {
 			s.Mode = modeOff
-		case box.Required.Value:
-			s.Mode = modeRequired
-		default:
-			s.Mode = modeAll
 		}
 	}
 	configured(a, "image", &s.Image, box.Image)
@@ -61,4 +58,14 @@ func configuredAs[T ~string](a *app, flag string, to *string, from policy.Settin
 
 func configuredNumber[T, F ~int64 | ~float64](a *app, flag string, to *T, from policy.Setting[F]) {
 	configured(a, flag, to, policy.Setting[T]{Value: T(from.Value), Source: from.Source})
+}
+
+// configure completes the settings with what the configuration says of an agent.
+func (a *app) configure(agent string) error {
+	c, err := a.config()
+	if err != nil {
+		return err
+	}
+	a.settings = a.settingsOf(c.Agent(agent))
+	return a.settings.complete()
 }
