@@ -121,7 +121,7 @@ func TestCancel(t *testing.T) {
 	if err != nil || o.Error == nil || *o.Error != "Command was cancelled by user before it could complete." || o.Stdout != "before\n" || o.ExitCode != nil || *o.Signal != 15 {
 		t.Errorf("%v: %s", err, o.Text())
 	}
-	if o := do(t, tool, Input{Command: "grep -qs '^State:[[:space:]]*[^Z]' /proc/$(cat pid)/status || echo gone"}); o.Stdout != "gone\n" {
+	if o := do(t, tool, Input{Command: "for i in {1..100}; do grep -qs '^State:[[:space:]]*[^Z]' /proc/$(cat pid)/status || { echo gone; break; }; sleep 0.05; done"}); o.Stdout != "gone\n" {
 		t.Errorf("the foreground lives: %s", o.Text())
 	}
 	if !alive(background.BackgroundPIDs[0]) {
