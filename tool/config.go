@@ -1,14 +1,12 @@
 package tool
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
@@ -22,7 +20,7 @@ type Config struct {
 	// Approve is asked for an answer when a command needs an approval, and
 	// the call waits for it. Nil, or an error: the result is
 	// StatusApprovalPending, and the command runs in the background when it is
-	// allowed. It needs Guard.
+	// allowed. It needs Guard. See WithApprover for one of a single call.
 	Approve Approver
 	// Guard is that of the executor under Agent. Nil: it has none.
 	Guard *guard.Guard
@@ -47,10 +45,6 @@ type Config struct {
 
 	Log *slog.Logger // nil: nothing is logged
 }
-
-// An Approver answers for a person. The context ends when somebody else has
-// answered, or the call is cancelled.
-type Approver func(context.Context, approval.Record) (approval.Answer, error)
 
 // DefaultMaxOutput is how many bytes of output a result shows when
 // Config.MaxOutput is 0.

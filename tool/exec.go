@@ -34,8 +34,10 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 		return refused(ctx, err, warnings)
 	}
 	s, err := t.begin(ctx, p)
-	if pending, ok := guard.Pending(err); ok && t.cfg.Approve != nil && t.cfg.Guard != nil {
-		s, err = t.approved(ctx, p, pending)
+	if pending, ok := guard.Pending(err); ok && t.cfg.Guard != nil {
+		if approve := t.approver(ctx); approve != nil {
+			s, err = t.approved(ctx, p, pending, approve)
+		}
 	}
 	if err != nil {
 		r := refused(ctx, err, warnings)
@@ -87,9 +89,18 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 
 // approved waits for an approval that begin needs, where somebody can be asked,
 // and begins then.
-func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingError) (*session.Session, error) {
-	rec, err := t.cfg.Guard.Await(ctx, pending.Record, t.cfg.Approve)
+func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingError, approve Approver) (s *session.Session, err error) {
+	began := false
+	rec, err := t.cfg.Guard.Await(ctx, pending.Record, approve, func(rec approval.Record) error {
+		began = true
+		p.command.Approval, p.command.ID = rec.ID, cmp.Or(p.command.ID, guard.CommandID(rec))
+		var err error
+		s, err = t.begin(ctx, p)
+		return err
+	})
 	switch {
+	case began:
+		return s, err
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("cancelled before the command was approved: %w", context.Cause(ctx))
 	case err != nil:
@@ -98,6 +109,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingErro
 	case rec.State == approval.Denied:
 		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
 	}
+	// It expired, or was used by the same command of another call.
 	p.command.Approval, p.command.ID = rec.ID, cmp.Or(p.command.ID, guard.CommandID(rec))
 	return t.begin(ctx, p)
 }

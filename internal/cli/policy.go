@@ -153,10 +153,10 @@ func (r released) Resume(ctx context.Context, agent string, cmd corral.Command) 
 }
 
 // Denied implements guard.Handler.
-func (r released) Denied(_ context.Context, rec approval.Record, why string) error {
+func (r released) Denied(_ context.Context, rec approval.Record, why string, attended bool) error {
 	return r.sessions.Announce(session.Event{
 		Type: session.EventDenied, Agent: rec.Agent, SessionID: guard.CommandID(rec), Approval: rec.ID, Name: session.Name(rec.Text()),
-		State: session.Failed, Wake: true,
+		State: session.Failed, Wake: !attended,
 		Text: fmt.Sprintf("Exec denied (approval %s, %s): %s", rec.Slug, why, rec.Text()),
 	})
 }

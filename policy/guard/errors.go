@@ -53,4 +53,8 @@ func (e *PendingError) Unwrap() error {
 }
 
 // Details are for whoever gets the error over HTTP.
-func (e *PendingError) Details() any { return e.Record }
+func (e *PendingError) Details() any {
+	shown := e.Record
+	shown.Note = nil
+	return shown
+}

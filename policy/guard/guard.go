@@ -39,10 +39,12 @@ type Config struct {
 // A Guard decides on the commands of all agents. Its methods may be called from
 // any goroutine.
 type Guard struct {
-	cfg Config
+	cfg   Config
+	using sync.Mutex // one approval at a time is used up
 
 	mu       sync.Mutex
 	attended map[string]int               // approvals that a call waits for, which then runs the command itself
+	told     map[string]bool              // approvals of which a call was told that they were denied
 	env      map[string]map[string]string // of commands that wait for an approval
 }
 
@@ -54,7 +56,7 @@ func New(cfg Config) *Guard {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{cfg: cfg, attended: map[string]int{}, env: map[string]map[string]string{}}
+	return &Guard{cfg: cfg, attended: map[string]int{}, told: map[string]bool{}, env: map[string]map[string]string{}}
 }
 
 // For returns the guard of an agent's Router.
@@ -75,12 +77,42 @@ func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, rou
 	case d.Outcome == policy.Denied:
 		return cmd, &DeniedError{Decision: d, Reason: d.Reason}
 	case d.Outcome == policy.Allowed:
+		if err := g.spent(ctx, agent, cmd, e); err != nil {
+			return cmd, err
+		}
 		if g.cfg.File != nil {
 			g.cfg.File.Used(e.text(), d)
 		}
 		return e.pinned(cmd), nil
 	}
 	return g.ask(ctx, agent, cmd, e)
+}
+
+// spent uses up the approval of a command that the rules allow by now, as they
+// do after allow-always: or another command, or the next life of this program,
+// might run by it once more. One that expired meanwhile is not needed.
+func (g *Guard) spent(ctx context.Context, agent string, cmd corral.Command, e Explanation) error {
+	if cmd.Approval == "" || g.cfg.Desk == nil {
+		return nil
+	}
+	rec, err := g.cfg.Desk.Get(agent, cmd.Approval)
+	if err != nil || rec.State == approval.Expired {
+		return err
+	}
+	claim, err := g.claimOf(agent, cmd, e)
+	if err != nil {
+		return err
+	}
+	return g.use(ctx, rec, claim)
+}
+
+// claimOf is a command as things are now.
+func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approval.Claim, error) {
+	binding, err := approval.Bind(e.Request, e.Decision, cmd.Env, g.cfg.View)
+	if err != nil {
+		return approval.Claim{}, err
+	}
+	return approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Binding: binding}, nil
 }
 
 // ask is for a command that needs an approval: it may have one.
@@ -91,11 +123,11 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 			return g.fallback(cmd, e, "nobody can be asked")
 		}
 	}
-	binding, err := approval.Bind(e.Request, d, cmd.Env, g.cfg.View)
+	claim, err := g.claimOf(agent, cmd, e)
 	if err != nil {
 		return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; and it cannot be approved: " + err.Error()}
 	}
-	claim := approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Binding: binding}
+	binding := claim.Binding
 	if cmd.Approval != "" {
 		return g.claim(ctx, cmd, e, claim)
 	}
@@ -129,10 +161,13 @@ func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, cl
 	if err != nil {
 		return cmd, err
 	}
-	if rec.State == approval.Expired {
+	switch {
+	case rec.State == approval.Expired && rec.Verdict != "":
+		return g.fallback(cmd, e, "the one it had was not used in time")
+	case rec.State == approval.Expired:
 		return g.fallback(cmd, e, "nobody answered in time")
 	}
-	if _, err := g.cfg.Desk.Consume(ctx, rec.ID, claim); err != nil {
+	if err := g.use(ctx, rec, claim); err != nil {
 		return cmd, err
 	}
 	return e.pinned(cmd), nil

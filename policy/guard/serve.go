@@ -20,8 +20,8 @@ type Handler interface {
 	// it started it; it does nothing if it was started, or is forgotten.
 	Resume(ctx context.Context, agent string, cmd corral.Command) error
 	// Denied tells the agent that a command will not run, and why. It may be
-	// told more than once.
-	Denied(ctx context.Context, rec approval.Record, why string) error
+	// told more than once. Attended: a call waited for it, and was told.
+	Denied(ctx context.Context, rec approval.Record, why string, attended bool) error
 }
 
 // A note is what the desk keeps of a command beside what people see, so that
@@ -72,6 +72,7 @@ const retryDelay = 5 * time.Second
 // from the answers. It begins with what earlier lives left undone.
 func (g *Guard) Serve(ctx context.Context, h Handler) {
 	var after int64
+	begun := false // this life: what comes before is of earlier ones
 	for ctx.Err() == nil {
 		changed, next, err := g.cfg.Desk.Changes(ctx, after)
 		if err != nil {
@@ -83,7 +84,7 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 		}
 		for _, rec := range changed {
 			for ctx.Err() == nil {
-				err := g.settle(ctx, rec, h)
+				err := g.settle(ctx, rec, h, begun)
 				if err == nil {
 					break
 				}
@@ -91,68 +92,131 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 				sleep(ctx, retryDelay)
 			}
 		}
-		after = next
+		after, begun = next, true
 	}
 }
 
-// settle does what follows from a record. An error is worth another try.
-func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler) error {
+// settle does what follows from a record. An error is worth another try. Fresh:
+// it is of this life of the program.
+func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fresh bool) error {
 	var n note
 	if rec.State == approval.Pending || json.Unmarshal(rec.Note, &n) != nil {
 		return nil
 	}
 	g.mu.Lock()
-	env, attended := g.env[rec.ID], g.attended[rec.ID] > 0
+	env, attended, told := g.env[rec.ID], g.attended[rec.ID] > 0, g.told[rec.ID]
+	delete(g.told, rec.ID)
 	g.mu.Unlock()
+	// It may have been used since: by the call that attended to it, for one.
+	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil {
+		rec = now
+	}
 	if rec.State != approval.Allowed {
 		defer g.forget(rec.ID)
+	}
+	lapsed := rec.State == approval.Expired && rec.Decision.Fallback == policy.Allowed
+	if rec.State == approval.Denied || rec.State == approval.Expired && !lapsed {
+		return h.Denied(ctx, rec, rec.Settled(), attended || told)
 	}
 	if attended { // by a call that goes on with it
 		return nil
 	}
-	cmd := n.Command
+	cmd, run := n.Command, h.Run
 	cmd.Approval, cmd.Env = rec.ID, env
-	run := h.Run
+	unknown := n.Env && env == nil
 	switch {
-	case rec.State == approval.Denied, rec.State == approval.Expired && rec.Decision.Fallback != policy.Allowed:
-		return h.Denied(ctx, rec, rec.Settled())
-	case n.Env && env == nil && rec.State != approval.Consumed:
-		return h.Denied(ctx, rec, "it was allowed, but its environment, which is not written down, is gone with a restart; run it again, which needs no other approval")
-	case n.Env && env == nil:
+	case rec.State == approval.Consumed && unknown:
 		return nil
-	case rec.State == approval.Consumed:
+	case unknown:
+		return h.Denied(ctx, rec, "its environment, which is not written down, is gone with a restart; run it again, which needs no other approval as long as this one is good", false)
+	case rec.State == approval.Consumed, !fresh && lapsed: // and whether that ran is not written down
 		run = h.Resume
+	default:
+		ctx = context.WithValue(ctx, firstUse{}, true)
 	}
 	err := run(ctx, rec.Agent, cmd)
 	switch {
-	case err == nil, ctx.Err() != nil:
+	case err == nil, ctx.Err() != nil, errors.Is(err, errUsed):
 		return nil
 	case errors.Is(err, corral.ErrUnavailable):
 		return err
 	case errors.Is(err, corral.ErrLost): // it has a session, which says what becomes of it
 		return nil
 	}
-	return h.Denied(ctx, rec, err.Error())
+	if now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID); gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID {
+		return nil // by the same command, asked for again
+	}
+	return h.Denied(ctx, rec, err.Error(), false)
+}
+
+// firstUse is of contexts in which an approval is only good if it was not used
+// yet, not even by the same command: that may have ended and be forgotten, and
+// nothing runs twice by itself.
+type firstUse struct{}
+
+var errUsed = corral.Errorf(corral.ErrDenied, "", "the approval was used already")
+
+// use uses an approval up.
+func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Claim) error {
+	g.using.Lock()
+	defer g.using.Unlock()
+	if first, _ := ctx.Value(firstUse{}).(bool); first {
+		if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil && now.State == approval.Consumed {
+			return errUsed
+		}
+	}
+	_, err := g.cfg.Desk.Consume(ctx, rec.ID, claim)
+	return err
 }
 
 // Await waits for the answer to an approval, and gives the one that approve
-// returns, unless somebody else was first. Who calls it runs the command itself
-// when it is allowed, with the ID of CommandID and the approval. An error of
-// approve leaves the approval pending: then the command runs when it is
-// allowed, as any other.
-func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error)) (approval.Record, error) {
+// returns, unless somebody else was first. If the command is allowed, run is to
+// start it, with the ID of CommandID and the approval; Serve leaves it alone as
+// long as Await goes on. What run did not use is used up after it: a call that
+// is over runs nothing later. An error of approve leaves the approval pending:
+// then the command runs when it is allowed, as any other.
+func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error), run func(approval.Record) error) (approval.Record, error) {
 	g.attend(rec.ID, 1)
 	defer g.attend(rec.ID, -1)
+	rec, err := g.answered(ctx, rec, approve)
+	if err == nil && (rec.State == approval.Denied || rec.State == approval.Expired) {
+		g.tell(rec.ID)
+	}
+	if err != nil || rec.State != approval.Allowed {
+		return rec, err
+	}
+	err = run(rec)
+	g.abandon(ctx, rec)
+	return rec, err
+}
+
+// abandon uses up what a call was allowed and did not use, unless another call
+// waits for the same.
+func (g *Guard) abandon(ctx context.Context, rec approval.Record) {
+	g.mu.Lock()
+	others := g.attended[rec.ID] > 1
+	g.mu.Unlock()
+	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); others || err != nil || now.State != approval.Allowed {
+		return
+	}
+	claim := approval.Claim{CommandID: CommandID(rec), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
+	if err := g.use(context.WithoutCancel(ctx), rec, claim); err != nil {
+		g.cfg.Log.Warn("an approval that a call did not use is still there", "approval", rec.ID, "error", err)
+	}
+}
+
+// answered waits for the answer to an approval.
+func (g *Guard) answered(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error)) (approval.Record, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type asked struct {
 		answer approval.Answer
 		err    error
 	}
-	answered := make(chan asked, 1)
+	replied := make(chan asked, 1)
 	go func() {
 		a, err := approve(ctx, rec)
-		answered <- asked{a, err}
+		replied <- asked{a, err}
 	}()
 	type settled struct {
 		rec approval.Record
@@ -166,16 +230,16 @@ func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(con
 	select {
 	case s := <-elsewhere:
 		cancel()
-		<-answered
+		<-replied
 		return s.rec, s.err
-	case a := <-answered:
+	case a := <-replied:
 		defer func() { cancel(); <-elsewhere }()
 		if a.err != nil {
 			return rec, a.err
 		}
 		now, err := g.cfg.Desk.Answer(ctx, rec.ID, a.answer)
-		if errors.Is(err, corral.ErrConflict) { // somebody was first
-			return g.cfg.Desk.Get(rec.Agent, rec.ID)
+		if err != nil && now.State != "" && now.State != approval.Pending { // somebody was first, or it expired
+			return now, nil
 		}
 		return now, err
 	}
@@ -187,6 +251,18 @@ func (g *Guard) attend(id string, n int) {
 	if g.attended[id] += n; g.attended[id] == 0 {
 		delete(g.attended, id)
 	}
+}
+
+// tell notes that a call was told that its command will not run. Without Serve
+// nobody asks for it.
+func (g *Guard) tell(id string) {
+	const most = 1000
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.told) >= most {
+		clear(g.told)
+	}
+	g.told[id] = true
 }
 
 func sleep(ctx context.Context, d time.Duration) {
