@@ -85,6 +85,24 @@ func (j *judge) judge(d *Decision) {
 	default:
 		d.Outcome, d.Reason = Allowed, "every program of it is allowed"
 	}
+	// Of what somebody may approve the programs are pinned as well, where
+	// writing it down again can change nothing else.
+	if d.Outcome == Asked && d.Run == nil && j.plain() {
+		d.Run, _ = j.pin()
+	}
+}
+
+// plain reports whether the command does nothing but run programs that are all
+// known, as they are written in it.
+func (j *judge) plain() bool {
+	for _, c := range j.calls {
+		for _, seg := range c.segments {
+			if seg.By == byBuiltin || seg.Path == "" || seg.Refused != "" || len(seg.Words) == 0 || seg.Words[0].at == 0 {
+				return false
+			}
+		}
+	}
+	return len(j.calls) > 0 && len(j.found) == 0
 }
 
 // query is the outcome for a command that needs an approval.

@@ -125,8 +125,8 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	cmd.Approval, cmd.Env = rec.ID, env
 	unknown := n.Env && env == nil
 	switch {
-	case rec.State == approval.Consumed && unknown:
-		return nil
+	case rec.State == approval.Consumed && (fresh || unknown):
+		return nil // whoever used it sees to it
 	case unknown:
 		return h.Denied(ctx, rec, "its environment, which is not written down, is gone with a restart; run it again, which needs no other approval as long as this one is good", false)
 	case rec.State == approval.Consumed, !fresh && lapsed: // and whether that ran is not written down
