@@ -214,6 +214,10 @@ func what(req call) string {
 		return "the start of a session"
 	case len(p) == 1:
 		return "the call of " + p[0]
+	case p[0] == "approvals" && p[1] == "rules":
+		return "the change of the rules"
+	case p[0] == "approvals":
+		return "the answer to approval " + p[1]
 	case len(p) == 2 && req.method == http.MethodDelete:
 		return "the removal of session " + p[1]
 	case len(p) == 3 && p[2] == "stdin":

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,20 +40,26 @@ type EventOptions struct {
 var errCut = errors.New("the events were cut")
 
 // maxEvent bounds one event.
-const maxEvent = 1 << 20
+const maxEvent = 16 << 20 // an approval has its command several times
 
 // Events follows what happens until ctx ends, or the loop over it does. It goes
 // on by itself where it was when the gateway was away; the sequence ends with an
 // error when ctx has ended, or the gateway was away for too long.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.Event, error] {
-	return func(yield func(session.Event, error) bool) {
-		after := o.After
+	return follow(ctx, c, o.After, o.Once, event, func(after int64) call { return eventsCall(o, after) })
+}
+
+// follow is what server-sent events bring, as decode has them.
+func follow[E any](ctx context.Context, c *Client, after int64, once bool, decode decoder[E], ask func(after int64) call) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
+		after := after
 		for w := c.patience(); ; {
 			done, cut := false, false
-			err := c.do(ctx, eventsCall(o, after), func(resp *http.Response) error {
+			err := c.do(ctx, ask(after), func(resp *http.Response) error {
 				w = c.patience()
 				var err error
-				after, err = readEvents(resp.Body, after, func(e session.Event) bool {
+				after, err = readEvents(resp.Body, after, decode, func(e E) bool {
 					done = !yield(e, nil)
 					return !done
 				})
@@ -65,9 +72,9 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 			case done:
 				return
 			case ctx.Err() != nil:
-				yield(session.Event{}, ctx.Err())
+				yield(none, ctx.Err())
 				return
-			case err == nil && o.Once && !cut:
+			case err == nil && once && !cut:
 				return
 			case errors.As(err, &no) || err == nil:
 				if w.wait(ctx) == nil {
@@ -75,7 +82,7 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[session.E
 				}
 				err = c.unreachable(errTooLong)
 			}
-			yield(session.Event{}, err)
+			yield(none, err)
 			return
 		}
 	}
@@ -95,10 +102,14 @@ func eventsCall(o EventOptions, after int64) call {
 	return req
 }
 
+// A decoder reads an event of a kind. After, unless it is 0, is the number after
+// which events go on.
+type decoder[E any] func(kind string, data []byte) (e E, after int64, err error)
+
 // readEvents reads server-sent events until there are no more, or use has had
 // enough, and returns the number of the last. The end of the answer is no error:
 // there may be more in the next.
-func readEvents(body io.Reader, after int64, use func(session.Event) bool) (int64, error) {
+func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(E) bool) (int64, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, 4096), maxEvent)
 	var kind string
@@ -121,13 +132,11 @@ func readEvents(body io.Reader, after int64, use func(session.Event) bool) (int6
 			}
 			data = append(append(data, value...), '\n')
 		case field == "" && value == "" && data != nil:
-			e, err := event(kind, data)
+			e, next, err := decode(kind, data)
 			if err != nil {
 				return after, err
 			}
-			if e.Type == EventMissed {
-				after = e.Seq
-			}
+			after = cmp.Or(next, after)
 			if !use(e) {
 				return after, nil
 			}
@@ -143,16 +152,16 @@ func readEvents(body io.Reader, after int64, use func(session.Event) bool) (int6
 	return after, nil
 }
 
-func event(kind string, data []byte) (e session.Event, err error) {
+func event(kind string, data []byte) (e session.Event, after int64, err error) {
 	if kind == EventMissed {
 		var m api.Missed
 		err = json.Unmarshal(data, &m)
-		e = session.Event{Type: EventMissed, Seq: m.Next}
+		e, after = session.Event{Type: EventMissed, Seq: m.Next}, m.Next
 	} else {
 		err = json.Unmarshal(bytes.TrimSpace(data), &e)
 	}
 	if err != nil {
-		return e, fmt.Errorf("%w: an event is not understood: %w", api.ErrInternal, err)
+		return e, 0, fmt.Errorf("%w: an event is not understood: %w", api.ErrInternal, err)
 	}
-	return e, nil
+	return e, after, nil
 }

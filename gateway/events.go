@@ -29,22 +29,47 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Query().Get("agent") == api.AllAgents {
 		whose = ""
 	}
-	after, err := queryInt(r, "after", -1)
+	after, once, err := streamQuery(r)
 	if err != nil {
 		return err
-	}
-	if id := r.Header.Get("Last-Event-ID"); id != "" { // what the client saw is newer than its URL
-		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
-			return corral.Errorf(corral.ErrInvalid, "send the id of an event that came from here", "the header Last-Event-ID is %q", id)
-		}
 	}
 	if after < 0 {
 		after = s.cfg.Sessions.LastEvent()
 	}
-	once, err := queryBool(r, "once")
+	return s.stream(w, r, after, once, func(ctx context.Context, after int64) (string, int64, error) {
+		got, err := s.cfg.Sessions.Events(ctx, whose, after)
+		if err != nil {
+			return "", max(after, got.Next), err
+		}
+		text, err := eventText(got)
+		return text, got.Next, err
+	})
+}
+
+// streamQuery is where a stream is to begin, negative if nobody says, and
+// whether it is only what there is now.
+func streamQuery(r *http.Request) (after int64, once bool, err error) {
+	after, err = queryInt(r, "after", -1)
 	if err != nil {
-		return err
+		return after, false, err
 	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" { // what the client saw is newer than its URL
+		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
+			return after, false, corral.Errorf(corral.ErrInvalid, "send the id of an event that came from here", "the header Last-Event-ID is %q", id)
+		}
+	}
+	once, err = queryBool(r, "once")
+	return after, once, err
+}
+
+// A source waits for what comes after a number, and returns it as events and
+// where it ends. When its context ends first, that is its error, and next is
+// valid all the same.
+type source func(ctx context.Context, after int64) (text string, next int64, err error)
+
+// stream sends events until the client goes away or the gateway stops; with
+// once only those that there are now.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, once bool, from source) error {
 	ctx, done, err := s.follow(r.Context())
 	if err != nil {
 		return err
@@ -65,52 +90,34 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err := rc.Flush(); err != nil {
 			return err
 		}
+		limit := s.heartbeat
 		if once {
-			text, err = s.keptEvents(ctx, whose, after)
-			if err == nil {
-				_, err = w.Write([]byte(text))
-			}
-			return err
+			limit = 0
 		}
-		if text, after, err = s.nextEvents(ctx, whose, after); err != nil {
-			if errors.Is(context.Cause(ctx), errStopping) {
-				return nil // a complete answer: the client comes back
-			}
+		text, after, err = next(ctx, limit, after, from)
+		switch {
+		case err == nil && once:
+			_, err = w.Write([]byte(text))
+			return err
+		case errors.Is(context.Cause(ctx), errStopping) && !once && err != nil:
+			return nil // a complete answer: the client comes back
+		case err != nil:
 			return err
 		}
 	}
 }
 
-// nextEvents is what to send next, and where that ends.
-func (s *Server) nextEvents(ctx context.Context, whose string, after int64) (string, int64, error) {
-	wait, cancel := context.WithTimeout(ctx, s.heartbeat)
+// next is what to send next, and where that ends.
+func next(ctx context.Context, limit time.Duration, after int64, from source) (string, int64, error) {
+	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	got, err := s.cfg.Sessions.Events(wait, whose, after)
-	switch {
-	case err == nil:
-	case ctx.Err() == nil && wait.Err() != nil:
-		// The events of others count as well: or a client that comes back
+	text, next, err := from(wait, after)
+	if (err == nil && text == "") || err != nil && ctx.Err() == nil && wait.Err() != nil {
+		// What is not for this client counts as well: or one that comes back
 		// might ask for what is no longer kept.
-		return fmt.Sprintf(": nothing new\nid: %d\n\n", max(after, got.Next)), max(after, got.Next), nil
-	default:
-		return "", after, err
+		return fmt.Sprintf(": nothing new\nid: %d\n\n", max(after, next)), max(after, next), nil
 	}
-	text, err := eventText(got)
-	return text, got.Next, err
-}
-
-// keptEvents are those that there are now.
-func (s *Server) keptEvents(ctx context.Context, whose string, after int64) (string, error) {
-	now, cancel := context.WithCancel(ctx)
-	cancel() // there is nothing to wait for
-	got, err := s.cfg.Sessions.Events(now, whose, after)
-	if err != nil && ctx.Err() == nil && now.Err() != nil {
-		return fmt.Sprintf(": nothing new\nid: %d\n\n", max(after, got.Next)), nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return eventText(got)
+	return text, next, err
 }
 
 func eventText(got session.Events) (string, error) {

@@ -35,6 +35,10 @@ type Config struct {
 
 	// Tools returns an agent's tools. Nil: there are none.
 	Tools func(agent string) Tools
+	// Approvals are what commands wait for. Nil: there are none.
+	Approvals Approvals
+	// Rules are what allow-always is remembered in. Nil: there are none.
+	Rules Rules
 	// MCP serves /mcp. Nil: it is not served.
 	MCP http.Handler
 	// Sandboxes lists them, as something that can be JSON. Nil: there are

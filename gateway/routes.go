@@ -39,6 +39,13 @@ func (s *Server) table() []route {
 		{pattern: "GET /v1/sessions/{id}/attach", handle: s.attach},
 
 		{pattern: "GET /v1/events", handle: s.events},
+		{pattern: "GET /v1/approvals", handle: s.listApprovals},
+		{pattern: "GET /v1/approvals/changes", handle: s.approvalChanges},
+		{pattern: "GET /v1/approvals/rules", handle: s.listRules},
+		{pattern: "POST /v1/approvals/rules", handle: s.addRule},
+		{pattern: "DELETE /v1/approvals/rules", handle: s.removeRule},
+		{pattern: "GET /v1/approvals/{id}", handle: s.getApproval},
+		{pattern: "POST /v1/approvals/{id}", handle: s.answerApproval},
 		{pattern: "GET /v1/sandboxes", handle: s.listSandboxes},
 
 		{pattern: "GET /v1/health", handle: s.health, open: true},

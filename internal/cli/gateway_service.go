@@ -93,6 +93,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 func (s *service) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Log: s.log,
+		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 	}
 	if slices.ContainsFunc(s.listeners, overTCP) {
 		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile))

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// PendingApproval returns the approval that a command waits for, if err is the
+// ErrApproval of a Start.
+func PendingApproval(err error) (approval.Record, bool) {
+	var more interface {
+		error
+		Details() any
+	}
+	if !errors.Is(err, corral.ErrApproval) || !errors.As(err, &more) {
+		return approval.Record{}, false
+	}
+	raw, ok := more.Details().(json.RawMessage)
+	var rec approval.Record
+	return rec, ok && json.Unmarshal(raw, &rec) == nil && rec.ID != ""
+}
+
+// Approvals lists those that a filter selects, the oldest first: of all agents,
+// unless it names one, since they are for whoever answers.
+func (c *Client) Approvals(ctx context.Context, f approval.Filter) ([]approval.Record, error) {
+	req := call{method: http.MethodGet, path: []string{"approvals"}, query: url.Values{}}
+	if f.Agent != "" {
+		req.query.Set("agent", f.Agent)
+	}
+	if f.State != "" {
+		req.query.Set("state", string(f.State))
+	}
+	var list api.Approvals[approval.Record]
+	if err := c.json(ctx, req, nil, &list); err != nil || f.SessionKey == "" {
+		return list.Approvals, err
+	}
+	found := []approval.Record{}
+	for _, rec := range list.Approvals {
+		if rec.SessionKey == f.SessionKey {
+			found = append(found, rec)
+		}
+	}
+	return found, nil
+}
+
+// Approval finds one by its ID, its slug, or a beginning of one of them that no
+// other has.
+func (c *Client) Approval(ctx context.Context, ref string) (approval.Record, error) {
+	path, err := approvalPath(ref)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	var rec approval.Record
+	err = c.json(ctx, call{method: http.MethodGet, path: path}, nil, &rec)
+	return rec, err
+}
+
+// approvalPath keeps a reference from leading elsewhere: those that there are
+// have no other characters.
+func approvalPath(ref string) ([]string, error) {
+	if corral.ValidateID(ref) != nil || ref == "changes" || ref == "rules" {
+		return nil, corral.Errorf(corral.ErrNotFound, "see which are pending", "unknown or expired approval id %.80q", ref)
+	}
+	return []string{"approvals", ref}, nil
+}
+
+// Answer answers an approval. The first answer counts; any other is an
+// ErrConflict that says who answered what. It is repeated if the connection is
+// cut: if that one counted, the ErrConflict says so.
+func (c *Client) Answer(ctx context.Context, ref string, a approval.Answer) (approval.Record, error) {
+	path, err := approvalPath(ref)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	var rec approval.Record
+	err = c.json(ctx, call{method: http.MethodPost, path: path, changes: true}, api.Answer{Decision: string(a.Decision), Scope: string(a.Scope), By: a.By}, &rec)
+	return rec, err
+}
+
+// ApprovalOptions say which changes of approvals to follow.
+type ApprovalOptions struct {
+	// After is the number of the last change that was seen. 0: all that are
+	// kept; negative: what changes from now on.
+	After int64
+	Agent string // empty: of all agents
+	// Once: only those that there are now, and then the sequence ends.
+	Once bool
+}
+
+// ApprovalChanges follows approvals, each as it is with its last change, until
+// ctx ends, or the loop over it does. It goes on by itself as Events does.
+func (c *Client) ApprovalChanges(ctx context.Context, o ApprovalOptions) iter.Seq2[approval.Record, error] {
+	return follow(ctx, c, o.After, o.Once, approvalEvent, func(after int64) call {
+		req := call{method: http.MethodGet, path: []string{"approvals", "changes"}, query: url.Values{}}
+		if after >= 0 {
+			req.query.Set("after", strconv.FormatInt(after, 10))
+		}
+		if o.Agent != "" {
+			req.query.Set("agent", o.Agent)
+		}
+		if o.Once {
+			req.query.Set("once", "true")
+		}
+		return req
+	})
+}
+
+func approvalEvent(_ string, data []byte) (rec approval.Record, after int64, err error) {
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return rec, 0, fmt.Errorf("%w: an approval is not understood: %w", api.ErrInternal, err)
+	}
+	return rec, 0, nil
+}
+
+// AwaitApproval waits for the answer to an approval, and gives the one that
+// approve returns, unless somebody else is first. Approve may be nil: then it is
+// somebody else who answers. An error of approve leaves the approval pending.
+func (c *Client) AwaitApproval(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error)) (approval.Record, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type settled struct {
+		rec approval.Record
+		err error
+	}
+	answers := make(chan settled, 2)
+	asked := 1
+	go func() {
+		r, err := c.settled(ctx, rec)
+		answers <- settled{r, err}
+	}()
+	if approve != nil {
+		asked++
+		go func() {
+			a, err := approve(ctx, rec)
+			now := rec
+			if err == nil {
+				if now, err = c.Answer(ctx, rec.ID, a); errors.Is(err, corral.ErrConflict) || errors.Is(err, corral.ErrNotFound) { // somebody was first, or it expired
+					now, err = c.Approval(ctx, rec.ID)
+				}
+			}
+			answers <- settled{now, err}
+		}()
+	}
+	first := <-answers
+	cancel()
+	for range asked - 1 {
+		<-answers
+	}
+	return first.rec, first.err
+}
+
+// settled waits until an approval is no longer pending.
+func (c *Client) settled(ctx context.Context, rec approval.Record) (approval.Record, error) {
+	for now, err := range c.ApprovalChanges(ctx, ApprovalOptions{After: rec.Seq - 1, Agent: rec.Agent}) {
+		if err != nil {
+			return rec, err
+		}
+		if now.ID == rec.ID && now.State != approval.Pending {
+			return now, nil
+		}
+	}
+	return rec, ctx.Err()
+}
+
+// Rules are what a gateway's file of approvals says to an agent.
+type Rules struct {
+	File     string
+	Rules    []policy.Rule // the key in the source of each says whose it is
+	Warnings []string      // about entries that allow nothing
+}
+
+// Rules lists the rules of an agent; "*" are those of all.
+func (c *Client) Rules(ctx context.Context, agent string) (Rules, error) {
+	var list api.Rules[policy.Rule]
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}}}, nil, &list)
+	return Rules{list.File, list.Rules, list.Warnings}, err
+}
+
+// AddRule adds a rule of an agent, unless it is there.
+func (c *Client) AddRule(ctx context.Context, agent string, r policy.Rule) error {
+	return c.json(ctx, call{method: http.MethodPost, path: []string{"approvals", "rules"}, changes: true},
+		api.NewRule{Agent: agent, Action: string(r.Action), Pattern: r.Pattern, Reason: r.Reason}, nil)
+}
+
+// RemoveRule removes an agent's rules with an ID or a pattern, and returns how
+// many there were.
+func (c *Client) RemoveRule(ctx context.Context, agent, ref string) (int, error) {
+	var n api.Removed
+	err := c.json(ctx, call{method: http.MethodDelete, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}, "ref": {ref}}, changes: true}, nil, &n)
+	return n.Removed, err
+}

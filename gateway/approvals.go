@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// Approvals are those of all agents. An approval.Desk has these methods.
+type Approvals interface {
+	List(approval.Filter) []approval.Record
+	Get(agent, ref string) (approval.Record, error)
+	Answer(ctx context.Context, id string, a approval.Answer) (approval.Record, error)
+	Changes(ctx context.Context, after int64) (changed []approval.Record, next int64, err error)
+}
+
+// Rules are those that approvals are remembered in. An approval.File has these
+// methods.
+type Rules interface {
+	Path() string
+	Rules(agent string) (approval.Host, error)
+	Add(agent string, scope approval.Scope, rules ...policy.Rule) error
+	Remove(agent string, action policy.Action, ref string) (removed int, err error)
+}
+
+var (
+	errNoApprovals = corral.Errorf(corral.ErrNotFound, "", "this gateway has no approvals")
+	errNoRules     = corral.Errorf(corral.ErrNotFound, "", "this gateway has no file of approvals")
+)
+
+// shown is a record as it is shown: how the command is run later is nobody's
+// concern.
+func shown(rec approval.Record) approval.Record {
+	rec.Note = nil
+	return rec
+}
+
+var states = []approval.State{approval.Pending, approval.Allowed, approval.Consumed, approval.Denied, approval.Expired}
+
+func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Approvals == nil {
+		return errNoApprovals
+	}
+	f := approval.Filter{Agent: agentQuery(r), State: approval.State(r.URL.Query().Get("state"))}
+	if f.State != "" && !slices.Contains(states, f.State) {
+		return badQuery("state", string(f.State), "use pending, allowed, consumed, denied or expired")
+	}
+	list := s.cfg.Approvals.List(f)
+	for i := range list {
+		list[i] = shown(list[i])
+	}
+	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: list})
+}
+
+// agentQuery is whose approvals are asked for; empty: everybody's. They are for
+// operators, and not for the agent of the header.
+func agentQuery(r *http.Request) string {
+	if agent := r.URL.Query().Get("agent"); agent != api.AllAgents {
+		return agent
+	}
+	return ""
+}
+
+func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Approvals == nil {
+		return errNoApprovals
+	}
+	rec, err := s.cfg.Approvals.Get("", r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, shown(rec))
+}
+
+// answerApproval gives an answer, which goes on when its client does not.
+func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Approvals == nil {
+		return errNoApprovals
+	}
+	var req api.Answer
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	a := approval.Answer{By: req.By}
+	var err error
+	if a.Decision, err = approval.ParseVerdict(req.Decision); err != nil {
+		return err
+	}
+	if req.Scope != "" {
+		if a.Scope, err = approval.ParseScope(req.Scope); err != nil {
+			return err
+		}
+	}
+	rec, err := s.cfg.Approvals.Get("", r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if rec, err = s.cfg.Approvals.Answer(context.WithoutCancel(r.Context()), rec.ID, a); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, shown(rec))
+}
+
+// approvalChanges sends approvals as they change, as server-sent events. The id
+// of one is the number of the change.
+func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Approvals == nil {
+		return errNoApprovals
+	}
+	after, once, err := streamQuery(r)
+	if err != nil {
+		return err
+	}
+	if after < 0 {
+		now, cancel := context.WithCancel(r.Context())
+		cancel() // there is nothing to wait for
+		_, after, _ = s.cfg.Approvals.Changes(now, after)
+	}
+	agent := agentQuery(r)
+	return s.stream(w, r, after, once, func(ctx context.Context, after int64) (text string, next int64, err error) {
+		changed, next, err := s.cfg.Approvals.Changes(ctx, after)
+		for _, rec := range changed {
+			if agent != "" && rec.Agent != agent {
+				continue
+			}
+			data, err := json.Marshal(shown(rec))
+			if err != nil {
+				return "", after, fmt.Errorf("%w: cannot encode an approval: %w", api.ErrInternal, err)
+			}
+			text += fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", rec.Seq, api.EventApproval, data)
+		}
+		return text, next, err
+	})
+}
+
+func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Rules == nil {
+		return errNoRules
+	}
+	agent := cmp.Or(r.URL.Query().Get("agent"), mainAgent)
+	host, err := s.cfg.Rules.Rules(agent)
+	if err != nil {
+		return err
+	}
+	answer := api.Rules[policy.Rule]{File: s.cfg.Rules.Path(), Agent: agent, Rules: []policy.Rule{}, Warnings: []string{}}
+	answer.Rules, answer.Warnings = append(answer.Rules, host.Rules...), append(answer.Warnings, host.Warnings...)
+	return writeJSON(w, http.StatusOK, answer)
+}
+
+// mainAgent is whose rules they are if nobody says.
+const mainAgent = "main"
+
+func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Rules == nil {
+		return errNoRules
+	}
+	var req api.NewRule
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Reason: req.Reason}
+	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", rule); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Rules == nil {
+		return errNoRules
+	}
+	q := r.URL.Query()
+	agent, ref := cmp.Or(q.Get("agent"), mainAgent), q.Get("ref")
+	removed, err := approval.RemoveRule(s.cfg.Rules, agent, ref)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, api.Removed{Removed: removed})
+}

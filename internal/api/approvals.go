@@ -1,0 +1,38 @@
+package api
+
+// Approvals is the answer of the list.
+type Approvals[Record any] struct {
+	Approvals []Record `json:"approvals"`
+}
+
+// EventApproval is the type of the server-sent event that has an approval.
+const EventApproval = "approval"
+
+// Answer is the body of an answer to an approval.
+type Answer struct {
+	Decision string `json:"decision"` // allow-once, allow-always, deny, or an alias of one
+	Scope    string `json:"scope,omitempty"`
+	By       string `json:"by,omitempty"` // who says it, for people
+}
+
+// Rules is the answer of the rules of approvals: what the gateway's file of
+// approvals says to an agent.
+type Rules[Rule any] struct {
+	File     string   `json:"file"`
+	Agent    string   `json:"agent"`
+	Rules    []Rule   `json:"rules"`
+	Warnings []string `json:"warnings"` // about entries that allow nothing
+}
+
+// NewRule is the body of a rule to add.
+type NewRule struct {
+	Agent   string `json:"agent,omitempty"`  // empty: main; "*": all
+	Action  string `json:"action,omitempty"` // allow, ask or deny; empty: allow
+	Pattern string `json:"pattern"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Removed is the answer of the removal of rules.
+type Removed struct {
+	Removed int `json:"removed"`
+}
