@@ -78,6 +78,8 @@ type execFlags struct {
 	sandboxOnly []string // those given of the flags of that name
 	json        bool
 	maxOutput   int64
+
+	waitApproval seconds
 }
 
 const defaultTimeout = 30 * time.Minute
@@ -113,7 +115,8 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
 	a.addAgentFlag(cmd, &o.agent)
 	f.BoolVar(&o.local, "local", false, "run it from here, also if a gateway runs")
-	group(f, groupGateway, "background", "id", "agent", "local")
+	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (default: ask on a terminal, and else not)")
+	group(f, groupGateway, "background", "id", "agent", "local", "wait-approval")
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
@@ -139,7 +142,7 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
-	for _, name := range []string{"id", "timeout", "max-output", "memory", "cpus", "pids"} {
+	for _, name := range []string{"id", "timeout", "wait-approval", "max-output", "memory", "cpus", "pids"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd

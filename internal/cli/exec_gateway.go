@@ -250,7 +250,10 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		}
 		a.remote = true
 		defer func() { err = errors.Join(err, c.Close()) }()
-		p, err := c.Begin(ctx, cmd, true)
+		p, err := startApproved(ctx, a, o, c, cmd, func(ctx context.Context, cmd corral.Command) (*client.Process, error) { return c.Begin(ctx, cmd, true) })
+		if pending := (*pendingError)(nil); o.json && errors.As(err, &pending) {
+			return a.printJSON(NewResult(corral.Result{Info: corral.Info{Warnings: warnings}}, err, 0), err)
+		}
 		if err != nil {
 			return o.aboutID(a.aboutDir(err, o.workdir, host))
 		}

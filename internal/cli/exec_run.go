@@ -112,6 +112,9 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		defer restore()
 	}
 	defer front.remove()
+	if place.gateway != nil {
+		place.executor = approving{place.executor, a, o, place.gateway}
+	}
 	begun := front.start
 	if place.gateway != nil && front.terminal != nil {
 		answers := terminalAnswers{}

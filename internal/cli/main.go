@@ -203,7 +203,7 @@ func (a *app) root() *cobra.Command {
 	must(root.MarkPersistentFlagFilename("config", "json5", "json"))
 
 	root.AddCommand(a.execCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
-		a.eventsCommand(), a.processCommand(), a.gatewayCommand(), a.mcpCommand(),
+		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.gatewayCommand(), a.mcpCommand(),
 		a.sandboxCommand(), a.imagesCommand(), a.initCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -57,11 +57,7 @@ func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *p
 		return nil, err
 	}
 	c := p.live.Config()
-	path := filepath.Join(stateDir, approvalsFile)
-	if set := c.Approvals.File.Value; set != "" {
-		path = config.ExpandHome(set, accountHome())
-	}
-	if p.file, err = approval.NewFile(path, log); err != nil {
+	if p.file, err = approval.NewFile(approvalsPath(c, stateDir), log); err != nil {
 		return nil, err
 	}
 	p.desk, err = approval.OpenDesk(approval.Options{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 // A Result is what corral exec --json prints: one shape for every host and
@@ -26,7 +27,7 @@ type Result struct {
 	Output string `json:"output"` // both, in the order in which they arrived
 
 	DurationMs int64       `json:"durationMs"`
-	Host       corral.Host `json:"host"` // where it really ran; empty if it did not
+	Host       corral.Host `json:"host"` // where it really ran, or is to run; empty if it does neither
 	Node       string      `json:"node"`
 	Sandboxed  bool        `json:"sandboxed"`
 	Cwd        string      `json:"cwd"`
@@ -34,16 +35,29 @@ type Result struct {
 	Truncated   bool     `json:"truncated"`   // the texts above do not have all of the output
 	OutputBytes int64    `json:"outputBytes"` // of all of it
 	Warnings    []string `json:"warnings"`
+
+	*Approval // of StatusApprovalPending alone
+}
+
+// Approval is what a command waits for that needs one.
+type Approval struct {
+	ApprovalID       string             `json:"approvalId"`
+	ApprovalSlug     string             `json:"approvalSlug"` // short, for people
+	ExpiresAt        time.Time          `json:"expiresAt"`
+	AllowedDecisions []approval.Verdict `json:"allowedDecisions"`
+	Command          string             `json:"command"`
+	Why              string             `json:"why"` // it needs one
 }
 
 // Status is the outcome of a command. The set is closed.
 type Status string
 
 const (
-	StatusCompleted Status = "completed" // it ended, with whatever exit code or by a signal
-	StatusFailed    Status = "failed"    // it did not start, or was ended on our account; see Reason
-	StatusDenied    Status = "denied"    // it may not run
-	StatusUnknown   Status = "unknown"   // it cannot be known whether or how it ended
+	StatusCompleted       Status = "completed"        // it ended, with whatever exit code or by a signal
+	StatusFailed          Status = "failed"           // it did not start, or was ended on our account; see Reason
+	StatusDenied          Status = "denied"           // it may not run
+	StatusApprovalPending Status = "approval-pending" // nothing ran; it will, in the background, when somebody allows it
+	StatusUnknown         Status = "unknown"          // it cannot be known whether or how it ended
 )
 
 // Reason says why a command did not complete. The set is closed.
@@ -96,8 +110,22 @@ func NewResult(run corral.Result, err error, took time.Duration) Result {
 	if err != nil {
 		r.Status, r.Reason = outcome(err)
 		r.Error, r.Hint = inFlags(err.Error()), inFlags(corral.Hint(err))
+		r.pending(err)
 	}
 	return r
+}
+
+// pending adds the approval that a command waits for.
+func (r *Result) pending(err error) {
+	var p *pendingError
+	if !errors.As(err, &p) {
+		return
+	}
+	r.Host, r.Node, r.Cwd = p.rec.Host, p.rec.Node, p.rec.Cwd
+	r.Approval = &Approval{
+		ApprovalID: p.rec.ID, ApprovalSlug: p.rec.Slug, ExpiresAt: p.rec.ExpiresAt, AllowedDecisions: p.rec.AllowedDecisions,
+		Command: p.rec.Text(), Why: p.rec.Decision.Reason,
+	}
 }
 
 // outcome is what an error says of a command. Lost comes first: of that, no
@@ -111,6 +139,8 @@ func outcome(err error) (Status, Reason) {
 		return StatusFailed, ReasonCancelled
 	case errors.Is(err, corral.ErrDenied):
 		return StatusDenied, ReasonDenied
+	case errors.Is(err, corral.ErrApproval):
+		return StatusApprovalPending, ""
 	case errors.Is(err, corral.ErrDir):
 		return StatusFailed, ReasonWorkdir
 	case errors.Is(err, corral.ErrConflict):

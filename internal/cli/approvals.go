@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/session"
+)
+
+const approvalsLong = `Answer for commands that need an approval, and keep the rules that approvals are
+remembered in.
+
+A command that no rule allows waits until somebody allows or denies it, or until
+it expires; the first answer counts. What was allowed runs as it was asked for,
+or not at all: if the directory, a program or a script was changed meanwhile, it
+is refused. An ID may be a slug, or a beginning that no other has.
+
+ls, show, allow, deny and watch ask the gateway that runs; the others also work
+without one, on its file.`
+
+func (a *app) approvalsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "approvals", Short: "Answer for commands that need an approval", Long: approvalsLong,
+		Example: `  corral approvals ls
+  corral approvals allow calm-otter-12
+  corral approvals allow calm-otter-12 --always --scope subcommand
+  corral approvals watch
+  corral approvals add '/usr/bin/git status'`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.approvalsLs(), a.approvalsShow(), a.approvalsAllow(), a.approvalsDeny(), a.approvalsWatch(),
+		a.rulesCommand(), a.addRuleCommand(), a.removeRuleCommand(), a.rulesFileCommand())
+	return cmd
+}
+
+// addWhoseFlag defines whose approvals they are: everybody's, if it is not given.
+func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
+	cmd.Flags().StringVar(agent, "agent", "", "`NAME`: only those of this agent")
+	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+}
+
+func (a *app) approvalsLs() *cobra.Command {
+	var agent string
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List the approvals that are pending, of all agents",
+		Long: `List the approvals that are pending, the oldest first; with --all also those that
+were answered or expired in the last day. With --quiet only their slugs are
+printed.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+				f := approval.Filter{Agent: agent, State: approval.Pending}
+				if all || agent == "*" {
+					f = approval.Filter{Agent: strings.TrimSuffix(agent, "*"), State: f.State}
+				}
+				if all {
+					f.State = ""
+				}
+				list, err := c.Approvals(ctx, f)
+				if err != nil {
+					return err
+				}
+				return a.printApprovals(list, all, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are not pending")
+	a.addWhoseFlag(cmd, &agent)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printApprovals(list []approval.Record, all, asJSON bool) error {
+	switch {
+	case asJSON:
+		if list == nil {
+			list = []approval.Record{}
+		}
+		return a.printJSON(list, nil)
+	case a.quiet:
+		for _, rec := range list {
+			if err := a.printLine(rec.Slug); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return a.writeTable(approvalTable(list, all, time.Now()))
+}
+
+func approvalTable(list []approval.Record, all bool, now time.Time) table {
+	t := table{headings: []string{"ID", "AGENT", "HOST", "AGE", "EXPIRES", "COMMAND", "WHY"}}
+	if all {
+		t.headings = slices.Insert(t.headings, 1, "STATE")
+	}
+	for _, rec := range list {
+		expires := ""
+		if rec.State == approval.Pending || rec.State == approval.Allowed {
+			expires = "in " + ageText(rec.ExpiresAt.Sub(now))
+		}
+		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {placeOf(rec), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
+			{brief(rec.Text(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
+		if all {
+			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// mostOfCommand is how many columns of a command a list shows.
+const mostOfCommand = 60
+
+var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
+
+func placeOf(rec approval.Record) string {
+	if rec.Node != "" {
+		return string(rec.Host) + ":" + rec.Node
+	}
+	return string(rec.Host)
+}
+
+func (a *app) approvalsShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show [flags] ID", Short: "Print all about an approval",
+		Long: `Print all about an approval: the command, where it would run, why it needs an
+approval, which programs it would run, and what --always would remember in each
+scope.`,
+		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+				rec, err := c.Approval(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.printJSON(rec, nil)
+				}
+				return a.show(strings.Join(describeApproval(rec, time.Now()), "\n"))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) approvalsAllow() *cobra.Command {
+	var always bool
+	var scope string
+	cmd := &cobra.Command{
+		Use: "allow [flags] ID", Short: "Allow a command, once or from now on",
+		Long: `Allow a command. It runs then, in the background unless a call waits for it.
+With --always it is remembered, and what was remembered is printed; show says
+beforehand what that would be. The scopes are: exact, each program with exactly
+these arguments (the default); subcommand, with this first argument; program,
+with any arguments.`,
+		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&always, "always", false, "and remember it")
+	scopes := make([]string, len(approval.Scopes))
+	for i, s := range approval.Scopes {
+		scopes[i] = string(s)
+	}
+	addChoice(cmd, &scope, "scope", "how much of it --always remembers; means --always", scopes...)
+	a.answers(cmd, func() approval.Answer {
+		if always || scope != "" {
+			return approval.Answer{Decision: approval.AllowAlways, Scope: approval.Scope(scope)}
+		}
+		return approval.Answer{Decision: approval.AllowOnce}
+	})
+	return cmd
+}
+
+func (a *app) approvalsDeny() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "deny [flags] ID", Short: "Deny a command", Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		Long: "Deny a command: it does not run, and its agent is told.",
+	}
+	a.answers(cmd, func() approval.Answer { return approval.Answer{Decision: approval.Deny} })
+	return cmd
+}
+
+// answers makes cmd one that answers an approval.
+func (a *app) answers(cmd *cobra.Command, answer func() approval.Answer) {
+	var asJSON bool
+	var by string
+	cmd.Flags().StringVar(&by, "by", "", "`NAME`: who says so, for others to see (default you)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the approval as JSON")
+	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+			give := answer()
+			give.By = cmp.Or(by, a.whoAnswers())
+			rec, err := c.Answer(ctx, args[0], give)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.printJSON(rec, nil)
+			}
+			return a.show(strings.Join(answeredText(rec), "\n"))
+		})
+	}
+}
+
+// whoAnswers is who answers from this command line.
+func (a *app) whoAnswers() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return cmp.Or(a.getenv("USER"), "the command line")
+}
+
+// answeredText says what an answer did.
+func answeredText(rec approval.Record) []string {
+	text := brief(rec.Text(), 2*mostOfCommand)
+	switch rec.Verdict {
+	case approval.Deny:
+		return []string{"Denied: " + text}
+	case approval.AllowAlways:
+		lines := []string{"Allowed: " + text, "Remembered for the agent " + rec.Agent + ":"}
+		for _, p := range rec.Previews {
+			if p.Scope == rec.Scope {
+				lines = append(lines, indented(entriesText(p))...)
+			}
+		}
+		return lines
+	}
+	return []string{"Allowed once: " + text}
+}
+
+// completeApprovals completes the slugs of those that are pending.
+func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	var words []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Approvals(ctx, approval.Filter{State: approval.Pending})
+		for _, rec := range list {
+			words = append(words, cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, placeOf(rec), brief(rec.Text(), mostOfCommand))))
+		}
+		return err
+	})
+	return words, noFiles
+}
+
+// pendingHint says what to do about a command that needs an approval.
+func pendingHint(rec approval.Record, id string) string {
+	return "corral approvals allow " + rec.Slug + " (or show, or deny); it then runs in the background as the session " + id
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// An asker asks whoever sits at the terminal.
+type asker struct {
+	app *app
+	tty *os.File // of its own, so that no input of a command is taken
+
+	close func() // ends what reads
+	lines chan string
+}
+
+// errSkipped leaves an approval pending.
+var errSkipped = errors.New("nobody wanted to answer now")
+
+// errNobody is for a terminal at which nobody is any more.
+var errNobody = errors.New("the terminal was closed")
+
+// openAsker returns nil if there is nobody to ask.
+func (a *app) openAsker() *asker {
+	errTo, ok := a.stderr.(*os.File)
+	if !ok || !isTerminal(a.stdin) || !isTerminal(errTo) {
+		return nil
+	}
+	tty, err := os.OpenFile(terminalDevice, os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	q := &asker{app: a, tty: tty, lines: make(chan string)}
+	stop := make(chan struct{})
+	var owned sync.WaitGroup
+	owned.Go(func() {
+		defer close(q.lines)
+		for in := bufio.NewScanner(tty); in.Scan(); {
+			select {
+			case q.lines <- in.Text():
+			case <-stop:
+				return
+			}
+		}
+	})
+	q.close = func() {
+		close(stop)
+		// Where a terminal cannot be polled, the read ends with the program.
+		if tty.SetReadDeadline(time.Now()) == nil {
+			owned.Wait()
+		}
+		_ = tty.Close()
+	}
+	return q
+}
+
+func (q *asker) say(lines ...string) error {
+	_, err := fmt.Fprintln(q.tty, strings.Join(lines, "\n"))
+	return err
+}
+
+// read reads a line that somebody types.
+func (q *asker) read(ctx context.Context, prompt string) (string, error) {
+	if _, err := fmt.Fprint(q.tty, prompt); err != nil {
+		return "", err
+	}
+	select {
+	case line, ok := <-q.lines:
+		if !ok {
+			return "", errNobody
+		}
+		return strings.ToLower(strings.TrimSpace(line)), nil
+	case <-ctx.Done():
+		_ = q.say("") // the next line is not the answer
+		return "", context.Cause(ctx)
+	}
+}
+
+// ask is a tool.Approver: it shows a command, and what always would remember
+// before that can be said.
+func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
+	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, aboutCommand(rec)...)
+	lines = append(lines, aboutAlways(rec)...)
+	if err := q.say(lines...); err != nil {
+		return approval.Answer{}, err
+	}
+	always := slices.Contains(rec.AllowedDecisions, approval.AllowAlways)
+	prompt := "[o]nce [a]lways [d]eny [s]kip: "
+	if !always {
+		prompt = "[o]nce [d]eny [s]kip: "
+	}
+	by := q.app.whoAnswers()
+	for {
+		said, err := q.read(ctx, prompt)
+		switch {
+		case err != nil:
+			return approval.Answer{}, err
+		case said == "o" || said == "once":
+			return approval.Answer{Decision: approval.AllowOnce, By: by}, nil
+		case said == "d" || said == "deny":
+			return approval.Answer{Decision: approval.Deny, By: by}, nil
+		case said == "s" || said == "skip":
+			return approval.Answer{}, errSkipped
+		case always && (said == "a" || said == "always"):
+			scope, err := q.scope(ctx, rec)
+			if err != nil || scope != "" {
+				return approval.Answer{Decision: approval.AllowAlways, Scope: scope, By: by}, err
+			}
+		}
+	}
+}
+
+// scope asks how much is to be remembered; empty: nothing after all.
+func (q *asker) scope(ctx context.Context, rec approval.Record) (approval.Scope, error) {
+	var offered []approval.Preview
+	for _, p := range rec.Previews {
+		if p.Unavailable == "" {
+			offered = append(offered, p)
+		}
+	}
+	lines := []string{"Remember for the agent " + visible(rec.Agent) + ":"}
+	for i, p := range offered {
+		for _, e := range entriesText(p) {
+			lines = append(lines, fmt.Sprintf("  %d  %-11s %s", i+1, p.Scope, e))
+		}
+	}
+	if err := q.say(lines...); err != nil {
+		return "", err
+	}
+	for {
+		said, err := q.read(ctx, fmt.Sprintf("1 to %d, or [b]ack: ", len(offered)))
+		if err != nil {
+			return "", err
+		}
+		if said == "b" || said == "back" {
+			return "", nil
+		}
+		for i, p := range offered {
+			if said == fmt.Sprint(i+1) || said == string(p.Scope) {
+				return p.Scope, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/session"
+)
+
+// approvalsPath is where the file of approvals is that goes with a state
+// directory.
+func approvalsPath(c *config.Config, stateDir string) string {
+	if set := c.Approvals.File.Value; set != "" {
+		return config.ExpandHome(set, accountHome())
+	}
+	return filepath.Join(stateDir, approvalsFile)
+}
+
+// ruleKeeper is where rules are: at the gateway, or in the file.
+type ruleKeeper interface {
+	Rules(ctx context.Context, agent string) (client.Rules, error)
+	AddRule(ctx context.Context, agent string, r policy.Rule) error
+	RemoveRule(ctx context.Context, agent, ref string) (int, error)
+}
+
+// fileRules are those of a file of this machine.
+type fileRules struct{ *approval.File }
+
+func (f fileRules) Rules(_ context.Context, agent string) (client.Rules, error) {
+	host, err := f.File.Rules(agent)
+	return client.Rules{File: f.Path(), Rules: host.Rules, Warnings: host.Warnings}, err
+}
+
+func (f fileRules) AddRule(_ context.Context, agent string, r policy.Rule) error {
+	return f.Add(agent, "", r)
+}
+
+func (f fileRules) RemoveRule(_ context.Context, agent, ref string) (int, error) {
+	return approval.RemoveRule(f.File, agent, ref)
+}
+
+// withRules calls do with the rules of the gateway, or if none runs, with those
+// of the file that it would use.
+func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper) error) error {
+	err := a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
+	if !errors.Is(err, errNoGateway) {
+		return err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	c, err := a.config()
+	if err != nil {
+		return err
+	}
+	f, err := approval.NewFile(approvalsPath(c, dir), nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(ctx, fileRules{f}), f.Close())
+}
+
+// addRulesAgentFlag defines whose rules they are.
+func (a *app) addRulesAgentFlag(cmd *cobra.Command, agent *string) {
+	cmd.Flags().StringVar(agent, "agent", session.DefaultAgent, "`NAME`: whose rules; * are those of all")
+	fromEnvironment(cmd.Flags(), "agent")
+	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
+}
+
+func (a *app) rulesCommand() *cobra.Command {
+	var agent string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "rules [flags]", Short: "List the rules that approvals are remembered in",
+		Long: `List what the file of approvals says to an agent: its own rules, and those of all
+agents. Deny rules go before ask rules, and those before what is allowed.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+				got, err := k.Rules(ctx, agent)
+				if err != nil {
+					return err
+				}
+				for _, w := range got.Warnings {
+					a.warn(visible(w))
+				}
+				if asJSON {
+					if got.Rules == nil {
+						got.Rules = []policy.Rule{}
+					}
+					return a.printJSON(got.Rules, nil)
+				}
+				t := table{headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
+				for _, r := range got.Rules {
+					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {ruleText(r), plain}, {visible(r.Reason), plain}})
+				}
+				return a.writeTable(t)
+			})
+		},
+	}
+	a.addRulesAgentFlag(cmd, &agent)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+var actionStyles = map[policy.Action]style{policy.Deny: red, policy.Query: yellow, policy.Allow: green}
+
+func (a *app) addRuleCommand() *cobra.Command {
+	var agent, reason string
+	var deny, ask bool
+	cmd := &cobra.Command{
+		Use: "add [flags] PATTERN", Short: "Add a rule",
+		Long: `Add a rule that allows a program, or with --deny or --ask one that does not. To
+allow, the first word is the path of the program, in which * is any run of
+characters but /, ** any run, ? one character; the words after it are the first
+arguments. To deny or ask, a name is enough.`,
+		Example: `  corral approvals add '/usr/bin/git status'
+  corral approvals add --deny 'rm -rf' --agent '*' --reason 'use trash'`,
+		Args: exactly("pattern, quoted as one argument"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := policy.Rule{Action: policy.Allow, Pattern: args[0], Reason: reason}
+			switch {
+			case deny && ask:
+				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--deny and --ask are two rules")
+			case deny:
+				r.Action = policy.Deny
+			case ask:
+				r.Action = policy.Query
+			}
+			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error { return k.AddRule(ctx, agent, r) })
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&deny, "deny", false, "what it matches may not run")
+	f.BoolVar(&ask, "ask", false, "what it matches needs an approval every time")
+	f.StringVar(&reason, "reason", "", "`TEXT`: why there is the rule, for people")
+	a.addRulesAgentFlag(cmd, &agent)
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	return cmd
+}
+
+func (a *app) removeRuleCommand() *cobra.Command {
+	var agent string
+	cmd := &cobra.Command{
+		Use: "remove [flags] PATTERN|ID", Short: "Remove a rule", Aliases: []string{"rm"},
+		Long: "Remove the rules of an agent that have this pattern or ID, as corral approvals rules prints them.",
+		Args: exactly("pattern or ID of a rule"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+				n, err := k.RemoveRule(ctx, agent, args[0])
+				if err == nil && n > 1 {
+					a.warn(fmt.Sprintf("%d rules had that pattern, and are removed.", n))
+				}
+				return err
+			})
+		},
+	}
+	a.addRulesAgentFlag(cmd, &agent)
+	return cmd
+}
+
+func (a *app) rulesFileCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "file", Short: "Print where the file of approvals is, or would be",
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+				got, err := k.Rules(ctx, session.DefaultAgent)
+				if f, ok := k.(fileRules); ok {
+					got.File, err = f.Path(), nil // also of one with a mistake
+				}
+				if err != nil {
+					return err
+				}
+				return a.show(strings.TrimSpace(got.File))
+			})
+		},
+	}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/session"
+)
+
+func (a *app) approvalsWatch() *cobra.Command {
+	var agent string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "watch [flags]", Short: "Ask about each approval as it comes, or print them",
+		Long: `On a terminal, ask about each approval that is pending, and then about each as it
+comes. Elsewhere, or with --json, print a line for each that is pending, and for
+each change. It goes on until a signal ends it, also across restarts of the
+gateway.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var q *asker
+			if !asJSON {
+				if q = a.openAsker(); q != nil {
+					defer q.close()
+				}
+			}
+			err := a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+				return a.watchApprovals(ctx, c, agent, func(rec approval.Record) error {
+					switch {
+					case q != nil:
+						return q.answer(ctx, c, rec)
+					case asJSON:
+						data, err := json.Marshal(rec)
+						if err != nil {
+							return err
+						}
+						return a.printLine(string(data))
+					}
+					return a.printLine(changeText(rec))
+				})
+			})
+			if errors.Is(err, errNobody) {
+				return nil
+			}
+			return err
+		},
+	}
+	a.addWhoseFlag(cmd, &agent)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
+	return cmd
+}
+
+// watchApprovals calls use with those that are pending, and with each change
+// after that.
+func (a *app) watchApprovals(ctx context.Context, c *client.Client, agent string, use func(approval.Record) error) error {
+	after := int64(0)
+	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{Agent: agent, Once: true}) {
+		if err != nil {
+			return err
+		}
+		after = rec.Seq
+		if rec.State == approval.Pending {
+			if err := use(rec); err != nil {
+				return err
+			}
+		}
+	}
+	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{After: after, Agent: agent}) {
+		if err == nil {
+			err = use(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeText is an approval on one line.
+func changeText(rec approval.Record) string {
+	return fmt.Sprintf("%s  %s  %s  %s  %s  %s", time.Now().Format(time.DateTime), rec.Slug, rec.State, rec.Agent, placeOf(rec), brief(rec.Text(), 2*mostOfCommand))
+}
+
+// answer asks about an approval that is pending, and says what came of it.
+func (q *asker) answer(ctx context.Context, c *client.Client, rec approval.Record) error {
+	if rec.State != approval.Pending {
+		return nil
+	}
+	rec, err := c.Approval(ctx, rec.ID) // it may have been answered since
+	switch {
+	case errors.Is(err, corral.ErrNotFound), err == nil && rec.State != approval.Pending:
+		return nil
+	case err != nil:
+		return err
+	}
+	now, err := c.AwaitApproval(ctx, rec, q.ask)
+	switch {
+	case errors.Is(err, errSkipped):
+		return q.say("Left pending.")
+	case errors.Is(err, corral.ErrInvalid), errors.Is(err, corral.ErrDenied), errors.Is(err, corral.ErrNotFound):
+		return q.say("It was not answered: " + visible(err.Error()))
+	case err != nil:
+		return err
+	case now.AnsweredBy != q.app.whoAnswers():
+		return q.say("By somebody else: " + visible(now.Settled()))
+	}
+	return q.say(answeredText(now)...)
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// approving is a gateway at which a start waits for the approval that it needs.
+type approving struct {
+	executor
+	app     *app
+	flags   *execFlags
+	gateway *client.Client
+}
+
+func (s approving) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	return startApproved(ctx, s.app, s.flags, s.gateway, cmd, s.executor.Start)
+}
+
+// startApproved starts a command, and if it needs an approval, waits for it where
+// somebody can be asked or the call says how long.
+func startApproved[P any](ctx context.Context, a *app, o *execFlags, c *client.Client, cmd corral.Command, start func(context.Context, corral.Command) (P, error)) (P, error) {
+	p, err := start(ctx, cmd)
+	rec, ok := client.PendingApproval(err)
+	if !ok {
+		return p, err
+	}
+	now, err := a.awaitApproval(ctx, o, c, rec)
+	var none P
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return none, err
+	case err != nil || now.State == approval.Pending:
+		if err != nil {
+			a.warn("Nobody could be asked: " + err.Error() + ".")
+		}
+		return none, &pendingError{rec, corral.Errorf(corral.ErrApproval, pendingHint(rec, cmd.ID), "approval %s is pending: %s", rec.Slug, visible(rec.Decision.Reason))}
+	case now.State == approval.Denied:
+		return none, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", visible(now.Settled()))
+	}
+	cmd.Approval = rec.ID
+	return start(ctx, cmd)
+}
+
+// A pendingError is a command that waits for an approval.
+type pendingError struct {
+	rec approval.Record
+	err *corral.Error
+}
+
+func (e *pendingError) Error() string { return e.err.Error() }
+func (e *pendingError) Unwrap() error { return e.err }
+
+// awaitApproval waits for the answer; the record is pending still if nobody
+// answers here, or none came in time.
+func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client, rec approval.Record) (approval.Record, error) {
+	var ask func(context.Context, approval.Record) (approval.Answer, error)
+	if q := a.openAsker(); q != nil && !o.json {
+		defer q.close()
+		ask = q.ask
+	} else if q != nil {
+		q.close()
+	}
+	limit := time.Duration(o.waitApproval)
+	if ask == nil && limit == 0 {
+		return rec, nil
+	}
+	wait := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+		if ask == nil && !a.quiet {
+			fmt.Fprintln(a.stderr, "Approval "+rec.Slug+" is pending: "+visible(rec.Decision.Reason)+". Waiting for an answer (corral approvals allow "+rec.Slug+").")
+		}
+	}
+	now, err := c.AwaitApproval(wait, rec, ask)
+	switch {
+	case err == nil:
+		return now, nil
+	case ctx.Err() != nil:
+		a.withdraw(c, rec)
+		return rec, context.Cause(ctx)
+	case wait.Err() != nil, errors.Is(err, errSkipped), errors.Is(err, errNobody):
+		return rec, nil
+	}
+	return rec, err
+}
+
+// withdraw denies what nobody waits for any more: the call was ended.
+func (a *app) withdraw(c *client.Client, rec approval.Record) {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	_, err := c.Answer(ctx, rec.ID, approval.Answer{Decision: approval.Deny, By: a.whoAnswers() + ", who ended the call"})
+	if err != nil && !errors.Is(err, corral.ErrConflict) && !errors.Is(err, corral.ErrNotFound) {
+		a.warn("The approval " + rec.Slug + " is still pending: " + err.Error() + ".")
+	}
+}
