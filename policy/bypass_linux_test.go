@@ -74,7 +74,7 @@ type fixture struct {
 	bin    string // the programs
 }
 
-const fakeRM = "#!/bin/sh\n: >ran\n"
+const fakeRM = "#!/bin/sh\n[ -z \"$RAN\" ] || : >\"$RAN\"\n"
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
@@ -201,7 +201,7 @@ func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) boo
 	}
 	r, err := exectrace.Run(exectrace.Command{
 		Args:    args,
-		Env:     append([]string{"PATH=" + f.bin, "HOME=" + dir}, bypassEnv...),
+		Env:     append([]string{"PATH=" + f.bin, "HOME=" + dir, "RAN=" + filepath.Join(dir, "ran")}, bypassEnv...),
 		Dir:     dir,
 		Timeout: 20 * time.Second,
 	})

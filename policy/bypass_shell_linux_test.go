@@ -316,6 +316,7 @@ var shellBypasses = []bypassClass{
 	{"arithmetic", []bypass{
 		{text: "echo $((a[$(rm victim)]))"},
 		{text: "echo $[ $(rm victim)1 ]"},
+		{text: "echo $[1|rm]", shell: "dash", runs: "rm]", unproved: "there is no such program"},
 		{text: "((a[$(rm victim)]))"},
 		{text: "x='a[$(rm victim)]'; echo $((x))"},
 		{text: "echo $((INDEX))"},

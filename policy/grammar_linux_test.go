@@ -78,7 +78,7 @@ func (g *grammar) item() string {
 	case g.sometimes(0.03):
 		return "! " + g.pipeline()
 	case g.sometimes(0.08):
-		return g.of("cd sub", "cd .", "cd sub/..", "true", "false", ":", "cd /", ": a b", "cd 'sub'", `cd "$HOME"`)
+		return g.of("cd sub", "cd .", "cd sub/..", "true", "false", ":", "cd sub/.", ": a b", "cd 'sub'", `cd "$HOME"`)
 	}
 	return g.pipeline()
 }

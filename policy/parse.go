@@ -198,6 +198,11 @@ func (s *script) visit(n syntax.Node) bool {
 	case *syntax.ParamExp:
 		s.param(n)
 	case *syntax.ArithmExp:
+		if n.Bracket { // $[1|2] is two commands to shells that do not know it
+			f := s.at(Expansion, n, "is arithmetic to bash alone")
+			f.unknown = true
+			s.find(f)
+		}
 		s.arithmetic(n, n.X)
 	case *syntax.Assign:
 		s.find(s.at(Assignment, n, "sets a variable"))
