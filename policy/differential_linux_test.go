@@ -90,6 +90,15 @@ func newSandbox(t *testing.T) *sandbox {
 	return s
 }
 
+// real is the file that a program is.
+func (s *sandbox) real(name string) string {
+	file, err := filepath.EvalSymlinks(filepath.Join(s.bin, name))
+	if err != nil {
+		panic(err) // newSandbox has seen it
+	}
+	return file
+}
+
 func (s *sandbox) decide(text, shell string) policy.Decision {
 	return policy.Decide(policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: s.dir, Path: s.bin, Home: s.dir}, s.rules, policy.OS{})
 }
@@ -116,6 +125,9 @@ func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
 	decided := map[string]bool{}
 	for _, seg := range d.Segments {
 		decided[seg.Path], decided[seg.RealPath] = true, true
+	}
+	if decided[s.real("xargs")] {
+		decided[s.real("echo")] = true // what it runs without a command
 	}
 	pinned, err := s.run(d.Run.Args)
 	if err != nil {
@@ -199,13 +211,13 @@ func describe(r exectrace.Result) string {
 	return fmt.Sprintf("status %#x, programs %q, output %.300q, errors %.300q", r.Status, r.Programs, r.Stdout, r.Stderr)
 }
 
-// shrink makes the text as short as it can with a fault of that kind.
-func (s *sandbox) shrink(text, shell, kind string) string {
+// shrink makes the text as short as it can while it is faulty.
+func shrink(text string, faulty func(string) bool) string {
 	for size := len(text) / 2; size > 0; {
 		shorter := false
 		for at := 0; at+size <= len(text); {
 			candidate := text[:at] + text[at+size:]
-			if _, wrong := s.check(candidate, shell); wrong.kind == kind {
+			if faulty(candidate) {
 				text, shorter = candidate, true
 			} else {
 				at++
@@ -226,16 +238,66 @@ func (s *sandbox) shrink(text, shell, kind string) string {
 // CORRAL_COMMANDS is how many there are (2000 if unset), CORRAL_SEED the seed
 // of the first.
 func TestDifferential(t *testing.T) {
-	count, seed := number(t, "CORRAL_COMMANDS", 2000), number(t, "CORRAL_SEED", 1)
 	s := newSandbox(t)
 	before := s.files(t)
+	differ(t, number(t, "CORRAL_COMMANDS", 2000), s.check)
+	for name, size := range s.files(t) {
+		if was, ok := before[name]; !ok || was != size {
+			t.Errorf("an allowed command wrote %s", name)
+		}
+		delete(before, name)
+	}
+	for name := range before {
+		t.Errorf("an allowed command removed %s", name)
+	}
+}
+
+// Without an allowlist, a rule that denies a program finds it wherever it is
+// named in the text: it never runs. CORRAL_COMMANDS and CORRAL_SEED are as for
+// TestDifferential, but there are a quarter as many.
+func TestDifferentialDeny(t *testing.T) {
+	s := newSandbox(t)
+	// Nothing names those programs but the text.
+	write(t, filepath.Join(s.dir, "script"), "one\n", 0o644)
+	write(t, filepath.Join(s.dir, "f"), "a\nb\n", 0o644)
+	for i, v := range s.env {
+		s.env[i] = strings.ReplaceAll(v, "evil", "one")
+	}
+	denied := []string{"evil", "rm", "reboot"}
+	s.rules = policy.Rules{}
+	s.rules.Security.Value, s.rules.Ask.Value = policy.SecurityFull, policy.AskOnMiss
+	for _, name := range denied {
+		s.rules.List = append(s.rules.List, policy.Rule{Action: policy.Deny, Pattern: name})
+	}
+	differ(t, number(t, "CORRAL_COMMANDS", 2000)/4, func(text, shell string) (bool, fault) {
+		if s.decide(text, shell).Outcome != policy.Allowed {
+			return false, fault{}
+		}
+		r, err := s.run([]string{shell, "-c", text})
+		if err != nil {
+			return true, fault{"it cannot be run", err.Error()}
+		}
+		for _, p := range r.Programs {
+			if filepath.Dir(p) == s.bin && slices.Contains(denied, filepath.Base(p)) {
+				return true, fault{"it runs a program that is denied", p}
+			}
+		}
+		return true, fault{}
+	})
+}
+
+// differ checks generated commands.
+func differ(t *testing.T, count uint64, check func(text, shell string) (allowed bool, wrong fault)) {
+	t.Helper()
+	const most = 10
+	seed := number(t, "CORRAL_SEED", 1)
 	var next, allowed, failed atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for {
 				i := next.Add(1) - 1
-				if i >= count || failed.Load() >= 10 {
+				if i >= count || failed.Load() >= most {
 					return
 				}
 				shell := "/bin/bash"
@@ -243,13 +305,16 @@ func TestDifferential(t *testing.T) {
 					shell = "/bin/dash"
 				}
 				text := generate(seed + i)
-				ok, wrong := s.check(text, shell)
+				ok, wrong := check(text, shell)
 				if ok {
 					allowed.Add(1)
 				}
-				if wrong.kind != "" && failed.Add(1) <= 10 {
-					least := s.shrink(text, shell, wrong.kind)
-					_, why := s.check(least, shell)
+				if wrong.kind != "" && failed.Add(1) <= most {
+					least := shrink(text, func(text string) bool {
+						_, w := check(text, shell)
+						return w.kind == wrong.kind
+					})
+					_, why := check(least, shell)
 					t.Errorf("seed %d, %s: %q\n\t%s\nin short: %q\n\t%s", seed+i, shell, text, wrong, least, why)
 				}
 			}
@@ -260,15 +325,6 @@ func TestDifferential(t *testing.T) {
 	t.Logf("%d commands from seed %d, %d of them allowed", ran, seed, allowed.Load())
 	if failed.Load() == 0 && allowed.Load()*10 < ran*3 {
 		t.Errorf("only %d of %d commands are allowed: that proves little", allowed.Load(), ran)
-	}
-	for name, size := range s.files(t) {
-		if was, ok := before[name]; !ok || was != size {
-			t.Errorf("an allowed command wrote %s", name)
-		}
-		delete(before, name)
-	}
-	for name := range before {
-		t.Errorf("an allowed command removed %s", name)
 	}
 }
 
