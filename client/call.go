@@ -218,6 +218,8 @@ func what(req call) string {
 		return "the change of the rules"
 	case p[0] == "approvals":
 		return "the answer to approval " + p[1]
+	case len(p) == 2 && p[0] == "tools":
+		return "the call of " + p[1]
 	case len(p) == 2 && req.method == http.MethodDelete:
 		return "the removal of session " + p[1]
 	case len(p) == 3 && p[2] == "stdin":

@@ -68,7 +68,7 @@ func TestSessions(t *testing.T) {
 	if err := c.Sandboxes(t.Context(), &boxes); err != nil || len(boxes) != 0 {
 		t.Errorf("Sandboxes: %v, %v", boxes, err)
 	}
-	if list, err := c.Tools(t.Context()); err != nil || len(list) != 0 {
+	if list, err := c.Tools(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("Tools: %v, %v", list, err)
 	}
 	if _, err := c.Exec(t.Context(), tool.ExecRequest{Command: "x"}); !errors.Is(err, errors.ErrUnsupported) || corral.Hint(err) == "" {

@@ -96,7 +96,7 @@ func (t tools) Call(ctx context.Context, name string, args json.RawMessage) (any
 	return t.Tools.Call(ctx, name, args)
 }
 
-func (t tools) List() []gateway.Tool {
+func (t tools) List(context.Context) []gateway.Tool {
 	var list []gateway.Tool
 	for _, d := range t.Definitions() {
 		schema, err := json.Marshal(d.Input)

@@ -84,10 +84,11 @@ func (c *Client) Ready(ctx context.Context) error {
 // A Tool describes a tool to a model.
 type Tool = api.Tool
 
-// Tools describes the tools that the gateway has.
-func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
+// Tools describes the tools that the gateway has for a model ("" if that is not
+// known).
+func (c *Client) Tools(ctx context.Context, model string) ([]Tool, error) {
 	var list api.Tools
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"tools"}}, nil, &list)
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"tools"}, header: ofModel(model)}, nil, &list)
 	return list.Tools, err
 }
 

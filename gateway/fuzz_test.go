@@ -75,4 +75,4 @@ func (t realTools) Call(ctx context.Context, name string, args json.RawMessage) 
 	return t.Tools.Call(ctx, name, args)
 }
 
-func (t realTools) List() []Tool { return nil }
+func (t realTools) List(context.Context) []Tool { return nil }

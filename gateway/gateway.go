@@ -39,6 +39,8 @@ type Config struct {
 	Approvals Approvals
 	// Rules are what allow-always is remembered in. Nil: there are none.
 	Rules Rules
+	// Policy answers what commands may do. Nil: nothing is known of that.
+	Policy Policy
 	// MCP serves /mcp. Nil: it is not served.
 	MCP http.Handler
 	// Sandboxes lists them, as something that can be JSON. Nil: there are
@@ -82,8 +84,8 @@ type Tools interface {
 	// is encoded as JSON. What went wrong with a command is a result and no
 	// error; errors are for calls that no tool could make sense of.
 	Call(ctx context.Context, name string, args json.RawMessage) (any, error)
-	// List describes the tools.
-	List() []Tool
+	// List describes the tools that the caller (see config.CallerFrom) has.
+	List(ctx context.Context) []Tool
 }
 
 // A Tool describes a tool to a model.

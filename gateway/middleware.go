@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/api"
 )
 
@@ -52,7 +53,11 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	if r.Method == http.MethodHead {
 		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
 	}
-	return rt.handle(w, r)
+	caller, err := config.ParseCaller(r.Header.Get(api.HeaderSender), r.Header.Get(api.HeaderModel))
+	if err != nil {
+		return err
+	}
+	return rt.handle(w, r.WithContext(config.WithCaller(r.Context(), caller)))
 }
 
 // answer sends err. If something has been sent already it cannot, and the

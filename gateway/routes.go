@@ -22,6 +22,12 @@ func (s *Server) table() []route {
 		{pattern: "POST /v1/exec", handle: s.tool("exec")},
 		{pattern: "POST /v1/process", handle: s.tool("process")},
 		{pattern: "GET /v1/tools", handle: s.listTools},
+		{pattern: "POST /v1/tools/{name}", handle: s.callTool},
+
+		{pattern: "POST /v1/explain", handle: s.explain},
+		{pattern: "GET /v1/overrides", handle: s.getOverrides},
+		{pattern: "PUT /v1/overrides", handle: s.putOverrides},
+		{pattern: "POST /v1/commands", handle: s.command},
 
 		{pattern: "GET /v1/sessions", handle: s.listSessions},
 		{pattern: "POST /v1/sessions", handle: s.startSession},
@@ -72,7 +78,7 @@ func (s *Server) routes() http.Handler {
 func (s *Server) unknown(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		allowed := ""
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 			if _, pattern := mux.Handler(other); pattern != "/" {
 				if allowed != "" {

@@ -134,7 +134,7 @@ func (f fakeTools) Call(ctx context.Context, name string, args json.RawMessage) 
 	return f.call(ctx, name, args)
 }
 
-func (f fakeTools) List() []Tool {
+func (f fakeTools) List(context.Context) []Tool {
 	return []Tool{{Name: "exec", Description: "for " + f.agent, InputSchema: json.RawMessage(`{"type":"object"}`)}}
 }
 

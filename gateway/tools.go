@@ -17,33 +17,53 @@ var errNoTools = corral.Errorf(errors.ErrUnsupported, "use /v1/sessions", "this 
 // context ends, and a command in the foreground of the call with it.
 func (s *Server) tool(name string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		a, err := s.agent(r)
-		if err != nil {
-			return err
-		}
-		if s.cfg.Tools == nil {
-			return errNoTools
-		}
-		body, err := readBody(w, r)
-		if err != nil {
-			return err
-		}
-		var object map[string]json.RawMessage
-		var other *json.UnmarshalTypeError
-		switch err := json.Unmarshal(body, &object); {
-		case errors.As(err, &other):
-			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but a JSON %s", name, other.Value)
-		case err != nil:
-			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
-		case object == nil:
-			return corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
-		}
-		result, err := s.cfg.Tools(a.Name()).Call(r.Context(), name, body)
+		result, err := s.toolResult(w, r, name)
 		if err != nil {
 			return err
 		}
 		return writeJSON(w, http.StatusOK, result)
 	}
+}
+
+// callTool calls any tool, and answers in every rendering.
+func (s *Server) callTool(w http.ResponseWriter, r *http.Request) error {
+	result, err := s.toolResult(w, r, r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	called := api.Called{Result: result}
+	if t, ok := result.(interface {
+		Text() string
+		Failed() bool
+	}); ok {
+		called.Text, called.Failed = t.Text(), t.Failed()
+	}
+	return writeJSON(w, http.StatusOK, called)
+}
+
+func (s *Server) toolResult(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+	a, err := s.agent(r)
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Tools == nil {
+		return nil, errNoTools
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	var other *json.UnmarshalTypeError
+	switch err := json.Unmarshal(body, &object); {
+	case errors.As(err, &other):
+		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but a JSON %s", name, other.Value)
+	case err != nil:
+		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
+	case object == nil:
+		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
+	}
+	return s.cfg.Tools(a.Name()).Call(r.Context(), name, body)
 }
 
 // mcp hands a request on with its body read, so that it is bounded in time like
@@ -65,7 +85,7 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) error {
 	}
 	tools := []api.Tool{}
 	if s.cfg.Tools != nil {
-		tools = append(tools, s.cfg.Tools(a.Name()).List()...)
+		tools = append(tools, s.cfg.Tools(a.Name()).List(r.Context())...)
 	}
 	return writeJSON(w, http.StatusOK, api.Tools{Tools: tools})
 }

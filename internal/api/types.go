@@ -25,11 +25,57 @@ type Sandboxes struct {
 	Sandboxes any `json:"sandboxes"`
 }
 
-// Tool describes a tool to a model.
+// Tool describes a tool to a model. The schemas are JSON Schemas.
 type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"inputSchema"` // JSON Schema
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"` // of Called.Result
+}
+
+// Called is the answer of tools/NAME: a result in each of its renderings.
+type Called struct {
+	Result any    `json:"result"`
+	Text   string `json:"text"`   // for a model
+	Failed bool   `json:"failed"` // the call did not do what was asked for
+}
+
+// Explain is the body of explain: the command, and what to say of it beside
+// the decision.
+type Explain struct {
+	Start
+	// Environment: with where each variable and each entry of PATH is from.
+	Environment bool `json:"environment,omitempty"`
+	// Values: with the values of variables. What looks like a credential has
+	// none all the same.
+	Values bool `json:"values,omitempty"`
+}
+
+// Sender is who wrote the text of a Said.
+type Sender struct {
+	Provider string `json:"provider"`
+	ID       string `json:"id"`
+	From     string `json:"from,omitempty"`
+	E164     string `json:"e164,omitempty"`
+	Name     string `json:"name,omitempty"`
+	Username string `json:"username,omitempty"`
+	Tag      string `json:"tag,omitempty"`
+}
+
+// Said is the body of commands: what somebody said to an agent.
+type Said struct {
+	Text string `json:"text"`
+	// Sender is who it was. Left out, it is whoever calls: the operator on the
+	// Unix socket, and nobody over TCP.
+	Sender *Sender `json:"sender,omitempty"`
+	// Bot is the agent's own name in a group, as in /approve@NAME.
+	Bot string `json:"bot,omitempty"`
+}
+
+// Reply is the answer of commands.
+type Reply struct {
+	Text string `json:"text"` // to show
 }
 
 // Tools is the answer of tools.

@@ -159,7 +159,8 @@ func (a *app) diagnose(ctx context.Context) []finding {
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	return append(checks, a.checkStateDir(), gateway, a.checkLoginPath(ctx), a.checkEnvironment(), checkSandboxOf(state, a.settings.Mode))
+	checks = append(checks, a.checkStateDir(), gateway, a.checkLoginPath(ctx), a.checkEnvironment())
+	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, a.settings.Mode))
 }
 
 // checkImage asks for the image that sandboxes would run on: the one named

@@ -68,6 +68,8 @@ type execFlags struct {
 
 	host, node  string
 	elevated    bool
+	security    string
+	ask         string
 	workdir     string
 	env         []string
 	pathPrepend []string
@@ -95,7 +97,7 @@ func (a *app) execCommand() *cobra.Command {
 			o.stdinGiven = cmd.Flags().Changed("stdin")
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
-			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent"})
+			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "security", "ask"})
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
@@ -123,6 +125,7 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node (no node can be paired yet)")
 	f.BoolVar(&o.elevated, "elevated", false, "leave the sandbox for the gateway")
 	group(f, groupWhere, "host", "node", "elevated")
+	addPolicyFlags(cmd, o)
 
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where to run, relative to the workspace (default the workspace)")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
@@ -152,7 +155,7 @@ func (a *app) execCommand() *cobra.Command {
 func (a *app) command(o *execFlags, args []string, program bool) (corral.Command, error) {
 	cmd := corral.Command{
 		ID: o.id, Dir: o.workdir, PathPrepend: o.pathPrepend, Timeout: time.Duration(o.timeout),
-		Node: o.node, Elevated: o.elevated, Log: a.logLimit(o),
+		Node: o.node, Elevated: o.elevated, Security: o.security, Ask: o.ask, Log: a.logLimit(o),
 	}
 	switch {
 	case program:

@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/tool/patch"
 )
 
 // hosts are what the commands of a gateway's agents run on: this machine for
@@ -43,6 +44,8 @@ type agentHosts struct {
 	mu     sync.Mutex
 	router *corral.Router
 	routes routing // that router goes by
+
+	patches *patch.Commands // of the sandbox's workspace, if it is not on this machine
 }
 
 // routing is what a router is made of that the configuration says.
@@ -135,13 +138,21 @@ func (h *hosts) Close() error {
 	return errors.Join(append(errs, h.policies.close(), h.gateway.Close())...)
 }
 
+// letThroughKey marks the context of a command that was asked about: its sender
+// passed the gates of elevated then, and is not there any more.
+type letThroughKey struct{}
+
+func letThrough(ctx context.Context) context.Context {
+	return context.WithValue(ctx, letThroughKey{}, true)
+}
+
 // Route says where a command would go.
-func (a *agentHosts) Route(cmd corral.Command) (corral.Route, error) {
-	_, route, err := a.route(cmd)
+func (a *agentHosts) Route(ctx context.Context, cmd corral.Command) (corral.Route, error) {
+	_, route, err := a.route(ctx, cmd)
 	return route, err
 }
 
-func (a *agentHosts) route(cmd corral.Command) (*corral.Router, corral.Route, error) {
+func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Router, corral.Route, error) {
 	router, c := a.current()
 	if c.Err != nil {
 		return nil, corral.Route{}, corral.Errorf(corral.ErrDenied, "corral config validate says what is wrong with it",
@@ -152,22 +163,32 @@ func (a *agentHosts) route(cmd corral.Command) (*corral.Router, corral.Route, er
 		return router, route, err
 	}
 	f := fence{required: a.hosts.app.settingsOf(c).Mode == modeRequired, elevated: a.hosts.elevated}
-	if route.Reason == corral.RouteElevated && !f.elevated {
-		if err := c.Tools.Elevated.Check(config.Sender{}); err != nil {
+	if route.Reason == corral.RouteElevated && !f.elevated && ctx.Value(letThroughKey{}) == nil {
+		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {
 			return router, route, err
 		}
-		f.elevated = true
 	}
+	f.elevated = true // what may not was refused
 	return router, route, f.check(route)
 }
 
 // Start starts a command that may go where it would go.
 func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	router, _, err := a.route(cmd)
+	router, route, err := a.route(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
-	return router.Start(ctx, cmd)
+	return router.Start(ctx, a.placed(cmd, route))
+}
+
+// placed is a command with its working directory in the agent's workspace, if
+// that is configured, where it goes to this machine: all agents share that.
+func (a *agentHosts) placed(cmd corral.Command, route corral.Route) corral.Command {
+	dir := a.hosts.app.settingsOf(a.hosts.policies.agent(a.name)).Workspace
+	if route.Host == corral.HostGateway && dir != "" && !filepath.IsAbs(cmd.Dir) {
+		cmd.Dir = filepath.Join(dir, cmd.Dir)
+	}
+	return cmd
 }
 
 // Attach finds a process, whatever the configuration says.

@@ -6,30 +6,34 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool/mcp"
 )
 
-// maxMCP is how many agents are served over MCP at a time.
+// maxMCP is how many agents, with each model, are served over MCP at a time.
 const maxMCP = 1000
 
 // mcpServers serve MCP over HTTP: to each agent its own tools.
 type mcpServers struct {
-	make func(agent string) *mcp.Server
+	make func(mcpClient) *mcp.Server
 
-	mu     sync.Mutex
-	closed bool
-	agents map[string]mcpServer
+	mu      sync.Mutex
+	closed  bool
+	clients map[mcpClient]mcpServer
 }
+
+// An mcpClient has tools of its own: which there are depends on the model.
+type mcpClient struct{ agent, model string }
 
 type mcpServer struct {
 	*mcp.Server
 	handler http.Handler
 }
 
-func (s *service) newMCP(agent string) *mcp.Server {
-	return mcp.New(mcp.Config{Tools: s.newTools(agent), Version: s.app.versionInfo().Version, Log: s.log})
+func (s *service) newMCP(c mcpClient) *mcp.Server {
+	return mcp.New(mcp.Config{Tools: agentTools{s, c.agent, c.model}, Version: s.app.versionInfo().Version, Context: callerOf, Log: s.log})
 }
 
 // ServeHTTP passes a request on to the server of its agent.
@@ -42,7 +46,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	handler, err := m.of(agent)
+	handler, err := m.of(mcpClient{agent, config.CallerFrom(r.Context()).Model})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -50,24 +54,24 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-func (m *mcpServers) of(agent string) (http.Handler, error) {
+func (m *mcpServers) of(c mcpClient) (http.Handler, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s, ok := m.agents[agent]; ok {
+	if s, ok := m.clients[c]; ok {
 		return s.handler, nil
 	}
 	switch {
 	case m.closed:
 		return nil, fmt.Errorf("the gateway is stopping")
-	case len(m.agents) >= maxMCP:
-		return nil, fmt.Errorf("%d agents are served already, and no more may be", maxMCP)
+	case len(m.clients) >= maxMCP:
+		return nil, fmt.Errorf("%d agents and models are served already, and no more may be", maxMCP)
 	}
-	if m.agents == nil {
-		m.agents = map[string]mcpServer{}
+	if m.clients == nil {
+		m.clients = map[mcpClient]mcpServer{}
 	}
-	server := m.make(agent)
+	server := m.make(c)
 	s := mcpServer{server, server.Handler()}
-	m.agents[agent] = s
+	m.clients[c] = s
 	return s.handler, nil
 }
 
@@ -76,10 +80,10 @@ func (m *mcpServers) close(log *slog.Logger) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	for agent, s := range m.agents {
+	for c, s := range m.clients {
 		if err := s.Close(); err != nil {
-			log.Debug("cannot let go of clients", "agent", agent, "error", err)
+			log.Debug("cannot let go of clients", "agent", c.agent, "error", err)
 		}
 	}
-	m.agents = nil
+	m.clients = nil
 }

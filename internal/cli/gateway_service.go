@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,13 +42,16 @@ type service struct {
 
 	stopTracing func(context.Context) error
 
-	mcp mcpServers
+	mcp    mcpServers
+	shells shells
+
+	approvalWait time.Duration
 }
 
 // openService takes the state directory and makes everything ready. Whoever
 // connects meanwhile waits; without listen nobody can.
 func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ *service, err error) {
-	s := &service{app: a, flags: o, log: a.logger(o)}
+	s := &service{app: a, flags: o, log: a.logger(o), approvalWait: approvalWait}
 	s.mcp.make = s.newMCP
 	if s.dir, err = a.stateDir(); err != nil {
 		return nil, err
@@ -94,6 +96,7 @@ func (s *service) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
+		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
 	}
 	if slices.ContainsFunc(s.listeners, overTCP) {
 		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile))
@@ -292,11 +295,8 @@ func (s *service) newTools(agent string) *tool.Tools {
 	c := s.hosts.policies.agent(agent)
 	exec := c.Tools.Exec
 	d := tool.Defaults{
-		Timeout: time.Duration(s.flags.timeout), PathPrepend: append(slices.Clone(s.flags.pathPrepend), exec.PathPrepend.Value...),
+		Timeout: s.timeout(c), PathPrepend: append(slices.Clone(s.flags.pathPrepend), exec.PathPrepend.Value...),
 		Yield: exec.YieldMs.Value, NotifyOnExit: &exec.NotifyOnExit.Value,
-	}
-	if !s.app.given("timeout") && exec.Timeout.Source.Name != sourceDefault {
-		d.Timeout = exec.Timeout.Value
 	}
 	if d.Timeout == 0 {
 		d.Timeout = -1 // none, in the words of package tool
@@ -313,23 +313,4 @@ func (s *service) newTools(agent string) *tool.Tools {
 // mode is that of the sandbox, of agents of which nothing else is configured.
 func (s *service) mode() string {
 	return s.app.settingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
-}
-
-func (s *service) tools(agent string) gateway.Tools { return apiTools{s.newTools(agent)} }
-
-// apiTools are tools as the API has them.
-type apiTools struct{ *tool.Tools }
-
-func (t apiTools) Call(ctx context.Context, name string, args json.RawMessage) (any, error) {
-	return t.Tools.Call(ctx, name, args)
-}
-
-func (t apiTools) List() []gateway.Tool {
-	var list []gateway.Tool
-	for _, d := range t.Definitions() {
-		schema, err := json.Marshal(d.Input)
-		must(err) // it was made from a Go type
-		list = append(list, gateway.Tool{Name: d.Name, Description: d.Description, InputSchema: schema})
-	}
-	return list
 }

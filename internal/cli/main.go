@@ -202,8 +202,9 @@ func (a *app) root() *cobra.Command {
 	fromEnvironment(root.PersistentFlags(), "config")
 	must(root.MarkPersistentFlagFilename("config", "json5", "json"))
 
-	root.AddCommand(a.execCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
-		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.gatewayCommand(), a.mcpCommand(),
+	root.AddCommand(a.execCommand(), a.explainCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
+		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.sessionCommand(),
+		a.gatewayCommand(), a.mcpCommand(),
 		a.sandboxCommand(), a.imagesCommand(), a.initCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 	"github.com/corral-exec/corral/tool/mcp"
 )
 
-const mcpLong = `Serve the tools exec and process over the Model Context Protocol, on standard
+const mcpLong = `Serve the tools of an agent (exec, process and what is configured) over the Model Context Protocol, on standard
 input and output, for clients that start their servers themselves.
 
 If a gateway runs, it runs the commands, as it was told to: they and their
@@ -30,7 +31,7 @@ directory while it lives, without a socket; what it leaves running is found
 by the next.`
 
 func (a *app) mcpCommand() *cobra.Command {
-	var agent string
+	var agent, model string
 	o := &gatewayFlags{}
 	cmd := &cobra.Command{
 		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
@@ -38,12 +39,15 @@ func (a *app) mcpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
 			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
-				return a.serveMCP(ctx, agent, o, given)
+				return a.serveMCP(ctx, mcpClient{agent, model}, o, given)
 			})
 		},
 	}
 	a.addAgentFlag(cmd, &agent)
-	group(cmd.Flags(), groupServe, "agent")
+	cmd.Flags().StringVar(&model, "model", "", "`NAME`: that the client uses, such as openai/gpt-5.2; some tools are for some models")
+	fromEnvironment(cmd.Flags(), "model")
+	must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
+	group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
 	must(cmd.Flags().MarkHidden("listen"))
 	o.quietly = true
@@ -54,7 +58,7 @@ func (a *app) mcpCommand() *cobra.Command {
 func gatewayOnly(cmd *cobra.Command) []string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if len(f.Annotations[groupAnnotation]) > 0 && f.Name != "agent" && !strings.HasPrefix(f.Name, "log-") {
+		if len(f.Annotations[groupAnnotation]) > 0 && f.Name != "agent" && f.Name != "model" && !strings.HasPrefix(f.Name, "log-") {
 			names = append(names, f.Name)
 		}
 	})
@@ -62,18 +66,22 @@ func gatewayOnly(cmd *cobra.Command) []string {
 }
 
 // serveMCP serves one client, until it closes its end or ctx ends.
-func (a *app) serveMCP(ctx context.Context, agent string, o *gatewayFlags, given []string) (err error) {
+func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, given []string) (err error) {
 	if o.listen != "" {
 		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen", "corral mcp listens nowhere")
 	}
-	c, err := a.connect(agent)
+	c, err := a.connect(who.agent)
 	if err == nil {
 		defer func() { err = errors.Join(err, c.Close()) }()
 		if len(given) > 0 {
 			return corral.Errorf(corral.ErrInvalid, "leave it out, or give it to the gateway", "--%s is for the gateway, and one runs already", given[0])
 		}
 		log := a.logger(o)
-		server := mcp.New(mcp.Config{Tools: remoteTools{c, log}, Version: a.versionInfo().Version, Log: log})
+		tools, err := newRemoteTools(ctx, c, who.model, log)
+		if err != nil {
+			return err
+		}
+		server := mcp.New(mcp.Config{Tools: tools, Version: a.versionInfo().Version, Log: log})
 		return a.serveStreams(ctx, server)
 	}
 	if !errors.Is(err, errNoGateway) {
@@ -90,7 +98,7 @@ func (a *app) serveMCP(ctx context.Context, agent string, o *gatewayFlags, given
 	if err := s.record().write(s.dir); err != nil {
 		return err
 	}
-	return a.serveStreams(ctx, s.newMCP(agent))
+	return a.serveStreams(ctx, s.newMCP(who))
 }
 
 func (a *app) serveStreams(ctx context.Context, server *mcp.Server) error {
@@ -103,12 +111,42 @@ func (a *app) serveStreams(ctx context.Context, server *mcp.Server) error {
 
 // remoteTools are an agent's tools at a gateway.
 type remoteTools struct {
-	c   *client.Client
-	log *slog.Logger
+	c     *client.Client
+	model string
+	list  []tool.Definition
+	log   *slog.Logger
 }
 
-// Definitions are the same at every gateway of this version.
-func (remoteTools) Definitions() []tool.Definition { return tool.New(tool.Config{}).Definitions() }
+// newRemoteTools asks a gateway which tools there are.
+func newRemoteTools(ctx context.Context, c *client.Client, model string, log *slog.Logger) (remoteTools, error) {
+	t := remoteTools{c: c, model: model, log: log}
+	listed, err := c.Tools(ctx, model)
+	if err != nil {
+		return t, err
+	}
+	for _, d := range listed {
+		def := tool.Definition{Name: d.Name, Title: d.Title, Description: d.Description}
+		err := json.Unmarshal(d.InputSchema, &def.Input)
+		if err == nil && d.OutputSchema != nil {
+			err = json.Unmarshal(d.OutputSchema, &def.Output)
+		}
+		if err != nil {
+			return t, fmt.Errorf("the gateway's description of the tool %s is not understood: %w", shortText(d.Name), err)
+		}
+		t.list = append(t.list, def)
+	}
+	return t, nil
+}
+
+// Definitions are what the gateway had when it was asked.
+func (t remoteTools) Definitions() []tool.Definition { return t.list }
+
+// A remoteResult is one of which only the renderings are known.
+type remoteResult struct{ called client.Called }
+
+func (r remoteResult) Text() string                 { return r.called.Text }
+func (r remoteResult) Failed() bool                 { return r.called.Failed }
+func (r remoteResult) MarshalJSON() ([]byte, error) { return r.called.Result, nil }
 
 // Call calls a tool of the gateway. That the gateway is away is a result, as
 // everything is that a model should know.
@@ -136,7 +174,11 @@ func (t remoteTools) Call(ctx context.Context, name string, args json.RawMessage
 		}
 		return r, nil
 	}
-	return nil, corral.Errorf(corral.ErrNotFound, "the tools are "+tool.ExecName+" and "+tool.ProcessName, "there is no tool %q", name)
+	called, err := t.c.CallTool(ctx, name, t.model, args)
+	if err != nil {
+		return nil, err
+	}
+	return remoteResult{called}, nil
 }
 
 // failedExec is the result of a call of exec that came to nothing.

@@ -44,42 +44,50 @@ type policies struct {
 	cancel context.CancelFunc
 }
 
-// openPolicies opens what the policy is made of. Commands on this machine run
-// as plan says.
+// openPolicies opens what the policy is made of, and the desk. Commands on this
+// machine run as plan says.
 func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *policies, err error) {
-	p := &policies{log: log}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
-	if p.live, err = a.liveConfig(); err != nil {
-		return nil, err
-	}
-	c := p.live.Config()
-	if p.file, err = approval.NewFile(approvalsPath(c, stateDir), log); err != nil {
+	p, err := a.policyFiles(stateDir, log)
+	if err != nil {
 		return nil, err
 	}
 	p.desk, err = approval.OpenDesk(approval.Options{
-		Dir: filepath.Join(stateDir, deskDir), Expiry: c.Approvals.ExpirySeconds.Value, Log: log,
+		Dir: filepath.Join(stateDir, deskDir), Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
 			return p.file.Add(rec.Agent, rec.Scope, rules...)
 		},
 	})
 	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.decide(on)
+	return p, nil
+}
+
+// policyFiles reads what the policy is made of. Nothing is changed by it.
+func (a *app) policyFiles(stateDir string, log *slog.Logger) (_ *policies, err error) {
+	p := &policies{log: log}
+	if p.live, err = a.liveConfig(); err != nil {
+		return nil, err
+	}
+	if p.file, err = approval.NewFile(approvalsPath(p.live.Config(), stateDir), log); err != nil {
 		return nil, err
 	}
 	if p.over, err = guard.OpenOverrides(filepath.Join(stateDir, overridesFile)); err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.close())
 	}
+	return p, nil
+}
+
+// decide makes the guard.
+func (p *policies) decide(on executor) {
 	plan := planned
 	if on, ok := on.(planner); ok {
 		plan = on.Plan
 	}
 	p.guard = guard.New(guard.Config{
-		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Overrides: p.over, Home: accountHome(), Log: log,
+		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Overrides: p.over, Home: accountHome(), Log: p.log,
 	})
-	return p, nil
 }
 
 // planned is for what cannot say how it would run a command.
@@ -132,7 +140,7 @@ type released struct {
 // Run implements guard.Handler.
 func (r released) Run(ctx context.Context, agent string, cmd corral.Command) error {
 	exec := r.agent(agent).Tools.Exec
-	_, err := r.sessions.Agent(agent).Begin(ctx, session.Options{
+	_, err := r.sessions.Agent(agent).Begin(letThrough(ctx), session.Options{
 		Command: cmd, Background: true, Keep: true,
 		NotifyOnExit: exec.NotifyOnExit.Value, RunningNotice: exec.ApprovalRunningNoticeMs.Value,
 	})

@@ -4,9 +4,9 @@ import "github.com/corral-exec/corral/policy"
 
 // Settings are how strict somebody wants it. An empty value is that of nobody.
 type Settings struct {
-	Security    policy.Setting[policy.Security]
-	Ask         policy.Setting[policy.Ask]
-	AskFallback policy.Setting[policy.Security]
+	Security    policy.Setting[policy.Security] `json:"security"`
+	Ask         policy.Setting[policy.Ask]      `json:"ask"`
+	AskFallback policy.Setting[policy.Security] `json:"askFallback"`
 }
 
 // Effective is the stricter of what is requested and what the host says, and

@@ -235,8 +235,9 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 	rules.List = append(rules.List[:len(rules.List):len(rules.List)], host.Rules...)
 
 	view := g.cfg.View
-	if route.Host == corral.HostNode {
-		// Which programs are there only the node knows, which decides for itself.
+	if route.Host == corral.HostNode || route.Sandboxed {
+		// Which programs are there only the node knows, which decides for
+		// itself, and the sandbox, in which nothing is decided.
 		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir}
 		view = policy.Nothing{}
 	} else {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ type Config struct {
 
 	Name    string // of the server, for clients; empty: corral
 	Version string // empty: unknown
+
+	// Context notes what the headers of a call over HTTP say. Nil: they say
+	// nothing.
+	Context func(context.Context, http.Header) context.Context
 
 	// Instructions are for the model, after those about the tools.
 	Instructions string
@@ -86,6 +91,9 @@ func New(cfg Config) *Server {
 func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })
+	}
+	if s.cfg.Context != nil && req.Extra != nil && req.Extra.Header != nil {
+		ctx = s.cfg.Context(ctx, req.Extra.Header)
 	}
 	r, err := s.cfg.Tools.Call(ctx, req.Params.Name, req.Params.Arguments)
 	if err != nil {

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/policy/guard"
+)
+
+// ExplainOptions say what to report of a command beside the decision.
+type ExplainOptions struct {
+	Environment bool // where its variables and the entries of its PATH are from
+	Values      bool // the values of variables too, but for credentials
+
+	Sender config.Sender // for whom the command would run; the zero one: for the caller
+}
+
+// Explain says what would become of a command, and why. Nothing is started, and
+// nobody is asked.
+func (c *Client) Explain(ctx context.Context, cmd corral.Command, o ExplainOptions) (guard.Report, error) {
+	var report guard.Report
+	if err := cmd.Validate(); err != nil {
+		return report, err
+	}
+	req := api.Explain{Start: api.NewStart(cmd, false), Environment: o.Environment, Values: o.Values}
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"explain"}, header: ofSender(o.Sender)}, req, &report)
+	return report, err
+}
+
+// Overrides are what was set for the agent in the place of its configuration.
+func (c *Client) Overrides(ctx context.Context) (config.Overrides, error) {
+	var o config.Overrides
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"overrides"}}, nil, &o)
+	return o, err
+}
+
+// SetOverrides replaces them; what is empty is not overridden.
+func (c *Client) SetOverrides(ctx context.Context, to config.Overrides) (config.Overrides, error) {
+	var now config.Overrides
+	err := c.json(ctx, call{method: http.MethodPut, path: []string{"overrides"}, changes: true}, to, &now)
+	return now, err
+}
+
+// Say passes on what somebody said to the agent, such as "/exec ask=always",
+// and returns the answer to show. Of the sender what is known is filled in; the
+// zero Sender is the caller.
+func (c *Client) Say(ctx context.Context, text string, from config.Sender) (string, error) {
+	req := api.Said{Text: text}
+	if from != (config.Sender{}) {
+		req.Sender = &api.Sender{
+			Provider: from.Provider, ID: from.ID, From: from.From, E164: from.E164,
+			Name: from.Name, Username: from.Username, Tag: from.Tag,
+		}
+	}
+	var reply api.Reply
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"commands"}, once: true, changes: true}, req, &reply)
+	return reply.Text, err
+}
+
+// A Called is the result of a tool in each of its renderings.
+type Called struct {
+	Result json.RawMessage
+	Text   string // for a model
+	Failed bool   // the call did not do what was asked for
+}
+
+// CallTool calls any tool by its name, for a model ("" if that is not known).
+// If the connection was cut, that is ErrLost: nothing is repeated.
+func (c *Client) CallTool(ctx context.Context, name, model string, arguments json.RawMessage) (Called, error) {
+	var raw json.RawMessage
+	answer := api.Called{Result: &raw}
+	req := call{method: http.MethodPost, path: []string{"tools", name}, once: true, changes: true, body: arguments, header: ofModel(model)}
+	err := c.json(ctx, req, nil, &answer)
+	return Called{Result: raw, Text: answer.Text, Failed: answer.Failed}, err
+}
+
+func ofModel(model string) map[string]string {
+	if model == "" {
+		return nil
+	}
+	return map[string]string{api.HeaderModel: model}
+}
+
+func ofSender(s config.Sender) map[string]string {
+	if s.String() == "" {
+		return nil
+	}
+	return map[string]string{api.HeaderSender: s.String()}
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/policy/guard"
+)
+
+// A Policy answers what commands may do, and takes what people say about it.
+type Policy interface {
+	// Explain says what would become of a command. Nothing is started.
+	Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (guard.Report, error)
+
+	// Overrides are what /exec set for an agent.
+	Overrides(agent string) config.Overrides
+	SetOverrides(agent string, to config.Overrides) error
+	// CheckSender says why somebody may not set them; nil if that is allowed.
+	CheckSender(config.Sender) error
+	// Say does what a text such as "/exec ask=always" says, for a sender who
+	// was found to be authorised, and returns what to show.
+	Say(ctx context.Context, agent, text, bot, by string) (string, error)
+}
+
+// ExplainOptions say what to report beside the decision.
+type ExplainOptions struct {
+	Environment bool // where the variables and the entries of PATH are from
+	Values      bool // the values of variables too
+}
+
+var errNoPolicy = corral.Errorf(errors.ErrUnsupported, "", "this gateway has no policy")
+
+func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Policy == nil {
+		return errNoPolicy
+	}
+	var req api.Explain
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	cmd, err := req.Decode()
+	if err != nil {
+		return err
+	}
+	report, err := s.cfg.Policy.Explain(r.Context(), a.Name(), cmd, ExplainOptions{Environment: req.Environment, Values: req.Values})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, report)
+}
+
+func (s *Server) getOverrides(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Policy == nil {
+		return errNoPolicy
+	}
+	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(a.Name()))
+}
+
+func (s *Server) putOverrides(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Policy == nil {
+		return errNoPolicy
+	}
+	if _, err := s.authorised(r, nil); err != nil {
+		return err
+	}
+	var given config.Overrides
+	if err := readJSON(w, r, &given); err != nil {
+		return err
+	}
+	// The words are those of /exec, and so are the checks.
+	to, _, err := config.Overrides{}.Apply(given.String())
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Policy.SetOverrides(a.Name(), to); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(a.Name()))
+}
+
+// command does what somebody said.
+func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.agent(r)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Policy == nil {
+		return errNoPolicy
+	}
+	var said api.Said
+	if err := readJSON(w, r, &said); err != nil {
+		return err
+	}
+	by, err := s.authorised(r, said.Sender)
+	if err != nil {
+		return err
+	}
+	text, err := s.cfg.Policy.Say(r.Context(), a.Name(), said.Text, said.Bot, by)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
+}
+
+// authorised says who may say what to do: the operator, who opened the Unix
+// socket and speaks for nobody else, and the senders that are configured.
+func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err error) {
+	sender := config.CallerFrom(r.Context()).Sender
+	if said != nil {
+		sender = config.Sender{
+			Provider: said.Provider, ID: said.ID, From: said.From, E164: said.E164,
+			Name: said.Name, Username: said.Username, Tag: said.Tag,
+		}
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if said == nil && sender == (config.Sender{}) && ok && local.Network() == "unix" {
+		return "operator", nil
+	}
+	return sender.String(), s.cfg.Policy.CheckSender(sender)
+}

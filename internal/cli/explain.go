@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/session"
+)
+
+const explainLong = `Say what would become of a command, and why. Nothing is run, and nobody is asked.
+
+It is what the agent's call of exec with these parameters would meet: where it
+would go, which settings apply and which file they are from, what allows each
+program of it or why nothing does, what to change to allow it, and what
+allow-always would remember. If a gateway runs it is asked, since its
+configuration and its environment are what counts; without one, and with
+--local, the files are read from here.
+
+The command is written as for corral exec. Without one, --environment shows what
+every command is started with: each entry of PATH, each variable and where it
+is from, and what is left out. Values are shown with --values only, and never
+of what looks like a credential.
+
+Exit code: 0 if it would run; 1 if it would be asked about or denied.`
+
+const explainExample = `  corral explain --host gateway 'git push origin main | tail -3'
+  corral explain --host gateway -- rm -rf build
+  corral explain --agent nightly --elevated --sender telegram:123456789 make
+  corral explain --environment`
+
+// explainFlags are the flags of a call.
+type explainFlags struct {
+	execFlags
+	sender      string
+	environment bool
+	values      bool
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	o := &explainFlags{}
+	cmd := &cobra.Command{
+		Use:   "explain [flags] 'COMMAND' | explain [flags] -- PROGRAM [ARG]...",
+		Short: "Say what would become of a command, and why",
+		Long:  explainLong, Example: explainExample, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.shape = onlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
+			if o.node != "" && o.host == "" {
+				o.host = string(corral.HostNode)
+			}
+			return a.explain(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.SortFlags = false
+	a.addAgentFlag(cmd, &o.agent)
+	f.StringVar(&o.sender, "sender", "", "`PROVIDER:ID`: for whom, as in telegram:123456789; it counts for --elevated")
+	f.BoolVar(&o.local, "local", false, "read the files from here, also if a gateway runs")
+	group(f, groupGateway, "agent", "sender", "local")
+	addChoice(cmd, &o.host, "host", "the call's host (default none)",
+		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
+	f.StringVar(&o.node, "node", "", "`NODE`: the call's node; means --host node")
+	f.BoolVar(&o.elevated, "elevated", false, "the call asks to leave the sandbox for the gateway")
+	group(f, groupWhere, "host", "node", "elevated")
+	addPolicyFlags(cmd, &o.execFlags)
+	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where it would run, relative to the workspace (default the workspace)")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
+	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
+	group(f, groupWhat, "workdir", "env", "path-prepend")
+	f.BoolVar(&o.environment, "environment", false, "show where the variables and the entries of PATH are from")
+	f.BoolVar(&o.values, "values", false, "with --environment, show values, but of credentials")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	group(f, groupIO, "environment", "values", "json")
+	a.addSandboxesFlags(cmd)
+	for _, name := range sandboxOnly {
+		if flag := f.Lookup(name); flag != nil {
+			must(f.MarkHidden(name))
+		}
+	}
+	must(cmd.MarkFlagDirname("workdir"))
+	must(cmd.MarkFlagDirname("path-prepend"))
+	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
+	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("sender", cobra.NoFileCompletions))
+	return cmd
+}
+
+// addPolicyFlags defines the flags that make the policy of a call stricter.
+func addPolicyFlags(cmd *cobra.Command, o *execFlags) {
+	addChoice(cmd, &o.security, "security", "what may run on the gateway or a node; it can only be stricter than configured",
+		texts(policy.Securities)...)
+	addChoice(cmd, &o.ask, "ask", "when it needs an approval there; it can only be stricter than configured", texts(policy.Asks)...)
+	group(cmd.Flags(), groupWhere, "security", "ask")
+}
+
+func (a *app) explain(ctx context.Context, o *explainFlags, args []string, program bool) error {
+	bare := len(args) == 0 && o.environment
+	if bare { // any command has it
+		args, program = []string{":"}, false
+	}
+	if o.values && !o.environment {
+		return corral.Errorf(corral.ErrInvalid, "add --environment, or leave it out", "--values is about the variables of --environment, which are not asked for")
+	}
+	caller, err := config.ParseCaller(o.sender, "")
+	if err != nil {
+		return err
+	}
+	cmd, err := a.command(&o.execFlags, args, program)
+	if err != nil {
+		return err
+	}
+	if err := a.settings.complete(); err != nil {
+		return err
+	}
+	cmd.Log, cmd.Host = corral.LogLimit{}, corral.Host(o.host)
+	r, err := a.explained(ctx, o, caller, cmd)
+	if err != nil {
+		return err
+	}
+	var end error
+	if r.Outcome != policy.Allowed && !bare {
+		end = &exitError{exitFindings, ""}
+	}
+	if o.json {
+		return a.printJSON(r, end)
+	}
+	look := a.look()
+	text := ""
+	if !bare {
+		text = look.report(r)
+	}
+	if o.environment {
+		if text != "" {
+			text += "\n"
+		}
+		text += look.environment(r)
+	}
+	if _, err := fmt.Fprint(a.stdout, text); err != nil {
+		return fmt.Errorf("cannot write the result: %w", err)
+	}
+	return end
+}
+
+// explained is what a gateway says of a command, or would say.
+func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r guard.Report, err error) {
+	if o.local || len(o.shape) > 0 {
+		return a.fromFiles(ctx, o, caller, cmd)
+	}
+	c, err := a.connect(o.agent)
+	if errors.Is(err, errNoGateway) {
+		return a.fromFiles(ctx, o, caller, cmd)
+	}
+	if err != nil {
+		return r, err
+	}
+	err = a.untilSignal(ctx, func(ctx context.Context) (err error) {
+		r, err = c.Explain(ctx, cmd, client.ExplainOptions{Environment: o.environment, Values: o.values, Sender: caller.Sender})
+		return err
+	})
+	return r, errors.Join(err, c.Close())
+}
+
+// fromFiles is what a gateway would say that is started here and now.
+func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r guard.Report, err error) {
+	if err := session.ValidateAgent(o.agent); err != nil {
+		return r, err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return r, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	p, err := a.policyFiles(dir, log)
+	if err != nil {
+		return r, err
+	}
+	ex, err := a.backends.gateway(gatewayOptions{workspace: a.settings.Workspace, environ: a.environ})
+	if err != nil {
+		return r, errors.Join(err, p.close())
+	}
+	p.decide(ex)
+	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, policies: p, agents: map[string]*agentHosts{}}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	r, err = hostPolicy{hosts: h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
+	r.FromFiles = true
+	return r, err
+}
+
+// look is how text is laid out for whoever reads our standard output.
+func (a *app) look() look {
+	f, ok := a.stdout.(*os.File)
+	if !ok || !isTerminal(f) {
+		return look{}
+	}
+	return look{width: width(f), colours: a.coloured()}
+}
+
+// texts are words of a closed set.
+func texts[T ~string](set []T) []string {
+	list := make([]string, len(set))
+	for i, w := range set {
+		list[i] = string(w)
+	}
+	return slices.Clip(list)
+}

@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
+)
+
+// A look is how text is laid out: in so many columns (0: nothing is broken),
+// and with colours or without.
+type look struct {
+	width   int
+	colours bool
+}
+
+// A page is text under way.
+type page struct {
+	look
+	b strings.Builder
+}
+
+func (l look) in(s style, text string) string {
+	if !l.colours || s == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
+}
+
+// row is a label and a text, which is broken beside it.
+func (p *page) row(indent, column int, label string, s style, text string) {
+	left := indent + column
+	lines := []string{visible(text)}
+	if p.width > 0 {
+		lines = wrap(visible(text), max(p.width-left, 20))
+	}
+	for i, line := range lines {
+		if i > 0 {
+			label = ""
+		}
+		pad := max(column-runewidth.StringWidth(label), 0)
+		fmt.Fprintf(&p.b, "%*s%s%*s%s\n", indent, "", p.in(dim, label), pad, "", p.in(s, line))
+	}
+}
+
+func (p *page) heading(text string) { fmt.Fprintf(&p.b, "\n%s\n", p.in(bold, text)) }
+
+var outcomeStyle = map[policy.Outcome]style{policy.Allowed: green, policy.Asked: yellow, policy.Denied: red}
+
+// Columns of labels.
+const (
+	columnFacts = 13
+	columnDeep  = 13
+)
+
+// report is all about a command, for people. The first line has the answer.
+func (l look) report(r guard.Report) string {
+	p := &page{look: l}
+	fmt.Fprintf(&p.b, "%s  %s\n", p.in(outcomeStyle[r.Outcome]+";"+bold, string(r.Outcome)), visible(r.Reason))
+	p.facts(r)
+	if r.Guarded {
+		p.segments(r.Decision)
+		p.findings(r.Decision.Findings)
+		p.pinned(r)
+	}
+	if len(r.Fix) > 0 && r.Outcome != policy.Allowed {
+		p.heading("to allow it")
+		for i, fix := range r.Fix {
+			if i > 0 {
+				fix = "or " + fix
+			}
+			p.row(2, 0, "", plain, fix)
+		}
+		for _, c := range r.Commands { // as they can be pasted
+			fmt.Fprintf(&p.b, "  %s\n", p.in(bold, "$ "+visible(c)))
+		}
+	}
+	if len(r.Previews) > 0 {
+		p.previews(r.Previews)
+	}
+	warnings := r.Warnings
+	if r.Route.Reason != corral.RouteSandboxOff { // which the first line says
+		warnings = slices.Concat(warnings, r.Route.Warnings)
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(&p.b)
+		p.row(0, 0, "", yellow, w)
+	}
+	if r.FromFiles {
+		fmt.Fprintln(&p.b)
+		p.row(0, 0, "", dim, "No gateway was asked: this is what one would say that is started here now. What corral exec runs without a gateway is the operator's own, and meets no policy.")
+	}
+	return p.b.String()
+}
+
+// pinned is what would be executed in the place of the command, if that is not
+// what was written.
+func (p *page) pinned(r guard.Report) {
+	run := r.Decision.Run
+	if run == nil || r.Decision.Security.Value == policy.SecurityFull || r.Outcome == policy.Denied {
+		return
+	}
+	fmt.Fprintln(&p.b)
+	p.row(2, columnFacts, "would run", plain, commandLine(run.Args))
+}
+
+// facts are where a command would run, and by which settings.
+func (p *page) facts(r guard.Report) {
+	fmt.Fprintln(&p.b)
+	p.row(2, columnFacts, "agent", plain, r.Agent)
+	if r.Route.Host != "" {
+		p.row(2, columnFacts, "where", plain, routeText(r.Route))
+	}
+	if r.Cwd != "" {
+		p.row(2, columnFacts, "directory", plain, r.Cwd)
+	}
+	if len(r.Shell) > 0 && r.Command != "" {
+		p.row(2, columnFacts, "shell", plain, strings.Join(r.Shell, " "))
+	}
+	d := r.Decision
+	if !r.Guarded || d.Security.Value == "" {
+		return
+	}
+	for _, s := range [][3]string{
+		{"security", string(d.Security.Value), d.Security.Source.String()},
+		{"ask", string(d.Ask.Value), d.Ask.Source.String()},
+		{"askFallback", string(d.AskFallback.Value), d.AskFallback.Source.String()},
+	} {
+		fmt.Fprintf(&p.b, "  %s%*s%-9s  %s\n", p.in(dim, s[0]), columnFacts-len(s[0]), "", s[1], p.in(dim, visible(s[2])))
+	}
+}
+
+var routeReasons = map[corral.RouteReason]string{
+	corral.RouteDefault:    "which is the default",
+	corral.RouteConfigured: "by tools.exec.host",
+	corral.RouteRequested:  "as the call asks for",
+	corral.RouteElevated:   "as elevated",
+	corral.RouteSandboxOff: "since the sandbox is off",
+}
+
+func routeText(r corral.Route) string {
+	place := "the gateway's machine"
+	switch {
+	case r.Sandboxed:
+		place = "a sandbox"
+	case r.Host == corral.HostNode && r.Node != "":
+		place = "the node " + r.Node
+	case r.Host == corral.HostNode:
+		place = "the only node"
+	}
+	text := place
+	if why := routeReasons[r.Reason]; why != "" {
+		text += ", " + why
+	}
+	if r.Guarded {
+		return text + "; policy and approvals apply"
+	}
+	return text + "; no policy applies"
+}
+
+func (p *page) segments(d policy.Decision) {
+	for i, s := range d.Segments {
+		number := fmt.Sprintf("%d  ", i+1)
+		fmt.Fprintln(&p.b)
+		if s.Depth > 0 {
+			number += strings.Repeat("  ", s.Depth)
+		}
+		text := s.Text
+		if len(s.Wrappers) > 0 { // as written it is that of the wrapper
+			text = commandLine(s.Argv)
+		}
+		p.row(2, len(number), number, bold, text)
+		in := 2 + len(number)
+		if len(s.Wrappers) > 0 {
+			p.row(in, columnDeep, "through", plain, strings.Join(s.Wrappers, ", "))
+		}
+		switch {
+		case s.Path != "" && s.RealPath != "" && s.RealPath != s.Path:
+			p.row(in, columnDeep, "program", plain, s.Path+" → "+s.RealPath)
+		case s.Path != "":
+			p.row(in, columnDeep, "program", plain, s.Path)
+		}
+		if s.Script != "" {
+			digest := ""
+			if s.SHA256 != "" {
+				digest = "  sha256 " + s.SHA256[:min(16, len(s.SHA256))] + "…"
+			}
+			p.row(in, columnDeep, "script", plain, s.Script+digest)
+		}
+		for _, beware := range []string{s.Inline, s.Unbound} {
+			if beware != "" {
+				p.row(in, columnDeep, "beware", plain, beware)
+			}
+		}
+		p.verdict(in, s)
+	}
+}
+
+// verdict is what becomes of a segment.
+func (p *page) verdict(in int, s policy.Segment) {
+	switch {
+	case s.Rule != nil && s.Rule.Action != policy.Allow:
+		p.row(in, columnDeep, "rule", outcomeStyle[policy.Outcome(s.Rule.Action)], sourcedRule(*s.Rule))
+	case s.By == "rule" && s.Rule != nil:
+		p.row(in, columnDeep, "allowed", green, sourcedRule(*s.Rule))
+	case s.By != "":
+		p.row(in, columnDeep, "allowed", green, map[string]string{
+			"safe bin": "a safe bin, used as one", "builtin": "harmless, and of the shell itself", "wrapper": "it does nothing but run what comes next",
+		}[s.By])
+	case s.Refused != "":
+		p.row(in, columnDeep, "refused", red, s.Refused)
+	case s.Reason != "":
+		p.row(in, columnDeep, "not allowed", yellow, s.Reason)
+	}
+}
+
+// sourcedRule is a rule, and where it is written.
+func sourcedRule(r policy.Rule) string {
+	text := string(r.Action) + " " + ruleText(r)
+	if r.Reason != "" {
+		text += " (" + r.Reason + ")"
+	}
+	if from := r.Source.String(); from != "" {
+		text += "  " + from
+	}
+	return text
+}
+
+func (p *page) findings(list []policy.Finding) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(&p.b)
+	for _, f := range list {
+		s, verdict := yellow, "refused in allowlist mode"
+		if f.Passes {
+			s, verdict = green, "let through"
+		}
+		text := f.Reason
+		if f.Text != "" {
+			text = fmt.Sprintf("%s %s", f.Text, f.Reason)
+		}
+		p.row(2, columnDeep, string(f.Kind), s, text+"; "+verdict)
+	}
+}
+
+func (p *page) previews(list []approval.Preview) {
+	none := !slices.ContainsFunc(list, func(v approval.Preview) bool { return v.Unavailable != list[0].Unavailable })
+	if none && list[0].Unavailable != "" {
+		p.heading("allow-always would remember nothing")
+		p.row(2, 0, "", plain, list[0].Unavailable)
+		return
+	}
+	p.heading("allow-always would remember")
+	for _, v := range list {
+		label := string(v.Scope)
+		if v.Unavailable != "" {
+			p.row(2, columnDeep, label, dim, "nothing: "+v.Unavailable)
+		}
+		for _, r := range v.Entries {
+			p.row(2, columnDeep, label, plain, sourcedRule(r))
+			label = ""
+		}
+	}
+}
+
+// commandLine is a program and its arguments as a shell reads them.
+func commandLine(args []string) string {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = shellQuote(arg)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// environment is what a command is started with.
+func (l look) environment(r guard.Report) string {
+	p := &page{look: l}
+	d := r.Environment
+	if d == nil {
+		why := "Its environment cannot be told from here."
+		if r.Route.Sandboxed {
+			why = "In a sandbox it gets nothing of the gateway's environment: PATH is the login profile's, with pathPrepend and the call's before it."
+		}
+		p.row(0, 0, "", plain, why)
+		return p.b.String()
+	}
+	column := 0
+	for _, e := range d.Path {
+		column = max(column, runewidth.StringWidth(visible(e.Dir)))
+	}
+	for _, v := range d.Variables {
+		column = max(column, runewidth.StringWidth(visible(v.Name)))
+	}
+	for _, v := range d.Dropped {
+		column = max(column, runewidth.StringWidth(visible(v.Name)))
+	}
+	column += columnGap
+	entry := func(left, right string) {
+		left = visible(left)
+		fmt.Fprintf(&p.b, "  %s%*s%s\n", left, max(column-runewidth.StringWidth(left), 1), "", p.in(dim, visible(right)))
+	}
+	fmt.Fprintln(&p.b, p.in(bold, "PATH, in order"))
+	for _, e := range d.Path {
+		entry(e.Dir, originText[e.Origin])
+	}
+	p.heading(fmt.Sprintf("variables: %d", len(d.Variables)))
+	for _, v := range d.Variables {
+		text := originText[v.Origin]
+		switch {
+		case v.Secret:
+			text += ", not shown"
+		case v.Value != nil && v.Origin != pathenv.OriginMerged:
+			text += ": " + *v.Value
+		}
+		entry(v.Name, text)
+	}
+	if len(d.Dropped) > 0 {
+		p.heading(fmt.Sprintf("left out: %d", len(d.Dropped)))
+		for _, v := range d.Dropped {
+			entry(v.Name, "of "+string(v.Source)+": "+string(v.Reason))
+		}
+	}
+	return p.b.String()
+}
+
+var originText = map[pathenv.Origin]string{
+	pathenv.OriginPrepend: "pathPrepend", pathenv.OriginCall: "the call", pathenv.OriginConfig: "the configuration",
+	pathenv.OriginLogin: "the login shell", pathenv.OriginDaemon: "the gateway's own", pathenv.OriginImage: "the image",
+	pathenv.OriginCorral: "Corral", pathenv.OriginMerged: "as above",
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
+)
+
+// A hostPolicy is the policy of a gateway's agents, as the API has it.
+type hostPolicy struct {
+	hosts       *hosts
+	pathPrepend []string // of every command of the tool exec
+}
+
+// Explain implements gateway.Policy.
+func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o gateway.ExplainOptions) (guard.Report, error) {
+	if err := cmd.Validate(); err != nil {
+		return guard.Report{}, err
+	}
+	on := h.hosts.of(agent)
+	c := h.hosts.policies.agent(agent)
+	cmd.PathPrepend = slices.Concat(h.pathPrepend, c.Tools.Exec.PathPrepend.Value, cmd.PathPrepend)
+	route, err := on.Route(ctx, cmd)
+	if err == nil {
+		err = c.Tools.Check(config.ToolExec)
+	}
+	if err != nil {
+		return guard.Refusal(agent, cmd, route, err)
+	}
+	r, err := h.hosts.policies.guard.Report(ctx, agent, on.placed(cmd, route), route)
+	if err != nil {
+		return r, err
+	}
+	if r.Outcome != policy.Allowed {
+		r.Commands = h.hosts.app.changes(h.hosts.policies.live.Config(), r.Decision)
+	}
+	if o.Environment && r.Plan.Env.Vars != nil {
+		d := r.Plan.Env.Describe(cmd.Env, o.Values)
+		r.Environment = &d
+	}
+	return r, nil
+}
+
+// changes are the calls of corral that make what a decision wants changed.
+func (a *app) changes(c *config.Config, d policy.Decision) []string {
+	if c.Err != nil || c.File == "" {
+		return nil
+	}
+	set := "corral config set "
+	if c.File != a.defaultConfig() {
+		set = "corral --config " + shellQuote(c.File) + " config set "
+	}
+	var rules []json.RawMessage
+	if v, err := c.Get("tools.exec.rules"); err == nil {
+		_ = json.Unmarshal(v.Value, &rules) // it is a list, or null
+	}
+	var lines []string
+	add := func(key, value string) {
+		if line := set + shellQuote(key) + " " + shellQuote(value); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, fix := range d.Fix {
+		if rule, ok := strings.CutPrefix(fix, "add the rule "); ok {
+			if next := len(rules); next == 0 {
+				add("tools.exec.rules", "["+rule+"]")
+			} else {
+				add(fmt.Sprintf("tools.exec.rules[%d]", next), rule)
+			}
+			rules = append(rules, nil)
+		}
+		for option, key := range map[string]string{"allowlist.chaining: each": "chaining", "allowlist.redirections: harmless": "redirections"} {
+			if _, value, ok := strings.Cut(option, ": "); ok && strings.HasSuffix(fix, "set "+option) {
+				add("tools.exec.allowlist."+key, value)
+			}
+		}
+	}
+	if s := d.Security; s.Value == policy.SecurityDeny && s.Source.File == c.File && s.Source.Key != "" {
+		add(s.Source.Key, string(policy.SecurityAllowlist))
+	}
+	return lines
+}
+
+// shellQuote is a word that a shell reads as it is.
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return r == '/' || r == '.' || r == '_' || r == '-' || r == '=' || r == ':' || r == ',' || r == '+' || r == '@' || r == '%' ||
+			'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Overrides implements gateway.Policy.
+func (h hostPolicy) Overrides(agent string) config.Overrides { return h.hosts.policies.over.Get(agent) }
+
+// SetOverrides implements gateway.Policy.
+func (h hostPolicy) SetOverrides(agent string, to config.Overrides) error {
+	if c := h.hosts.policies.live.Config(); c.Err != nil {
+		return corral.Errorf(corral.ErrDenied, "corral config validate says what is wrong with it",
+			"the configuration cannot be used, so that nothing may run: %s", config.FirstLine(c.Err))
+	}
+	return h.hosts.policies.over.Set(agent, to)
+}
+
+// CheckSender implements gateway.Policy.
+func (h hostPolicy) CheckSender(s config.Sender) error {
+	return h.hosts.policies.live.Config().Commands.CheckSender(s)
+}
+
+// Say implements gateway.Policy.
+func (h hostPolicy) Say(ctx context.Context, agent, text, bot, by string) (string, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	word, name, addressed := strings.Cut(words[0], "@") // as in groups
+	switch strings.ToLower(strings.TrimSuffix(word, ":")) {
+	case "/exec":
+		if addressed && !strings.EqualFold(name, bot) {
+			return "", corral.Errorf(corral.ErrInvalid, "", "the command is for %s", shortText(name))
+		}
+		words[0] = "/exec"
+		return h.sayExec(agent, strings.Join(words, " "))
+	case "/approve":
+		return h.sayApprove(ctx, agent, text, bot, by)
+	}
+	return "", corral.Errorf(corral.ErrInvalid, "say /exec host=gateway ask=always, or /approve ID allow-once", "%q is no command", shortText(word))
+}
+
+func (h hostPolicy) sayExec(agent, text string) (string, error) {
+	next, changed, err := h.Overrides(agent).Apply(text)
+	if err != nil {
+		return "", err
+	}
+	if changed {
+		if err := h.SetOverrides(agent, next); err != nil {
+			return "", err
+		}
+	}
+	return overridesText(h.Overrides(agent), h.hosts.policies.agent(agent).Tools.Exec, changed), nil
+}
+
+// overridesText says what calls go by that say nothing.
+func overridesText(o config.Overrides, exec config.Exec, changed bool) string {
+	now := fmt.Sprintf("host=%s security=%s ask=%s node=%s", exec.Host.Value, exec.Security.Value, exec.Ask.Value, orNone(exec.Node.Value))
+	switch {
+	case o == (config.Overrides{}) && changed:
+		return "Exec defaults are as configured again: " + now + "."
+	case o == (config.Overrides{}):
+		return "Exec defaults are as configured: " + now + "."
+	case changed:
+		return "Exec defaults set (" + o.String() + "). They are now: " + now + "."
+	}
+	return "Exec defaults: " + now + " (set by /exec: " + o.String() + ")."
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+func (h hostPolicy) sayApprove(ctx context.Context, agent, text, bot, by string) (string, error) {
+	reply, err := approval.ParseReply(text, bot)
+	if err != nil {
+		return "", err
+	}
+	desk := h.hosts.policies.desk
+	rec, err := desk.Get(agent, reply.ID)
+	if err != nil {
+		return "", err
+	}
+	rec, err = desk.Answer(ctx, rec.ID, approval.Answer{Decision: reply.Verdict, Scope: reply.Scope, By: by})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Approval %s: %s.", rec.Slug, rec.Settled()), nil
+}
+
+func shortText(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/config"
+)
+
+const sessionLong = `Show and set what an agent's calls go by that say nothing, in the place of its
+configuration: host, security, ask and node. It is what /exec does in a chat.
+
+It is state of the gateway, also across its restarts, and never written to the
+configuration. The host's approvals file can still be stricter.`
+
+func (a *app) sessionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "session", Short: "Show and set the defaults of an agent's calls",
+		Long: sessionLong, Example: `  corral session set host=gateway ask=always
+  corral session set ask=
+  corral session show
+  corral session reset`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(
+		a.overridesCommand("show", "Show what is set", noArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
+			return c.Overrides(ctx)
+		}),
+		a.overridesCommand("set [flags] KEY=VALUE...", "Set some of it; KEY= is as configured again", atLeastOne("settings, such as ask=always"), setOverrides),
+		a.overridesCommand("reset", "Go by the configuration again", noArgs, func(ctx context.Context, c *client.Client, _ []string) (config.Overrides, error) {
+			return c.SetOverrides(ctx, config.Overrides{})
+		}),
+	)
+	return cmd
+}
+
+// overrideWords are what can be set.
+var overrideWords = []string{
+	"host=sandbox", "host=gateway", "host=node", "security=deny", "security=allowlist", "security=full",
+	"ask=off", "ask=on-miss", "ask=always", "node=",
+}
+
+func (a *app) overridesCommand(use, short string, args cobra.PositionalArgs, do func(context.Context, *client.Client, []string) (config.Overrides, error)) *cobra.Command {
+	var agent string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: args,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
+				now, err := do(ctx, c, args)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.printJSON(now, nil)
+				case now == (config.Overrides{}):
+					return a.show("Nothing is set: calls go by the configuration.")
+				}
+				return a.show(now.String())
+			})
+		},
+	}
+	if cmd.Name() == "set" {
+		cmd.ValidArgsFunction = cobra.FixedCompletions(overrideWords, noFiles)
+	}
+	a.addAgentFlag(cmd, &agent)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// setOverrides changes those that are named. What somebody else sets between
+// the two calls of it is lost.
+func setOverrides(ctx context.Context, c *client.Client, args []string) (config.Overrides, error) {
+	now, err := c.Overrides(ctx)
+	if err != nil {
+		return now, err
+	}
+	for _, arg := range args {
+		changed := false
+		if now, changed, err = now.Apply(arg); err != nil {
+			return now, corral.Errorf(corral.ErrInvalid, "such as corral session set host=gateway security=allowlist ask=on-miss node=mac-1", "%w", err)
+		}
+		if !changed {
+			return now, corral.Errorf(corral.ErrInvalid, "leave it out", "there is an empty argument")
+		}
+	}
+	return c.SetOverrides(ctx, now)
+}

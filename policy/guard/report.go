@@ -1,0 +1,99 @@
+package guard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// A Report is an Explanation with what follows from it, for people and
+// programs.
+type Report struct {
+	Explanation
+
+	// Outcome is what would become of the command, and Reason the one line
+	// that says why. Where the decision applies (Guarded) they are its.
+	Outcome policy.Outcome `json:"outcome"`
+	Reason  string         `json:"reason"`
+	// Fix is what to change so that it would be allowed, and Commands those of
+	// corral that make such a change.
+	Fix      []string `json:"fix,omitempty"`
+	Commands []string `json:"commands,omitempty"`
+
+	Command string   `json:"command,omitempty"` // shell text
+	Args    []string `json:"args,omitempty"`    // or a program and its arguments
+	Shell   []string `json:"shell,omitempty"`   // what reads Command
+	Cwd     string   `json:"cwd,omitempty"`     // as far as it is known here
+
+	// Previews are what allow-always would remember, for a command that would
+	// be asked about.
+	Previews    []approval.Preview   `json:"previews,omitempty"`
+	Environment *pathenv.Description `json:"environment,omitempty"`
+
+	// FromFiles: no gateway was asked. It is what one would say that is
+	// started with these files and this environment.
+	FromFiles bool `json:"fromFiles,omitempty"`
+}
+
+// Why a command runs that no decision stands before.
+const (
+	inSandbox  = "it runs in a sandbox, which is its own boundary"
+	sandboxOff = "the sandbox is off, and without one nothing is asked"
+)
+
+// Report decides on a command that was routed, and says all about it. Like
+// Explain it changes nothing. A command that cannot be run is no error but a
+// Report that says so; the error is ErrInvalid, for one that makes no sense.
+func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Report, error) {
+	e, err := g.Explain(ctx, agent, cmd, route)
+	if err != nil {
+		return Refusal(agent, cmd, route, err)
+	}
+	r := Report{
+		Explanation: e, Outcome: e.Decision.Outcome, Reason: e.Decision.Reason, Fix: e.Decision.Fix,
+		Command: cmd.Shell, Args: cmd.Args, Shell: e.Request.Shell, Cwd: e.Request.Dir,
+	}
+	if route.Sandboxed && r.Cwd == "" {
+		r.Cwd = "/workspace"
+	}
+	switch {
+	case route.Sandboxed:
+		r.Outcome, r.Reason, r.Fix = policy.Allowed, inSandbox, nil
+	case !e.Guarded:
+		r.Outcome, r.Reason, r.Fix = policy.Allowed, sandboxOff, nil
+	case r.Outcome == policy.Asked:
+		if e.Unattended {
+			r.Outcome = e.Decision.Fallback
+			r.Reason += "; nobody can be asked for this agent, and askFallback is " + string(e.Decision.AskFallback.Value)
+			break
+		}
+		r.Previews = approval.Previews(e.Request, e.Decision, e.again)
+		if e.Decision.Ask.Value == policy.AskAlways {
+			for i := range r.Previews {
+				r.Previews[i] = approval.Preview{Scope: r.Previews[i].Scope, Unavailable: "an approval is required every time"}
+			}
+		}
+	}
+	return r, nil
+}
+
+// Refusal is the Report of a command that is refused before a decision is made.
+func Refusal(agent string, cmd corral.Command, route corral.Route, why error) (Report, error) {
+	if errors.Is(why, corral.ErrInvalid) {
+		return Report{}, why
+	}
+	r := Report{
+		Explanation: Explanation{Agent: agent, Route: route, Guarded: route.Guarded},
+		Outcome:     policy.Denied, Reason: why.Error(), Command: cmd.Shell, Args: cmd.Args,
+	}
+	if hint := corral.Hint(why); hint != "" {
+		r.Fix = []string{hint}
+	}
+	// There is no decision, and none must be taken for one that allows.
+	r.Decision = policy.Decision{Outcome: policy.Denied, Reason: r.Reason, Fix: r.Fix, Segments: []policy.Segment{}, Fallback: policy.Denied}
+	return r, nil
+}
