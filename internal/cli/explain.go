@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ allow-always would remember. If a gateway runs it is asked, since its
 configuration and its environment are what counts; without one, and with
 --local, the files are read from here.
 
-The command is written as for corral exec. Without one, --environment shows what
+The command is written as for corral exec. Without one, --env shows what
 every command is started with: each entry of PATH, each variable and where it
 is from, and what is left out. Values are shown with --values only, and never
 of what looks like a credential.
@@ -38,7 +39,7 @@ Exit code: 0 if it would run; 1 if it would be asked about or denied.`
 const explainExample = `  corral explain --host gateway 'git push origin main | tail -3'
   corral explain --host gateway -- rm -rf build
   corral explain --agent nightly --elevated --sender telegram:123456789 make
-  corral explain --environment`
+  corral explain --env`
 
 // explainFlags are the flags of a call.
 type explainFlags struct {
@@ -76,13 +77,13 @@ func (a *app) explainCommand() *cobra.Command {
 	group(f, groupWhere, "host", "node", "elevated")
 	addPolicyFlags(cmd, &o.execFlags)
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where it would run, relative to the workspace (default the workspace)")
-	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
+	f.StringArrayVarP(&o.env, "variable", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
-	group(f, groupWhat, "workdir", "env", "path-prepend")
-	f.BoolVar(&o.environment, "environment", false, "show where the variables and the entries of PATH are from")
-	f.BoolVar(&o.values, "values", false, "with --environment, show values, but of credentials")
+	group(f, groupWhat, "workdir", "variable", "path-prepend")
+	f.BoolVar(&o.environment, "env", false, "show where the variables and the entries of PATH are from")
+	f.BoolVar(&o.values, "values", false, "with --env, show values, but of credentials")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	group(f, groupIO, "environment", "values", "json")
+	group(f, groupIO, "env", "values", "json")
 	a.addSandboxesFlags(cmd)
 	for _, name := range sandboxOnly {
 		if flag := f.Lookup(name); flag != nil {
@@ -91,7 +92,7 @@ func (a *app) explainCommand() *cobra.Command {
 	}
 	must(cmd.MarkFlagDirname("workdir"))
 	must(cmd.MarkFlagDirname("path-prepend"))
-	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
+	must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("sender", cobra.NoFileCompletions))
 	return cmd
@@ -106,12 +107,15 @@ func addPolicyFlags(cmd *cobra.Command, o *execFlags) {
 }
 
 func (a *app) explain(ctx context.Context, o *explainFlags, args []string, program bool) error {
+	if o.environment && len(args) > 1 && strings.Contains(args[0], "=") {
+		return corral.Errorf(corral.ErrInvalid, "write -e "+args[0], "--env shows the environment, and takes no value")
+	}
 	bare := len(args) == 0 && o.environment
 	if bare { // any command has it
 		args, program = []string{":"}, false
 	}
 	if o.values && !o.environment {
-		return corral.Errorf(corral.ErrInvalid, "add --environment, or leave it out", "--values is about the variables of --environment, which are not asked for")
+		return corral.Errorf(corral.ErrInvalid, "add --env, or leave it out", "--values is about the variables of --env, which are not asked for")
 	}
 	caller, err := config.ParseCaller(o.sender, "")
 	if err != nil {
