@@ -177,7 +177,7 @@ func (s *sandbox) stray(programs []string, decided map[string]bool, first string
 // environment.
 func output(text string, r exectrace.Result) []byte {
 	out := r.Stdout
-	if !strings.Contains(text, "&") && !strings.Contains(text, "env") {
+	if !strings.Contains(text, "&") && !strings.Contains(text, "nv") {
 		return out
 	}
 	lines := slices.DeleteFunc(bytes.Split(out, []byte("\n")), ofShell.Match)

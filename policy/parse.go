@@ -269,6 +269,14 @@ func (s *script) redirect(n *syntax.Redirect) {
 			f.Reason, f.unknown = "is a here-document of which a line continues on the next", true
 			break
 		}
+		before := s.text
+		if n.Hdoc != nil {
+			before = s.text[:n.Hdoc.Pos().Offset()]
+		}
+		if n.Op != syntax.WordHdoc && strings.Contains(before, "\\\n") {
+			f.Reason = "is a here-document of a line that continues on the next" // the printer puts that into the document
+			break
+		}
 		if plain { // what it may substitute is a finding of its own
 			f.option = optionRedirections
 		}
