@@ -27,10 +27,10 @@ func inlineCode(argv []Word) (label string, hit bool) {
 		}
 		return "", false
 	case "xargs", "gxargs":
-		if peel(argv).kind != layerNone {
+		if l := peel(argv); len(l.inner) == 0 || l.inner[0].at > 0 || l.inner[0].Text != "echo" {
 			return name + " inline command", true
 		}
-		return "", false
+		return "", false // it prints what it reads
 	case "deno":
 		if len(argv) > 1 && argv[1].Text == "eval" {
 			return "deno eval", true

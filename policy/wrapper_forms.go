@@ -10,7 +10,7 @@ import (
 func xargsForm(argv []Word, s scan, l layer) layer {
 	at := s.first(argv)
 	if at == len(argv) {
-		return layer{name: l.name} // prints them, as echo does
+		return l.runs([]Word{Literal("echo"), {Text: "…"}}) // which it looks for on PATH
 	}
 	mark := ""
 	for _, o := range s.options {

@@ -195,7 +195,7 @@ func TestPeel(t *testing.T) {
 		{"watch -x rm x", own, "rm x"},
 		{"strace -f rm x", own, "rm x"},
 		{"strace -o '|sh' rm x", refused, "rm x"},
-		{"xargs", none, ""},
+		{"xargs", own, "echo …"},
 		{"xargs rm -f", own, "rm -f …"},
 		{"xargs -n1 -0 rm", own, "rm …"},
 		{"xargs -I{} rm {} y", own, "rm {} y"},
