@@ -94,7 +94,7 @@ var wrapperBypasses = []bypassClass{
 		{text: strings.Repeat("nice ", 10) + "rm victim"},
 		{text: strings.Repeat("nice env nohup timeout 5 ", 10) + "rm victim"},
 		{text: "nice exec rm victim", unproved: "exec is no program on most machines"},
-		{text: "env PATH=evil:@BIN@ nice ls", nature: "what a PATH of the command's own leads to is not looked up"},
+		{text: "env PATH=evil:@BIN@ nice ls"},
 		{text: "nice ./evil/ls", nature: "a copy of rm under another name"},
 		{text: "env -C evil ./ls", nature: "a copy of rm under another name"},
 	}},

@@ -143,6 +143,7 @@ var carrierTable = []carrierRow{
 	// The system.
 	{"docker run,docker exec,docker container run,docker container exec,docker compose run,docker compose exec,docker create,docker container create", "*", within},
 	{"podman,nerdctl,ctr,crictl,lxc,lxc-attach,lxc-execute,incus,machinectl,systemd-nspawn,runc,crun,buildah,distrobox,toolbox", "*", within},
+	{"corral exec,corral mcp,corral process,corral attach,corral sandbox", "*", "runs commands by a policy of its own"},
 	{"docker", "H,host: context: config: tlscacert: tlscert: tlskey:", "talks to another engine"},
 	{"docker", "l,log-level:", ""},
 	{"kubectl,oc", "kubeconfig: kuberc: s,server: token:", "talks to another cluster, with helpers that the file names"},

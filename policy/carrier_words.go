@@ -18,10 +18,13 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"sqlite3": sqliteText, "sqlite": sqliteText,
 }
 
+// makeSwitch is a variable of make that is set to something which is no command.
+var makeSwitch = regexp.MustCompile(`^[A-Za-z_]+\??=([0-9]*|y|n|yes|no|on|off)$`)
+
 // makeVariable: what a variable of the command line has goes into commands.
 func makeVariable(argv []Word, operands []int) string {
 	for _, i := range operands {
-		if w := argv[i]; strings.Contains(w.Text, "=") || !w.Static {
+		if w := argv[i]; !w.Static || strings.Contains(w.Text, "=") && !makeSwitch.MatchString(w.Text) {
 			return quote(w.Text) + " may set a variable that is part of commands"
 		}
 	}

@@ -64,7 +64,9 @@ func (j *judge) judge(d *Decision) {
 	case j.denied != nil:
 		d.Outcome, d.Rule = Denied, j.denied
 		d.Reason = j.denied.says()
-		d.Fix = []string{"change or remove the rule in " + j.denied.Source.String()}
+		if j.denied != &ownRule {
+			d.Fix = []string{"change or remove the rule in " + j.denied.Source.String()}
+		}
 	case j.asked != nil:
 		d.Rule = j.asked
 		d.Reason = j.asked.says()
@@ -156,12 +158,17 @@ func (j *judge) forbid() {
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
 			seg.Inline = inline(seg)
+			if why := own(seg.Words); why != "" {
+				j.forbidBy(&ownRule, seg)
+				seg.Refused = why
+			}
+			t := j.target(seg)
 			for i := range j.rules.List {
 				r := &j.rules.List[i]
 				if r.Action == Allow {
 					continue
 				}
-				switch r.forbids(j.target(seg)) {
+				switch r.forbids(t) {
 				case alike:
 					j.forbidBy(r, seg)
 				case perhaps:
@@ -312,6 +319,8 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	switch {
 	case seg.Refused != "":
 		return seg.Refused, ""
+	case seg.missing != "" && seg.call.expr != nil && seg.Words[0].Static && hasField(shellBuiltins, seg.Words[0].Text):
+		return seg.Argv[0] + " is a builtin of the shell, of which no rule can speak", ""
 	case seg.missing != "":
 		return seg.Argv[0] + ": " + seg.missing, ""
 	case seg.Inline != "":
@@ -341,8 +350,15 @@ func (j *judge) target(seg *Segment) target {
 		t.name = seg.Words[0].Text
 	}
 	for _, p := range []string{seg.Path, seg.RealPath} {
-		if p != "" {
+		if p != "" && !slices.Contains(t.paths, p) {
 			t.paths = append(t.paths, p)
+		}
+	}
+	for _, n := range append([]string{t.name}, t.paths...) {
+		for _, name := range []string{path.Base(n), normalizeName(n)} {
+			if n != "" && !slices.Contains(t.names, name) {
+				t.names = append(t.names, name)
+			}
 		}
 	}
 	return t
@@ -357,14 +373,15 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		seg.By = byBuiltin
 		return true
 	}
-	if seg.wrapper && !seg.own && j.trusted(seg.Path) {
+	if seg.wrapper && !seg.own && j.trusted(seg.Path) && !j.writable(path.Dir(seg.Path)) {
 		seg.By = byWrapper
 		return true
 	}
 	t := j.target(seg)
+	shell := isShell(seg.name()) && !seg.wrapper
 	for i := range j.rules.List {
 		r := &j.rules.List[i]
-		if r.Action == Allow && j.allows(r, t, seg) {
+		if r.Action == Allow && j.allows(r, t, seg, shell) {
 			seg.By = byRule
 			if seg.Rule == nil {
 				seg.Rule = r
@@ -380,9 +397,9 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 }
 
 // allows reports whether an allow rule is about the segment, and about this use
-// of it.
-func (j *judge) allows(r *Rule, t target, seg *Segment) bool {
-	if isShell(seg.name()) && !seg.wrapper && !r.narrow() {
+// of it. Of a shell that runs a script, it is the script that has to be allowed.
+func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
+	if shell && !r.narrow() {
 		// What it allows is the script, not the shell.
 		if seg.Script == "" || seg.scriptWhy != "" {
 			return false
@@ -398,6 +415,11 @@ func (j *judge) allows(r *Rule, t target, seg *Segment) bool {
 	}
 	return r.allows(t, seg.SHA256)
 }
+
+// shellBuiltins are what shells do themselves, and no file stands for.
+const shellBuiltins = `. : [ alias bg bind break builtin caller case cd command compgen complete compopt continue declare dirs disown enable eval exec
+	exit export false fc fg getopts hash help history jobs let local logout mapfile popd printf pushd read readarray readonly return set
+	shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait`
 
 // builtin reports whether the segment does nothing but what is harmless, in the
 // shell itself, in a list of commands.
@@ -418,6 +440,16 @@ func (j *judge) trusted(file string) bool {
 	return file != "" && (dir == "/bin" || dir == "/usr/bin" || slices.Contains(j.rules.SafeBinDirs, dir))
 }
 
+// writable reports whether others than its owner can put programs into a
+// directory that the rules trust.
+func (j *judge) writable(dir string) bool {
+	if dir == "/bin" || dir == "/usr/bin" {
+		return false
+	}
+	info, err := j.view.Stat(dir)
+	return err != nil || info.Mode().Perm()&0o022 != 0
+}
+
 // safe reports whether the segment is a safe use of a safe bin.
 func (j *judge) safe(seg *Segment) bool {
 	name := path.Base(seg.Path)
@@ -434,6 +466,9 @@ func (j *judge) safe(seg *Segment) bool {
 		return false
 	case !j.trusted(seg.Path):
 		seg.safeBin = "is not in a trusted directory"
+		return false
+	case j.writable(path.Dir(seg.Path)):
+		seg.safeBin = "is in a directory that can be written to by others: " + path.Dir(seg.Path)
 		return false
 	}
 	if err := profile.check(seg.Words); err != nil {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,6 +83,39 @@ func splitPattern(pattern string) []string {
 	return words
 }
 
+// programOf is the first word of a pattern, and whether there are more. It is
+// what most rules are told apart by, and makes no words of the others.
+func programOf(pattern string) (program string, more bool) {
+	from := 0
+	for from < len(pattern) && (pattern[from] == ' ' || pattern[from] == '\t') {
+		from++
+	}
+	for i := from; i < len(pattern); i++ {
+		switch pattern[i] {
+		case ' ', '\t':
+			return pattern[from:i], true
+		case '\'', '"', '\\':
+			words := splitPattern(pattern)
+			if len(words) == 0 {
+				return "", false
+			}
+			return words[0], len(words) > 1
+		}
+	}
+	return pattern[from:], false
+}
+
+// argsOf is the words of a pattern behind the first.
+func argsOf(pattern string, more bool) []string {
+	if !more {
+		return nil
+	}
+	if words := splitPattern(pattern); len(words) > 1 {
+		return words[1:]
+	}
+	return nil // blanks
+}
+
 // QuotePattern is the pattern of exactly that program and those first arguments.
 // What is a glob in them stays one.
 func QuotePattern(words ...string) string {
@@ -101,24 +133,29 @@ func QuotePattern(words ...string) string {
 type target struct {
 	name  string   // as written, if that is certain
 	paths []string // where it was found, what it is a link to
+	names []string // the base names of all these, as they are and normalized
 	argv  []Word   // with the program
 	home  string
 }
 
 // allows reports whether an allow rule is about t. Only what is certain counts.
 func (r *Rule) allows(t target, sha256 string) bool {
-	words := splitPattern(r.Pattern)
-	if len(words) == 0 || r.Command != "" || !r.programAllowed(words[0], t) {
+	if r.Command != "" {
 		return false
 	}
+	program, more := programOf(r.Pattern)
+	if !r.programAllowed(program, t) {
+		return false
+	}
+	words := argsOf(r.Pattern, more)
 	if r.SHA256 != "" && !strings.EqualFold(r.SHA256, sha256) {
 		return false
 	}
 	args := t.argv[1:]
-	if len(words)-1 > len(args) {
+	if len(words) > len(args) {
 		return false
 	}
-	for i, w := range words[1:] {
+	for i, w := range words {
 		if !args[i].Static || !glob(w, args[i].Text, true) {
 			return false
 		}
@@ -131,7 +168,20 @@ func (r *Rule) allows(t target, sha256 string) bool {
 		return false
 	}
 	return (r.Args == nil || slices.Equal(r.Args, static)) &&
-		(r.ArgPattern == "" || matchRegexp(r.ArgPattern, strings.Join(static, " "), true))
+		(r.ArgPattern == "" || matchRegexp(r.ArgPattern, joinedFor(r.ArgPattern, static), true))
+}
+
+// joinedFor is the arguments as one text for an expression: joined by spaces.
+// One that has a NUL was made by a program, so that "a b" and "a", "b" differ:
+// then each is ended by a NUL, and two of them stand for no arguments.
+func joinedFor(expr string, args []string) string {
+	switch {
+	case !strings.Contains(expr, "\x00"):
+		return strings.Join(args, " ")
+	case len(args) == 0:
+		return "\x00\x00"
+	}
+	return strings.Join(args, "\x00") + "\x00"
 }
 
 func (r *Rule) programAllowed(pattern string, t target) bool {
@@ -162,12 +212,15 @@ const (
 
 // forbids compares a deny or ask rule with t.
 func (r *Rule) forbids(t target) likeness {
-	words := splitPattern(r.Pattern)
-	if len(words) == 0 || r.Command != "" || !programNamed(words[0], t) {
+	if r.Command != "" {
+		return unlike
+	}
+	program, more := programOf(r.Pattern)
+	if program == "" || !programNamed(program, t) {
 		return unlike
 	}
 	args := t.argv[1:]
-	found := argsNamed(words[1:], args)
+	found := argsNamed(argsOf(r.Pattern, more), args)
 	if r.Args == nil && r.ArgPattern == "" {
 		return found
 	}
@@ -177,22 +230,20 @@ func (r *Rule) forbids(t target) likeness {
 		return min(found, perhaps)
 	case r.Args != nil && !slices.Equal(r.Args, static):
 		return unlike
-	case r.ArgPattern != "" && !matchRegexp(r.ArgPattern, strings.Join(static, " "), false):
+	case r.ArgPattern != "" && !matchRegexp(r.ArgPattern, joinedFor(r.ArgPattern, static), false):
 		return unlike
 	}
 	return found
 }
 
 func programNamed(pattern string, t target) bool {
-	names := append([]string{t.name}, t.paths...)
-	for _, n := range names {
-		switch {
-		case n == "":
-		case strings.ContainsAny(pattern, "/~"):
-			if glob(expandHome(pattern, t.home), n, false) {
-				return true
-			}
-		case glob(pattern, path.Base(n), true), glob(strings.ToLower(pattern), normalizeName(n), true):
+	if strings.ContainsAny(pattern, "/~") {
+		pattern = expandHome(pattern, t.home)
+		return t.name != "" && glob(pattern, t.name, false) || slices.ContainsFunc(t.paths, func(p string) bool { return glob(pattern, p, false) })
+	}
+	lower := strings.ToLower(pattern)
+	for _, n := range t.names {
+		if glob(pattern, n, true) || glob(lower, n, true) {
 			return true
 		}
 	}

@@ -25,7 +25,8 @@ type script struct {
 	file     *syntax.File
 	calls    []*call
 	findings []Finding
-	literals bool // some word says what a shell would substitute if it saw it
+	literals bool     // some word says what a shell would substitute if it saw it
+	sets     []string // variables that it sets, once somebody asked
 }
 
 // A call is a simple command.
@@ -49,13 +50,33 @@ type textOf struct {
 	scripts []*script
 }
 
-// dialects are the languages in which a shell might read text. What is called
-// sh is one of several programs; the text has to mean the same to all of them.
-func dialects(shell string) []syntax.LangVariant {
-	if shell == "bash" {
+// dialects are the languages in which a shell might read the text. What is
+// called sh is one of several programs; the text has to mean the same to all of
+// them.
+func dialects(shell, text string) []syntax.LangVariant {
+	if shell == "bash" || plainText(text) {
 		return []syntax.LangVariant{syntax.LangBash}
 	}
 	return []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX}
+}
+
+// plainText reports whether there is nothing in the text but words, quotes,
+// pipes and lists, which all shells read alike. To parse it once is enough.
+func plainText(text string) bool {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(" _./:,+@%'\"|;-", c) >= 0:
+		default:
+			return false
+		}
+	}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '|' || r == ';' }) {
+		switch word {
+		case "function", "select", "time", "coproc", "let", "declare", "local", "typeset", "nameref", "export", "readonly":
+			return false
+		}
+	}
+	return true
 }
 
 // parse reads text as a shell of that dialect would.
@@ -157,9 +178,15 @@ func (s *script) list(stmts []*syntax.Stmt) {
 // visit is called for every node. What it does not know is refused.
 func (s *script) visit(n syntax.Node) bool {
 	switch n := n.(type) {
-	case nil, *syntax.File, *syntax.Word, *syntax.WordIter, *syntax.CaseItem, *syntax.TimeClause,
+	case nil, *syntax.File, *syntax.Word, *syntax.CaseItem, *syntax.TimeClause,
 		*syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.BinaryTest, *syntax.UnaryTest, *syntax.ParenTest,
 		*syntax.ArrayExpr, *syntax.ArrayElem, *syntax.CStyleLoop:
+	case *syntax.WordIter:
+		if steers(n.Name.Value) {
+			f := s.at(Assignment, n, "changes "+n.Name.Value+", and with it which programs run")
+			f.unknown = true
+			s.find(f)
+		}
 	case *syntax.Lit:
 		s.continued(n)
 	case *syntax.Comment:
@@ -205,7 +232,7 @@ func (s *script) visit(n syntax.Node) bool {
 		}
 		s.arithmetic(n, n.X)
 	case *syntax.Assign:
-		s.find(s.at(Assignment, n, "sets a variable"))
+		s.assign(n)
 	case *syntax.ExtGlob:
 		s.find(s.at(Expansion, n, "is a pattern that only some shells know"))
 	case *syntax.ArithmCmd:
@@ -213,11 +240,11 @@ func (s *script) visit(n syntax.Node) bool {
 		s.arithmetic(n, n.X)
 	case *syntax.LetClause:
 		f := s.at(Compound, n, "is arithmetic")
-		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+		f.unknown = s.substitutes(n) || s.foreign(n)
 		s.find(f)
 	case *syntax.TestClause:
 		f := s.at(Compound, n, "is a test that can evaluate what variables hold")
-		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+		f.unknown = s.substitutes(n) || s.evaluates(n)
 		s.find(f)
 	case *syntax.Subshell:
 		s.list(n.Stmts)
@@ -227,7 +254,7 @@ func (s *script) visit(n syntax.Node) bool {
 		s.find(s.at(Compound, n, "is a group"))
 	case *syntax.DeclClause:
 		f := s.at(Compound, n, "declares variables")
-		f.unknown = strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+		f.unknown = s.substitutes(n)
 		s.find(f)
 	case *syntax.FuncDecl:
 		s.find(s.at(Compound, n, "defines a function"))
@@ -311,7 +338,8 @@ func (s *script) param(n *syntax.ParamExp) {
 	}
 	if why != "" {
 		f := s.at(Expansion, n, why)
-		f.unknown = n.Exp != nil && n.Exp.Op == syntax.OtherParamOps || s.literals || strings.Contains(s.text, "'")
+		f.unknown = n.Exp != nil && n.Exp.Op == syntax.OtherParamOps || s.literals || strings.Contains(s.text, "'") || s.foreign(n) ||
+			n.Param != nil && why == "sets a variable" && steers(n.Param.Value)
 		s.find(f)
 	}
 }
@@ -321,9 +349,50 @@ func (s *script) param(n *syntax.ParamExp) {
 func (s *script) arithmetic(n syntax.Node, x syntax.ArithmExpr) {
 	if !constant(x) {
 		f := s.at(Expansion, n, "evaluates variables as arithmetic")
-		f.unknown = strings.ContainsAny(s.text, "'`\\") || strings.Contains(s.source(n), "$(")
+		f.unknown = strings.ContainsAny(s.text, "'`\\") || strings.Contains(s.source(n), "$(") || s.foreign(x)
 		s.find(f)
 	}
+}
+
+// substitutes reports whether there is a substitution in the node.
+func (s *script) substitutes(n syntax.Node) bool {
+	return strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
+}
+
+// evaluates reports whether a test evaluates what variables hold that the text
+// does not set: as numbers, or as the name of one.
+func (s *script) evaluates(n *syntax.TestClause) bool {
+	found := false
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryTest:
+			switch n.Op {
+			case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+				found = found || s.foreign(n)
+			}
+		case *syntax.UnaryTest:
+			if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+				w, ok := n.X.(*syntax.Word)
+				found = found || !ok || !s.word(w).Static
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// assign refuses assignments; one that steers hides what runs.
+func (s *script) assign(n *syntax.Assign) {
+	f := s.at(Assignment, n, "sets a variable")
+	switch {
+	case n.Name == nil: // export "$X"
+		f.unknown = n.Value != nil && !s.word(n.Value).Static
+	case steers(n.Name.Value) && !n.Naked:
+		f.Reason, f.unknown = "sets "+n.Name.Value+", which can change what runs", true
+	case n.Index != nil && !constant(n.Index):
+		f.unknown = s.substitutes(n) || s.foreign(n.Index)
+	}
+	s.find(f)
 }
 
 // constant reports whether an expression is made of numbers alone, or is the

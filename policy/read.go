@@ -21,7 +21,7 @@ type reading struct {
 const maxCalls = 1000
 
 func read(req Request, view View) *reading {
-	r := &reading{finder: finder{req: req, view: view, known: map[string]located{}}}
+	r := &reading{finder: finder{req: req, view: view, known: map[string]located{}, dirs: map[string]string{}}}
 	if len(req.Args) > 0 {
 		c := &call{text: QuotePattern(req.Args...)}
 		for i, a := range req.Args {
@@ -46,7 +46,10 @@ func read(req Request, view View) *reading {
 // it is read in a directory that is not known.
 func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 	var scripts []*script
-	for i, lang := range dialects(shell) {
+	if !parsed(shell) { // the programs in it may still be found by chance
+		r.found = append(r.found, Finding{Kind: Syntax, Offset: -1, Reason: "is in the language of " + shell + ", which is not parsed", unknown: true})
+	}
+	for i, lang := range dialects(shell, text) {
 		s := parse(text, lang, depth)
 		if i > 0 && s.shape() == scripts[0].shape() {
 			continue
@@ -67,6 +70,15 @@ func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 		}
 	}
 	return scripts
+}
+
+// parsed reports whether a shell's language is, near enough, that of sh.
+func parsed(shell string) bool {
+	switch normalizeName(shell) {
+	case "cmd", "powershell", "pwsh", "fish", "elvish", "nu", "xonsh", "csh", "tcsh":
+		return false
+	}
+	return true
 }
 
 // shape is what two readings of a text have in common if they mean the same.
@@ -106,8 +118,15 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	}
 	if why := renames(argv); why != "" {
 		c.unknown = why
+	} else if why := setsNamed(argv); why != "" && c.expr != nil {
+		c.unknown = why
 	}
 	l := peel(argv)
+	for _, name := range l.vars {
+		if steers(name) {
+			c.unknown = l.name + " sets " + name + ", which can change what runs"
+		}
+	}
 	if l.kind == layerNone {
 		r.operand(c, seg)
 		return

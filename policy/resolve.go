@@ -15,6 +15,7 @@ type finder struct {
 	req   Request
 	view  View
 	known map[string]located
+	dirs  map[string]string // directories without symbolic links
 }
 
 // located is the file that a program's name stands for.
@@ -86,8 +87,23 @@ func (f *finder) absolute(name string) string {
 	return filepath.Join(f.req.Dir, name)
 }
 
+// linkView is a View that can tell links from files, which spares it to look at
+// every directory above each program.
+type linkView interface {
+	Lstat(path string) (fs.FileInfo, error)
+}
+
 func (f *finder) file(path string) located {
-	info, err := f.view.Stat(path)
+	var info fs.FileInfo
+	var err error
+	links, ok := f.view.(linkView)
+	if ok {
+		info, err = links.Lstat(path)
+	}
+	plain := ok && err == nil && info.Mode()&fs.ModeSymlink == 0
+	if !ok || err == nil && !plain {
+		info, err = f.view.Stat(path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return located{why: notThere}
@@ -99,11 +115,29 @@ func (f *finder) file(path string) located {
 	if err := f.view.Executable(path); err != nil {
 		return located{why: path + " cannot be executed"}
 	}
-	real, err := f.view.RealPath(path)
+	var real string
+	if plain {
+		real, err = f.directory(filepath.Dir(path))
+		real = filepath.Join(real, filepath.Base(path))
+	} else {
+		real, err = f.view.RealPath(path)
+	}
 	if err != nil {
 		return located{why: "cannot be looked at: " + err.Error()}
 	}
 	return located{path: path, real: real}
+}
+
+// directory is a directory without symbolic links, looked at once.
+func (f *finder) directory(dir string) (string, error) {
+	if real, ok := f.dirs[dir]; ok {
+		return real, nil
+	}
+	real, err := f.view.RealPath(dir)
+	if err == nil {
+		f.dirs[dir] = real
+	}
+	return real, err
 }
 
 // maxScript bounds the file of code of which a digest is made, in bytes.

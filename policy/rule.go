@@ -37,7 +37,8 @@ type Rule struct {
 	// Args are exactly the arguments there have to be; nil: any.
 	Args []string `json:"args,omitzero"`
 	// ArgPattern is a regular expression (RE2) over the arguments, joined by
-	// spaces; empty: any.
+	// spaces; or, if there is a NUL in it, each ended by a NUL, and two NULs if
+	// there are none. Empty: any.
 	ArgPattern string `json:"argPattern,omitempty"`
 	// SHA256 is what the script must have that the program is to run, in
 	// hex; empty: any.

@@ -12,6 +12,9 @@ type OS struct{}
 // Stat implements View.
 func (OS) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
+// Lstat describes what path names itself, a symbolic link too.
+func (OS) Lstat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
+
 // RealPath implements View.
 func (OS) RealPath(path string) (string, error) { return filepath.EvalSymlinks(path) }
 

@@ -1,0 +1,65 @@
+package policy
+
+import "slices"
+
+// ownCommands are the commands of this program that change what is allowed, or
+// answer what is asked. A command that is decided on cannot be one that decides.
+var ownCommands = map[string]string{
+	"approvals": "answers approvals and edits what is remembered",
+	"approve":   "answers approvals",
+	"config":    "changes the configuration",
+	"gateway":   "starts a gateway with a policy of its own",
+	"node":      "starts or pairs a node with a policy of its own",
+	"nodes":     "pairs nodes",
+	"session":   "changes the settings of sessions",
+	"init":      "writes the configuration",
+}
+
+// onlyShow are the words behind them with which they only show something.
+const onlyShow = "get list ls show path validate check schema status log explain help"
+
+// ownRule denies what would decide on itself. It is in force under every
+// security, and nothing that is configured lifts it.
+var ownRule = Rule{
+	Action: Deny, Pattern: "corral", Source: Source{Name: "built in"},
+	Reason: "a command cannot change what is allowed, or answer an approval; a person does it, outside of commands that are decided on",
+}
+
+// own says why a command is one that changes what is allowed; empty if not.
+func own(argv []Word) string {
+	if len(argv) == 0 || !argv[0].Static {
+		return ""
+	}
+	if program := argv[0].Text; program == "/approve" || program == "/exec" {
+		return program + " is for people to say to the agent, and no program"
+	}
+	if normalizeName(argv[0].Text) != "corral" {
+		return ""
+	}
+	flag := false // the word before is one, and this may be its value
+	for i, w := range argv[1:] {
+		switch {
+		case !w.Static:
+			return "which command of corral " + quote(w.Text) + " stands for is not known"
+		case w.Text == "--":
+			return ""
+		case len(w.Text) > 1 && w.Text[0] == '-':
+			flag = true
+			continue
+		}
+		if why, ok := ownCommands[w.Text]; ok && !shows(argv[i+2:]) {
+			return "corral " + w.Text + " " + why
+		}
+		if !flag {
+			return ""
+		}
+		flag = false
+	}
+	return ""
+}
+
+// shows reports whether the words behind a command have it only show something.
+func shows(words []Word) bool {
+	at := slices.IndexFunc(words, func(w Word) bool { return !w.Static || w.Text == "" || w.Text[0] != '-' })
+	return at >= 0 && words[at].Static && hasField(onlyShow, words[at].Text)
+}
