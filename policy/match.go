@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // glob reports whether s matches the pattern: '*' is any run of characters but
@@ -32,7 +33,11 @@ func glob(pattern, s string, crossing bool) bool {
 			continue
 		case i == len(s):
 			return p == len(pattern)
-		case p < len(pattern) && (pattern[p] == s[i] || pattern[p] == '?' && (crossing || s[i] != '/')):
+		case p < len(pattern) && pattern[p] == '?' && (crossing || s[i] != '/'):
+			_, n := utf8.DecodeRuneInString(s[i:])
+			p, i = p+1, i+n
+			continue
+		case p < len(pattern) && pattern[p] == s[i]:
 			p, i = p+1, i+1
 			continue
 		}
