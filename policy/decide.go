@@ -233,8 +233,11 @@ func (f Finding) says() string {
 // short is text in quotes, cut where it is long.
 func short(text string) string {
 	const most = 80
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most-1]) + "…"
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return fmt.Sprintf("%q", text[:i]+"…")
+		}
 	}
 	return fmt.Sprintf("%q", text)
 }

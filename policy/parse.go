@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -119,6 +120,9 @@ func unreadable(text string) (at int, why string) {
 	if len(text) > maxText {
 		return maxText, "is longer than 128 KiB, which nothing can run"
 	}
+	if strings.Count(text, "coproc") > maxNesting { // for which the parser takes their square
+		return 0, "has too many coprocesses"
+	}
 	nesting := 0
 	for i, r := range text {
 		switch {
@@ -144,7 +148,22 @@ func unreadable(text string) (at int, why string) {
 	return 0, ""
 }
 
+// maxFindings bounds what is found in a text, and maxFound the text of each, in
+// bytes: there may be one in another, and each is shown.
+const (
+	maxFindings = 1000
+	maxFound    = 1 << 10
+)
+
 func (s *script) find(f Finding) {
+	switch n := len(s.findings); {
+	case n > maxFindings:
+		return
+	case n == maxFindings:
+		f = Finding{Kind: Syntax, Offset: -1, Reason: fmt.Sprintf("has more than %d things that allowlist mode refuses", maxFindings), unknown: true}
+	case len(f.Text) > maxFound:
+		f.Text = strings.ToValidUTF8(f.Text[:maxFound], "")
+	}
 	if s.depth > 0 {
 		f.Offset = -1
 	}
