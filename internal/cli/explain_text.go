@@ -36,11 +36,19 @@ func (l look) in(s style, text string) string {
 
 // row is a label and a text, which is broken beside it.
 func (p *page) row(indent, column int, label string, s style, text string) {
-	left := indent + column
 	lines := []string{visible(text)}
 	if p.width > 0 {
-		lines = wrap(visible(text), max(p.width-left, 20))
+		lines = wrap(lines[0], max(p.width-indent-column, 20))
 	}
+	p.rows(indent, column, label, s, lines)
+}
+
+// commandRow is a row with a command, of which every space counts.
+func (p *page) commandRow(indent, column int, label string, s style, text string) {
+	p.rows(indent, column, label, s, []string{visible(text)})
+}
+
+func (p *page) rows(indent, column int, label string, s style, lines []string) {
 	for i, line := range lines {
 		if i > 0 {
 			label = ""
@@ -107,8 +115,12 @@ func (p *page) pinned(r guard.Report) {
 	if run == nil || r.Decision.Security.Value == policy.SecurityFull || r.Outcome == policy.Denied {
 		return
 	}
+	text := commandLine(run.Args)
+	if len(run.Args) == 3 && run.Args[1] == "-c" { // quoted twice nobody can read it
+		text = run.Args[2] + "  (by " + run.Args[0] + " -c)"
+	}
 	fmt.Fprintln(&p.b)
-	p.row(2, columnFacts, "would run", plain, commandLine(run.Args))
+	p.commandRow(2, columnFacts, "would run", plain, text)
 }
 
 // facts are where a command would run, and by which settings.
@@ -176,7 +188,7 @@ func (p *page) segments(d policy.Decision) {
 		if len(s.Wrappers) > 0 { // as written it is that of the wrapper
 			text = commandLine(s.Argv)
 		}
-		p.row(2, len(number), number, bold, text)
+		p.commandRow(2, len(number), number, bold, text)
 		in := 2 + len(number)
 		if len(s.Wrappers) > 0 {
 			p.row(in, columnDeep, "through", plain, strings.Join(s.Wrappers, ", "))

@@ -21,8 +21,9 @@ import (
 	"github.com/corral-exec/corral/tool/mcp"
 )
 
-const mcpLong = `Serve the tools of an agent (exec, process and what is configured) over the Model Context Protocol, on standard
-input and output, for clients that start their servers themselves.
+const mcpLong = `Serve the tools of an agent (exec, process and those that are configured) over the
+Model Context Protocol, on standard input and output, for clients that start
+their servers themselves.
 
 If a gateway runs, it runs the commands, as it was told to: they and their
 sessions outlive this process and restarts of the gateway, and are seen by
