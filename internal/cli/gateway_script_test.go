@@ -96,7 +96,7 @@ func (g *scriptGateway) start(ts *testscript.TestScript, flags []string) {
 	defer log.Close()
 	g.cmd = exec.Command(program, append([]string{"gateway"}, flags...)...)
 	g.cmd.Dir, g.cmd.Stdout, g.cmd.Stderr = ts.MkAbs("."), log, log
-	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "CORRAL_WARDEN", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "XDG_CONFIG_HOME", "CORRAL_CONFIG", "CORRAL_WARDEN"} {
 		g.cmd.Env = append(g.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	ts.Check(g.cmd.Start())
