@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
 )
 
 // Approvals are those of all agents. An approval.Desk has these methods.
@@ -36,13 +37,6 @@ var (
 	errNoRules     = corral.Errorf(corral.ErrNotFound, "", "this gateway has no file of approvals")
 )
 
-// shown is a record as it is shown: how the command is run later is nobody's
-// concern.
-func shown(rec approval.Record) approval.Record {
-	rec.Note = nil
-	return rec
-}
-
 var states = []approval.State{approval.Pending, approval.Allowed, approval.Consumed, approval.Denied, approval.Expired}
 
 func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
@@ -55,7 +49,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := s.cfg.Approvals.List(f)
 	for i := range list {
-		list[i] = shown(list[i])
+		list[i] = guard.Shown(list[i])
 	}
 	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: list})
 }
@@ -77,7 +71,7 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, shown(rec))
+	return writeJSON(w, http.StatusOK, guard.Shown(rec))
 }
 
 // answerApproval gives an answer, which goes on when its client does not.
@@ -106,7 +100,7 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 	if rec, err = s.cfg.Approvals.Answer(context.WithoutCancel(r.Context()), rec.ID, a); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, shown(rec))
+	return writeJSON(w, http.StatusOK, guard.Shown(rec))
 }
 
 // approvalChanges sends approvals as they change, as server-sent events. The id
@@ -131,7 +125,7 @@ func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
 			if agent != "" && rec.Agent != agent {
 				continue
 			}
-			data, err := json.Marshal(shown(rec))
+			data, err := json.Marshal(guard.Shown(rec))
 			if err != nil {
 				return "", after, fmt.Errorf("%w: cannot encode an approval: %w", api.ErrInternal, err)
 			}

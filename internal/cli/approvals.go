@@ -108,7 +108,7 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 		if rec.State == approval.Pending || rec.State == approval.Allowed {
 			expires = "in " + ageText(rec.ExpiresAt.Sub(now))
 		}
-		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {placeOf(rec), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
+		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
 			{brief(rec.Text(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
 		if all {
 			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})
@@ -122,13 +122,6 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 const mostOfCommand = 60
 
 var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
-
-func placeOf(rec approval.Record) string {
-	if rec.Node != "" {
-		return string(rec.Host) + ":" + rec.Node
-	}
-	return string(rec.Host)
-}
 
 func (a *app) approvalsShow() *cobra.Command {
 	var asJSON bool
@@ -233,7 +226,9 @@ func answeredText(rec approval.Record) []string {
 		lines := []string{"Allowed: " + text, "Remembered for the agent " + rec.Agent + ":"}
 		for _, p := range rec.Previews {
 			if p.Scope == rec.Scope {
-				lines = append(lines, indented(entriesText(p))...)
+				for _, l := range p.Lines() {
+					lines = append(lines, "  "+l)
+				}
 			}
 		}
 		return lines
@@ -250,7 +245,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
 		list, err := c.Approvals(ctx, approval.Filter{State: approval.Pending})
 		for _, rec := range list {
-			words = append(words, cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, placeOf(rec), brief(rec.Text(), mostOfCommand))))
+			words = append(words, cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Text(), mostOfCommand))))
 		}
 		return err
 	})

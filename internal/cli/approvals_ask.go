@@ -88,8 +88,8 @@ func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 // ask is a tool.Approver: it shows a command, and what always would remember
 // before that can be said.
 func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
-	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, aboutCommand(rec)...)
-	lines = append(lines, aboutAlways(rec)...)
+	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, rec.About()...)
+	lines = append(lines, rec.AboutAlways()...)
 	if err := q.say(lines...); err != nil {
 		return approval.Answer{}, err
 	}
@@ -129,7 +129,7 @@ func (q *asker) scope(ctx context.Context, rec approval.Record) (approval.Scope,
 	}
 	lines := []string{"Remember for the agent " + visible(rec.Agent) + ":"}
 	for i, p := range offered {
-		for _, e := range entriesText(p) {
+		for _, e := range p.Lines() {
 			lines = append(lines, fmt.Sprintf("  %d  %-11s %s", i+1, p.Scope, e))
 		}
 	}

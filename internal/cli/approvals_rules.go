@@ -103,7 +103,7 @@ agents. Deny rules go before ask rules, and those before what is allowed.`,
 				}
 				t := table{headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
 				for _, r := range got.Rules {
-					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {ruleText(r), plain}, {visible(r.Reason), plain}})
+					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {approval.RuleText(r), plain}, {visible(r.Reason), plain}})
 				}
 				return a.writeTable(t)
 			})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,11 +41,14 @@ func startApproved[P any](ctx context.Context, a *app, o *execFlags, c *client.C
 		if err != nil {
 			a.warn("Nobody could be asked: " + err.Error() + ".")
 		}
-		return none, &pendingError{rec, corral.Errorf(corral.ErrApproval, pendingHint(rec, cmd.ID), "approval %s is pending: %s", rec.Slug, visible(rec.Decision.Reason))}
+		return none, &pendingError{rec, corral.Errorf(corral.ErrApproval, pendingHint(rec, cmp.Or(rec.CommandID, cmd.ID)), "approval %s is pending: %s", rec.Slug, visible(rec.Decision.Reason))}
 	case now.State == approval.Denied:
 		return none, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", visible(now.Settled()))
 	}
 	cmd.Approval = rec.ID
+	if o.id == "" && rec.CommandID != "" { // it may have been asked for before, under another
+		cmd.ID = rec.CommandID
+	}
 	return start(ctx, cmd)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/mcp"
@@ -207,6 +208,10 @@ func (t remoteTools) exec(ctx context.Context, req tool.ExecRequest, warnings []
 	stop := tool.Watch(ctx, func(ctx context.Context) (tool.Progress, bool) { return t.look(ctx, id) })
 	r, err := t.c.Exec(ctx, req)
 	stop()
+	if approve := tool.ApproverOf(ctx); err == nil && r.Status == tool.StatusApprovalPending && r.Approval != nil && approve != nil {
+		id = r.SessionID // under which it may have been asked for before
+		r, err = t.approved(ctx, req, r, approve)
+	}
 	if err != nil {
 		r = failedExec(err, warnings)
 		if r.Status == tool.StatusUnknown {
@@ -224,6 +229,27 @@ func (t remoteTools) exec(ctx context.Context, req tool.ExecRequest, warnings []
 		r.SessionID = ""
 	}
 	return r
+}
+
+// approved has somebody here asked for the approval that a call needs, and makes
+// the call again: it gets the session that the gateway began when it was allowed.
+func (t remoteTools) approved(ctx context.Context, req tool.ExecRequest, pending tool.ExecResult, approve tool.Approver) (tool.ExecResult, error) {
+	rec, err := t.c.Approval(ctx, pending.ApprovalID)
+	if err == nil {
+		rec, err = t.c.AwaitApproval(ctx, rec, approve)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return tool.ExecResult{}, fmt.Errorf("cancelled before the command was approved: %w", context.Cause(ctx))
+	case err != nil:
+		t.log.Info("nobody could be asked for an approval at once", "approval", pending.ApprovalID, "error", err)
+		return pending, nil
+	case rec.State == approval.Denied:
+		return tool.ExecResult{}, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
+	}
+	req.SessionID = pending.SessionID
+	defer tool.Watch(ctx, func(ctx context.Context) (tool.Progress, bool) { return t.look(ctx, req.SessionID) })()
+	return t.c.Exec(ctx, req)
 }
 
 func (t remoteTools) forget(ctx context.Context, id string) {

@@ -81,7 +81,7 @@ type Record struct {
 
 	Note json.RawMessage `json:"note,omitempty"` // of the Request
 
-	CommandID  string    `json:"commandId,omitempty"` // of what it was used by
+	CommandID  string    `json:"commandId,omitempty"` // of what it was used by, or is to be, where that is known
 	ConsumedAt time.Time `json:"consumedAt,omitzero"`
 }
 

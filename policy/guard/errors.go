@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -53,8 +54,12 @@ func (e *PendingError) Unwrap() error {
 }
 
 // Details are for whoever gets the error over HTTP.
-func (e *PendingError) Details() any {
-	shown := e.Record
-	shown.Note = nil
-	return shown
+func (e *PendingError) Details() any { return Shown(e.Record) }
+
+// Shown is a record as others see it: without what is kept to run the command
+// later, and with the ID that it gets then.
+func Shown(rec approval.Record) approval.Record {
+	rec.CommandID = cmp.Or(rec.CommandID, CommandID(rec))
+	rec.Note = nil
+	return rec
 }

@@ -95,9 +95,16 @@ func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallT
 	if s.cfg.Context != nil && req.Extra != nil && req.Extra.Header != nil {
 		ctx = s.cfg.Context(ctx, req.Extra.Header)
 	}
+	ask := elicitationOf(req)
+	if ask != nil {
+		ctx = tool.WithApprover(ctx, ask.approve)
+	}
 	r, err := s.cfg.Tools.Call(ctx, req.Params.Name, req.Params.Arguments)
 	if err != nil {
 		return nil, err
+	}
+	if asks := ask.result(); asks != nil {
+		return asks, nil
 	}
 	structured, err := json.Marshal(r)
 	if err != nil {

@@ -1,0 +1,197 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/corral-exec/corral/policy"
+)
+
+// Visible is text on one line in which everything can be seen: who approves a
+// command has to see what it is. What has no shape of its own is shown as
+// \u{…}, and bytes that are no characters as \x{…}.
+func Visible(text string) string {
+	var b strings.Builder
+	for i, size := 0, 0; i < len(text); i += size {
+		var r rune
+		r, size = utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x{%02x}`, text[i])
+		case !unicode.IsPrint(r), shapeless(r):
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// shapeless reports whether a character that counts as printable cannot be seen:
+// fillers, joiners and selectors.
+func shapeless(r rune) bool {
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800'
+}
+
+// short is the beginning of a text on one line.
+func short(text string) string {
+	const most = 120
+	r := []rune(Visible(strings.Join(strings.Fields(text), " ")))
+	if len(r) > most {
+		r = append(r[:most-1:most-1], '…')
+	}
+	return string(r)
+}
+
+// mostShown is how many bytes of a command are shown where one is asked about.
+const mostShown = 4000
+
+// whole is a text line by line, with its middle left out if it is too long to be
+// read by anybody.
+func whole(text string) []string {
+	if len(text) > mostShown {
+		head, tail := mostShown/2, len(text)-mostShown/2
+		for !utf8.RuneStart(text[head]) {
+			head--
+		}
+		for !utf8.RuneStart(text[tail]) {
+			tail++
+		}
+		text = fmt.Sprintf("%s\n(%d bytes are left out here: corral approvals show --json has them)\n%s", text[:head], tail-head, text[tail:])
+	}
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		lines = append(lines, Visible(line))
+	}
+	return lines
+}
+
+// indented puts lines below a heading. None of them can seem to be one.
+func indented(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = "  " + line
+	}
+	return out
+}
+
+// About says line by line what would run, where, and why that is asked
+// about, with everything visible.
+func (r Record) About() []string {
+	lines := append([]string{"Command:"}, indented(whole(r.Text()))...)
+	lines = append(lines, "Host:      "+Visible(r.Place()), "Directory: "+Visible(r.Cwd))
+	if len(r.Env) > 0 {
+		lines = append(lines, "Variables: "+Visible(strings.Join(r.Env, ", ")))
+	}
+	lines = append(lines, "Why:       "+Visible(r.Decision.Reason))
+	var programs []string
+	for i, s := range r.Decision.Segments {
+		if i == mostPrograms {
+			programs = append(programs, fmt.Sprintf("and %d more", len(r.Decision.Segments)-i))
+			break
+		}
+		programs = append(programs, programText(s))
+	}
+	if len(programs) > 0 {
+		lines = append(append(lines, "Programs:"), indented(programs)...)
+	}
+	return lines
+}
+
+// mostPrograms is how many programs of a command are listed.
+const mostPrograms = 20
+
+func programText(s policy.Segment) string {
+	name := short(s.Text)
+	if len(s.Argv) > 0 {
+		name = short(s.Argv[0])
+	}
+	text := name + ": "
+	switch {
+	case s.Path == "":
+		text += "not found, or only known when it runs"
+	case s.RealPath != "" && s.RealPath != s.Path:
+		text += Visible(s.Path) + ", which is " + Visible(s.RealPath)
+	default:
+		text += Visible(s.Path)
+	}
+	if len(s.Wrappers) > 0 {
+		text += ", by " + Visible(strings.Join(s.Wrappers, " "))
+	}
+	if s.Script != "" {
+		text += "; runs the script " + Visible(s.Script)
+	}
+	switch {
+	case s.By != "":
+		text += " (allowed: " + s.By + ")"
+	case s.Reason != "":
+		text += " (" + short(s.Reason) + ")"
+	}
+	return text
+}
+
+// AboutAlways says line by line what AllowAlways would remember, in each scope,
+// or why it cannot be answered.
+func (r Record) AboutAlways() []string {
+	if !slices.Contains(r.AllowedDecisions, AllowAlways) {
+		return []string{"Always:    " + Visible(r.AlwaysUnavailable)}
+	}
+	lines := []string{"Always would remember, by scope:"}
+	for _, p := range r.Previews {
+		entries := p.Lines()
+		if p.Unavailable != "" {
+			entries = []string{"nothing: " + Visible(p.Unavailable)}
+		}
+		for i, e := range entries {
+			heading := ""
+			if i == 0 {
+				heading = string(p.Scope)
+			}
+			lines = append(lines, fmt.Sprintf("  %-11s %s", heading, e))
+		}
+	}
+	return lines
+}
+
+// Lines are the entries, one on each.
+func (p Preview) Lines() []string {
+	var lines []string
+	for _, r := range p.Entries {
+		lines = append(lines, RuleText(r))
+	}
+	return lines
+}
+
+// RuleText is what a rule is about, on one line.
+func RuleText(r policy.Rule) string {
+	text := Visible(r.Pattern)
+	switch {
+	case r.Command != "" && strings.HasPrefix(r.Command, "sha256:"):
+		return "exactly one command, which is kept as " + r.Command
+	case r.Command != "":
+		return "exactly this command: " + short(r.Command)
+	case r.Args != nil && len(r.Args) == 0:
+		text += ", without arguments"
+	case r.Args != nil:
+		text += ", with exactly the arguments: " + Visible(policy.QuotePattern(r.Args...))
+	case r.ArgPattern != "":
+		text += ", with arguments like: " + Visible(r.ArgPattern)
+	case len(strings.Fields(r.Pattern)) == 1 && r.Action == policy.Allow:
+		text += ", with any arguments"
+	}
+	if r.SHA256 != "" {
+		text += ", and the script as it is now (sha256 " + r.SHA256[:min(12, len(r.SHA256))] + "…)"
+	}
+	return text
+}
+
+// Place is the host, and the node on it if there is one.
+func (r Record) Place() string {
+	if r.Node != "" {
+		return string(r.Host) + ":" + r.Node
+	}
+	return string(r.Host)
+}

@@ -1,0 +1,127 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/tool"
+)
+
+// multiRound is the first version of the protocol in which a server asks nothing
+// by itself: a call comes back with what is asked, and is made again with the
+// answer.
+const multiRound = "2026-07-28"
+
+// An elicitation asks the user of a client for the approvals of one call.
+type elicitation struct {
+	client *sdk.ServerSession
+	params *sdk.CallToolParamsRaw
+	rounds bool
+
+	asked *approval.Record // what the call comes back with
+}
+
+// elicitationOf is nil for a client whose user cannot be asked.
+func elicitationOf(req *sdk.CallToolRequest) *elicitation {
+	init := req.Session.InitializeParams()
+	if init == nil || init.Capabilities == nil || init.Capabilities.Elicitation == nil {
+		return nil
+	}
+	if can := init.Capabilities.Elicitation; can.Form == nil && can.URL != nil {
+		return nil
+	}
+	return &elicitation{client: req.Session, params: req.Params, rounds: init.ProtocolVersion >= multiRound}
+}
+
+// errNextRound leaves an approval pending until the call is made again.
+var errNextRound = errors.New("the client was asked")
+
+// approvalInput is the name of the question in a call that comes back.
+const approvalInput = "approval"
+
+// approve is a tool.Approver.
+func (e *elicitation) approve(ctx context.Context, rec approval.Record) (approval.Answer, error) {
+	if !e.rounds {
+		got, err := e.client.Elicit(ctx, question(rec))
+		if err != nil {
+			return approval.Answer{}, err
+		}
+		return e.answer(rec, got)
+	}
+	got, ok := e.params.InputResponses[approvalInput].(*sdk.ElicitResult)
+	if !ok || e.params.RequestState != rec.ID { // the answer is to another question
+		e.asked = &rec
+		return approval.Answer{}, errNextRound
+	}
+	return e.answer(rec, got)
+}
+
+// result is what the call comes back with if it asks something; nil otherwise.
+func (e *elicitation) result() *sdk.CallToolResult {
+	if e == nil || e.asked == nil {
+		return nil
+	}
+	return &sdk.CallToolResult{
+		InputRequests: sdk.InputRequestMap{approvalInput: question(*e.asked)}, RequestState: e.asked.ID,
+	}
+}
+
+// answer reads what a user said. One who looked away has not answered.
+func (e *elicitation) answer(rec approval.Record, got *sdk.ElicitResult) (approval.Answer, error) {
+	a := approval.Answer{By: "the user of an MCP client"}
+	if init := e.client.InitializeParams(); init != nil && init.ClientInfo != nil && init.ClientInfo.Name != "" {
+		a.By = "the user of " + init.ClientInfo.Name
+	}
+	switch got.Action {
+	case "decline":
+		a.Decision = approval.Deny
+		return a, nil
+	case "accept":
+	default:
+		return a, corral.Errorf(corral.ErrApproval, "", "the user did not answer for approval %s", rec.Slug)
+	}
+	said, _ := got.Content["decision"].(string)
+	var err error
+	if a.Decision, err = approval.ParseVerdict(said); err != nil {
+		return a, err
+	}
+	if scope, _ := got.Content["scope"].(string); a.Decision == approval.AllowAlways {
+		a.Scope, err = approval.ParseScope(scope)
+	}
+	return a, err
+}
+
+// question shows a command, and what can be said to it.
+func question(rec approval.Record) *sdk.ElicitParams {
+	lines := append([]string{fmt.Sprintf("The agent %s asks to run a command (approval %s).", approval.Visible(rec.Agent), rec.Slug)}, rec.About()...)
+	lines = append(lines, rec.AboutAlways()...)
+	properties := map[string]any{
+		"decision": map[string]any{"type": "string", "title": "Decision", "enum": rec.AllowedDecisions},
+	}
+	var scopes []approval.Scope
+	for _, p := range rec.Previews {
+		if p.Unavailable == "" {
+			scopes = append(scopes, p.Scope)
+		}
+	}
+	for _, v := range rec.AllowedDecisions {
+		if v == approval.AllowAlways && len(scopes) > 0 {
+			properties["scope"] = map[string]any{
+				"type": "string", "title": "Scope", "enum": scopes, "default": scopes[0],
+				"description": "how much of the command allow-always remembers",
+			}
+		}
+	}
+	return &sdk.ElicitParams{
+		Mode: "form", Message: strings.Join(lines, "\n"),
+		RequestedSchema: map[string]any{"type": "object", "properties": properties, "required": []string{"decision"}},
+	}
+}
+
+var _ tool.Approver = (*elicitation)(nil).approve
