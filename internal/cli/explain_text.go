@@ -235,7 +235,7 @@ func (p *page) verdict(in int, s policy.Segment) {
 
 // sourcedRule is a rule, and where it is written.
 func sourcedRule(r policy.Rule) string {
-	text := string(r.Action) + " " + ruleText(r)
+	text := string(r.Action) + " " + approval.RuleText(r)
 	if r.Reason != "" {
 		text += " (" + r.Reason + ")"
 	}
