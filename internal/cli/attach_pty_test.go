@@ -25,12 +25,13 @@ type testGateway struct {
 	log bytes.Buffer
 }
 
-func newGateway(t *testing.T) *testGateway {
+// newGateway starts one, with further variables.
+func newGateway(t *testing.T, env ...string) *testGateway {
 	t.Helper()
-	g := &testGateway{t: t, env: []string{
+	g := &testGateway{t: t, env: append([]string{
 		"CORRAL_STATE_DIR=" + filepath.Join(testdir.New(t), "state"), "CORRAL_WARDEN=" + wardenbintest.Build(t),
 		"SHELL=/bin/sh", "GORACE=" + raceOptions, "DOCKER_HOST=unix:///nonexistent/docker.sock",
-	}}
+	}, env...)}
 	g.start()
 	t.Cleanup(g.kill)
 	return g
