@@ -50,7 +50,7 @@ var rules = map[string]rule{
 	"internal/json5": {},
 	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
 	"session/keys":   {imports: contract},
-	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: hosts},
+	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
 	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/patch":     {imports: contract, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
