@@ -29,6 +29,9 @@ type rig struct {
 	sessions *session.Manager
 	stop     func()
 	line     *line
+
+	approvals gateway.Approvals
+	rules     gateway.Rules
 }
 
 func newRig(t testing.TB) *rig {
@@ -66,7 +69,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: g.sessions})
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -1,0 +1,96 @@
+package approval
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+)
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text é 日本 🙂":        "plain text é 日本 🙂",
+		"a\tb\nc\r\x00\x7f":        `a\u{9}b\u{a}c\u{d}\u{0}\u{7f}`,
+		"\x1b[2Jx\u009b":           `\u{1b}[2Jx\u{9b}`,
+		"\u202egnp\u2066":          `\u{202e}gnp\u{2066}`,
+		"a\u200bb\ufeff\u00ad":     `a\u{200b}b\u{feff}\u{ad}`,
+		"a\u00a0b\u3000c\u2028":    `a\u{a0}b\u{3000}c\u{2028}`,
+		"\u3164\u115f\uffa0\u034f": `\u{3164}\u{115f}\u{ffa0}\u{34f}`,
+		"x\ufe0f\U000e0041\u2800":  `x\u{fe0f}\u{e0041}\u{2800}`,
+		"\xff\xc3(":                `\x{ff}\x{c3}(`,
+		"\ufffd":                   "\ufffd",
+	} {
+		if got := Visible(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func FuzzVisible(f *testing.F) {
+	f.Add("a\u202eb\x1b\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range Visible(text) {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("%q has %q in it", text, r)
+			}
+		}
+	})
+}
+
+func TestAbout(t *testing.T) {
+	rec := Record{
+		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Env: []string{"A", "B"},
+		Decision: policy.Decision{Reason: "no rule allows it", Segments: []policy.Segment{
+			{Text: "git push", Argv: []string{"git", "push"}, Path: "/bin/git", RealPath: "/usr/bin/git", Wrappers: []string{"nice"}, Reason: "no rule"},
+			{Text: "sh x", Argv: []string{"sh", "x"}, Path: "/bin/sh", RealPath: "/bin/sh", Script: "/w/x", By: "rule"},
+			{Text: "$X", Argv: nil},
+		}},
+		AllowedDecisions: Verdicts,
+		Previews: []Preview{
+			{Scope: ScopeExact, Entries: []policy.Rule{{Pattern: "/bin/git", Args: []string{"push", "a b"}}, {Pattern: "/bin/sh", Args: []string{}, SHA256: strings.Repeat("ab", 32)}}},
+			{Scope: ScopeSubcommand, Entries: []policy.Rule{{Pattern: "/bin/git push", Action: policy.Allow}}},
+			{Scope: ScopeProgram, Unavailable: "it runs code"},
+		},
+	}
+	got := strings.Join(append(rec.About(), rec.AboutAlways()...), "\n")
+	const want = `Command:
+  git push
+  CWD: \u{1b}[1m/etc
+Host:      node:mac
+Directory: /w
+Variables: A, B
+Why:       no rule allows it
+Programs:
+  git: /bin/git, which is /usr/bin/git, by nice (no rule)
+  sh: /bin/sh; runs the script /w/x (allowed: rule)
+  $X: not found, or only known when it runs
+Always would remember, by scope:
+  exact       /bin/git, with exactly the arguments: push 'a b'
+              /bin/sh, without arguments, and the script as it is now (sha256 abababababab…)
+  subcommand  /bin/git push
+  program     nothing: it runs code`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	rec.AllowedDecisions, rec.AlwaysUnavailable = []Verdict{AllowOnce, Deny}, "allow-always is unavailable because of \x1b"
+	if got := strings.Join(rec.AboutAlways(), "\n"); got != `Always:    allow-always is unavailable because of \u{1b}` {
+		t.Error(got)
+	}
+	rec.Command = strings.Repeat("é", mostShown)
+	if got := strings.Join(rec.About(), "\n"); len(got) > mostShown+1000 || !strings.Contains(got, "bytes are left out here") {
+		t.Errorf("%d bytes", len(got))
+	}
+	for text, r := range map[string]policy.Rule{
+		"exactly this command: a | b":                     {Command: "a | b"},
+		"exactly one command, which is kept as sha256:00": {Command: "sha256:00"},
+		"/bin/x, with arguments like: ^a$":                {Pattern: "/bin/x", ArgPattern: "^a$"},
+		"rm -rf":                                          {Pattern: "rm -rf", Action: policy.Deny},
+		"/bin/x, with any arguments":                      {Pattern: "/bin/x", Action: policy.Allow},
+	} {
+		if got := RuleText(r); got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+	}
+}
