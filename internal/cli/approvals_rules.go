@@ -154,7 +154,8 @@ func (a *app) removeRuleCommand() *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
 		Use: "remove [flags] PATTERN|ID", Short: "Remove a rule", Aliases: []string{"rm"},
-		Long: "Remove the rules of an agent that have this pattern or ID, as corral approvals rules prints them.",
+		Long: `Remove the rules of an agent that have this pattern or this ID. corral approvals
+rules prints both.`,
 		Args: exactly("pattern or ID of a rule"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
