@@ -17,9 +17,9 @@ import (
 // An asker asks whoever sits at the terminal.
 type asker struct {
 	app *app
-	tty *os.File // of its own, so that no input of a command is taken
-
-	close func() // ends what reads
+	// What reads the terminal has a file of its own, so that it can be ended,
+	// and takes no input of a command.
+	close func()
 	lines chan string
 }
 
@@ -35,11 +35,11 @@ func (a *app) openAsker() *asker {
 	if !ok || !isTerminal(a.stdin) || !isTerminal(errTo) {
 		return nil
 	}
-	tty, err := os.OpenFile(terminalDevice, os.O_RDWR, 0)
+	tty, err := os.Open(terminalDevice)
 	if err != nil {
 		return nil
 	}
-	q := &asker{app: a, tty: tty, lines: make(chan string)}
+	q := &asker{app: a, lines: make(chan string)}
 	stop := make(chan struct{})
 	var owned sync.WaitGroup
 	owned.Go(func() {
@@ -64,13 +64,13 @@ func (a *app) openAsker() *asker {
 }
 
 func (q *asker) say(lines ...string) error {
-	_, err := fmt.Fprintln(q.tty, strings.Join(lines, "\n"))
+	_, err := fmt.Fprintln(q.app.stderr, strings.Join(lines, "\n"))
 	return err
 }
 
 // read reads a line that somebody types.
 func (q *asker) read(ctx context.Context, prompt string) (string, error) {
-	if _, err := fmt.Fprint(q.tty, prompt); err != nil {
+	if _, err := fmt.Fprint(q.app.stderr, prompt); err != nil {
 		return "", err
 	}
 	select {
