@@ -13,7 +13,7 @@ func TestPinned(t *testing.T) {
 	for text, want := range map[string][]string{
 		"ls -la 'a b'":              {"/bin/ls", "-la", "a b"},
 		"ls \"a\"\\ b":              {"/bin/ls", "a b"},
-		"~/bin/tool":                {"/home/a/bin/tool"},
+		"~/bin/tool":                {"/bin/bash", "-c", "'/home/a/bin/tool'"},
 		"rg x":                      {"/opt/brew/bin/rg", "x"}, // the path, not the file that it is a link to
 		"./run.sh":                  {"/work/run.sh"},
 		"nice -n 5 ls x":            {"/usr/bin/nice", "-n", "5", "/bin/ls", "x"},
