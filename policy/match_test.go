@@ -204,6 +204,7 @@ func TestRuleMatches(t *testing.T) {
 		{allow("/usr/bin/git log --*"), "+git log --oneline\n-git log\n-git log -5\n-git log $X"},
 		{allow("/usr/bin/npm run *"), "-npm run build"}, // what it runs is not npm: only by its exact arguments
 		{allow("/usr/bin/make -? t*"), "+make -k test\n-make -k\n-make test"},
+		{allow("/bin/ls *"), "+ls x\n-ls $X\n-ls *.go\n-ls"},
 		{allow("/bin/ls 'a b'"), "+ls 'a b'\n-ls a b"},
 		{Rule{Action: Allow, Pattern: "/bin/ls", Args: []string{"-l", "a"}}, "+ls -l a\n-ls -l\n-ls -l a b\n-ls -l $A\n-ls a -l"},
 		{Rule{Action: Allow, Pattern: "/bin/ls", Args: []string{}}, "+ls\n-ls a"},

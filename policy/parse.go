@@ -368,7 +368,7 @@ func (s *script) param(n *syntax.ParamExp) {
 func (s *script) arithmetic(n syntax.Node, x syntax.ArithmExpr) {
 	if !constant(x) {
 		f := s.at(Expansion, n, "evaluates variables as arithmetic")
-		f.unknown = strings.ContainsAny(s.text, "'`\\") || strings.Contains(s.source(n), "$(") || s.foreign(x)
+		f.unknown = strings.ContainsAny(s.text, "'`\\") || s.substitutes(x) || s.foreign(x)
 		s.find(f)
 	}
 }

@@ -70,9 +70,7 @@ func (s *script) foreign(x syntax.Node) bool {
 			if n.Length {
 				return false // a number
 			}
-			if name = n.Param.Value; strings.Trim(name, "0123456789@*") == "" {
-				return true
-			}
+			name = n.Param.Value
 		default:
 			return true
 		}
