@@ -44,6 +44,9 @@ func TestReport(t *testing.T) {
 			} else {
 				previews += "-"
 			}
+			if tc.agent == "strict" && p.Unavailable != "an approval is required every time" {
+				t.Errorf("%s", p.Unavailable)
+			}
 			if (p.Unavailable == "") != (len(p.Entries) > 0) {
 				t.Errorf("%s: %+v", tc.agent, p)
 			}
