@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/runshell"
 )
@@ -66,10 +68,13 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 			answer, err = a.use(ctx, rec, claim)
 			return err
 		})
-		if err == nil && answer == "" {
+		switch {
+		case answer != "" || ctx.Err() != nil:
+			return answer, err
+		case err == nil:
 			return a.use(ctx, settled, claim) // which says what became of it
 		}
-		return answer, err
+		a.s.log.Info("nobody could be asked for an approval at once", "approval", rec.ID, "error", err)
 	}
 	wait, cancel := context.WithTimeout(ctx, a.s.approvalWait)
 	defer cancel()
@@ -92,6 +97,42 @@ func (a approver) use(ctx context.Context, rec approval.Record, claim approval.C
 		return "", err
 	}
 	return runshell.AllowOnce, nil
+}
+
+// askedStarts are those of an agent's commands, of which the policy asks the
+// caller, who waits, where that can be asked.
+type askedStarts struct {
+	corral.Executor
+	guard *guard.Guard
+}
+
+func (s askedStarts) Start(ctx context.Context, cmd corral.Command) (p corral.Process, err error) {
+	p, err = s.Executor.Start(ctx, cmd)
+	pending, ok := guard.Pending(err)
+	ask := tool.ApproverOf(ctx)
+	if !ok || ask == nil {
+		return p, err
+	}
+	began := false
+	start := func(rec approval.Record) error {
+		began = true
+		cmd.Approval, cmd.ID = rec.ID, cmp.Or(cmd.ID, guard.CommandID(rec))
+		p, err = s.Executor.Start(ctx, cmd)
+		return err
+	}
+	rec, awaitErr := s.guard.Await(ctx, pending.Record, ask, start)
+	switch {
+	case began:
+		return p, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case awaitErr != nil: // it can still be allowed, and then runs in the background
+		return nil, pending
+	case rec.State == approval.Denied:
+		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
+	}
+	err = start(rec) // which says what became of it
+	return p, err
 }
 
 // elsewhere is a file system of which nothing is known here: every directory is

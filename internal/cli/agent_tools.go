@@ -143,7 +143,7 @@ func (t agentTools) shell(ctx context.Context, c config.Agent) (*runshell.Tool, 
 	}
 	set := c.Tools.RunShellCommand
 	cfg := runshell.Config{
-		Executor: t.s.sessions.Agent(t.agent), Profile: profileOf(c),
+		Executor: askedStarts{t.s.sessions.Agent(t.agent), t.s.hosts.policies.guard}, Profile: profileOf(c),
 		CoreTools: set.CoreTools.Value, ExcludeTools: set.ExcludeTools.Value,
 		Timeout: t.s.timeout(c), Log: t.s.log,
 	}

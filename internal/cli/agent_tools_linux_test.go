@@ -27,6 +27,7 @@ import (
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/tool"
 )
 
 // A serving is a gateway of this process, with real commands.
@@ -133,6 +134,8 @@ const toolSettings = `{
 			{ id: "none", tools: { deny: ["exec"], runShellCommand: { enabled: true }, exec: { applyPatch: { enabled: true } } } },
 			{ id: "plain" },
 			{ id: "strict", tools: { runShellCommand: { enabled: true }, exec: { host: "gateway", security: "deny", applyPatch: { enabled: true } } } },
+			{ id: "policed", tools: { runShellCommand: { enabled: true }, exec: { host: "gateway" } } },
+			{ id: "both", tools: { runShellCommand: { enabled: true, coreTools: ["run_shell_command(echo)"] }, exec: { host: "gateway" } } },
 			{ id: "cron", unattended: true, tools: { runShellCommand: { enabled: true, coreTools: ["run_shell_command(echo)"] } } },
 		],
 	},
@@ -270,6 +273,37 @@ func TestRunShellCommandAsks(t *testing.T) {
 		if failed == tc.made || (err == nil) != tc.made {
 			t.Errorf("%s: %v, %v", tc.verdict, r, err)
 		}
+	}
+	// Who calls can be asked, by the restrictions and by the policy; both count.
+	for agent, questions := range map[string]int{"main": 1, "policed": 1, "both": 2} {
+		asked := 0
+		ctx := tool.WithApprover(t.Context(), func(_ context.Context, rec approval.Record) (approval.Answer, error) {
+			asked++
+			return approval.Answer{Decision: approval.AllowOnce}, nil
+		})
+		for _, dir := range []string{"first-" + agent, "second-" + agent} { // of which none is remembered
+			r, err := agentTools{s: g.s, agent: agent}.Call(ctx, "run_shell_command", json.RawMessage(`{"command":"mkdir `+dir+`","is_background":false}`))
+			if err != nil || r.Failed() {
+				t.Errorf("%s: %+v, %v", agent, r, err)
+			}
+			if _, err := os.Stat(filepath.Join(g.work, dir)); err != nil {
+				t.Errorf("%s: %v", agent, err)
+			}
+		}
+		if asked != 2*questions {
+			t.Errorf("%s: %d questions, want %d for each of two calls", agent, asked, questions)
+		}
+	}
+	refuse := tool.WithApprover(t.Context(), func(context.Context, approval.Record) (approval.Answer, error) {
+		return approval.Answer{Decision: approval.Deny}, nil
+	})
+	for _, agent := range []string{"main", "policed"} {
+		if r, err := (agentTools{s: g.s, agent: agent}).Call(refuse, "run_shell_command", json.RawMessage(`{"command":"mkdir refused","is_background":false}`)); err != nil || !r.Failed() {
+			t.Errorf("%s: %+v, %v", agent, r, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(g.work, "refused")); err == nil {
+		t.Error("what was denied ran")
 	}
 	// Nobody answers for a while: the call says what to do, and the next takes
 	// the answer that came meanwhile.
