@@ -80,10 +80,7 @@ func (l look) report(r guard.Report) string {
 	}
 	if len(r.Fix) > 0 && r.Outcome != policy.Allowed {
 		p.heading("to allow it")
-		for i, fix := range r.Fix {
-			if i > 0 {
-				fix = "or " + fix
-			}
+		for _, fix := range r.Fix {
 			p.row(2, 0, "", plain, fix)
 		}
 		for _, c := range r.Commands { // as they can be pasted

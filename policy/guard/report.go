@@ -3,6 +3,8 @@ package guard
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
@@ -60,6 +62,12 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 	if route.Sandboxed && r.Cwd == "" {
 		r.Cwd = "/workspace"
 	}
+	if rules := suggested(r.Fix); len(rules) > 0 && e.Guarded && e.again(rules).Outcome != policy.Allowed {
+		r.Fix = append(r.Fix[:len(r.Fix):len(r.Fix)], "rules alone do not allow it: write it without what is refused, or have it approved")
+	}
+	if route.Host == corral.HostNode {
+		r.Warnings = append(r.Warnings, "Which programs there are the node alone knows, and it decides for itself as well.")
+	}
 	switch {
 	case route.Sandboxed:
 		r.Outcome, r.Reason, r.Fix = policy.Allowed, inSandbox, nil
@@ -79,6 +87,18 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 		}
 	}
 	return r, nil
+}
+
+// suggested are the rules that a decision wants to be added.
+func suggested(fix []string) []policy.Rule {
+	var rules []policy.Rule
+	for _, f := range fix {
+		quoted, ok := strings.CutPrefix(f, "add the rule {allow: ")
+		if pattern, err := strconv.Unquote(strings.TrimSuffix(quoted, "}")); ok && err == nil {
+			rules = append(rules, policy.Rule{Action: policy.Allow, Pattern: pattern})
+		}
+	}
+	return rules
 }
 
 // Refusal is the Report of a command that is refused before a decision is made.

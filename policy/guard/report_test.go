@@ -80,6 +80,24 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// What is suggested does what it says, or it is said that it does not.
+func TestReportFix(t *testing.T) {
+	r := newRig(t, onHost)
+	const not = "rules alone do not allow it: "
+	for command, enough := range map[string]bool{"tool x | tool y": true, "tool $(tool)": false, "tool > x": false, "tool; tool": false} {
+		got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: command}, gateway)
+		r.ok(err)
+		if says := strings.HasPrefix(got.Fix[len(got.Fix)-1], not); got.Outcome != policy.Asked || says == enough || len(suggested(got.Fix)) == 0 {
+			t.Errorf("%s: %s, %q", command, got.Outcome, got.Fix)
+		}
+	}
+	node := corral.Route{Host: corral.HostNode, Guarded: true}
+	got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool"}, node)
+	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "node") {
+		t.Errorf("%+v, %v", got.Warnings, err)
+	}
+}
+
 // What is refused before a decision is a report as well, and never one that
 // could be taken for leave.
 func TestRefusal(t *testing.T) {
