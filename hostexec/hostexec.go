@@ -64,10 +64,11 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 			warnings = append(warnings, "The login shell's PATH could not be found out and is left out: "+err.Error()+".")
 		}
 	}
+	rules := c.rules(ctx)
 	env, err := pathenv.Gateway(pathenv.GatewayOptions{
 		Inherited: c.Environ, Call: cmd.Env,
 		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), c.PathPrepend...),
-		LoginPath:   login, EnvPath: c.EnvPath, Keep: c.Keep, Profile: c.Profile, TTY: cmd.TTY != nil,
+		LoginPath:   login, EnvPath: rules.EnvPath, Keep: rules.Keep, Profile: c.Profile, TTY: cmd.TTY != nil,
 	})
 	if err != nil {
 		return Plan{}, err

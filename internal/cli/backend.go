@@ -34,6 +34,7 @@ type executor interface {
 }
 
 type gatewayOptions struct {
+	rules     hostexec.EnvRules
 	workspace string
 	environ   []string
 }
@@ -91,7 +92,7 @@ func (a *app) openRouter(ctx context.Context, o *execFlags, cmd corral.Command) 
 		if a.settings.Access == "ro" {
 			a.warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
 		}
-		ex, err = a.backends.gateway(gatewayOptions{workspace: a.settings.Workspace, environ: a.environ})
+		ex, err = a.backends.gateway(gatewayOptions{rules: a.envRules, workspace: a.settings.Workspace, environ: a.environ})
 	case corral.HostSandbox:
 		var dir string
 		if dir, err = a.stateDir(); err == nil {
@@ -162,7 +163,7 @@ func openGateway(o gatewayOptions) (_ executor, err error) {
 	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})
 	g.Executor, err = hostexec.New(hostexec.Config{
 		StateDir: g.dir.path, Workspace: o.workspace, InProcess: true,
-		Environ: o.environ, LoginPath: g.probe.PATH,
+		Environ: o.environ, LoginPath: g.probe.PATH, EnvPath: o.rules.EnvPath, Keep: o.rules.Keep,
 	})
 	if err != nil {
 		g.probe.Close()

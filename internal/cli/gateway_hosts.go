@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/tool/patch"
 )
 
@@ -178,6 +179,7 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if err != nil {
 		return nil, err
 	}
+	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
 	return router.Start(ctx, a.placed(cmd, route))
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/guard"
 )
 
 // sourceDefault names a value that nobody configured.
@@ -66,6 +67,7 @@ func (a *app) configure(agent string) error {
 	if err != nil {
 		return err
 	}
-	a.settings = a.settingsOf(c.Agent(agent))
+	of := c.Agent(agent)
+	a.settings, a.envRules = a.settingsOf(of), guard.EnvRules(of.Tools.Exec)
 	return a.settings.complete()
 }

@@ -241,7 +241,7 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir}
 		view = policy.Nothing{}
 	} else {
-		if e.Plan, err = g.cfg.Plan(ctx, cmd); err != nil {
+		if e.Plan, err = g.cfg.Plan(hostexec.WithEnvRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
@@ -260,6 +260,11 @@ func (e *Explanation) again(further []policy.Rule) policy.Decision {
 	rules := e.rules
 	rules.List = append(rules.List[:len(rules.List):len(rules.List)], further...)
 	return policy.Decide(e.Request, rules, e.view)
+}
+
+// EnvRules are those of the executor of this machine by a configuration.
+func EnvRules(exec config.Exec) hostexec.EnvRules {
+	return hostexec.EnvRules{EnvPath: exec.EnvPath.Value, Keep: exec.EnvAllow.Value}
 }
 
 func (g *Guard) settings(agent string) config.Agent {
