@@ -38,3 +38,16 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// Rules that are about other programs cost a comparison, and no memory.
+func TestRulesAreCheap(t *testing.T) {
+	rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls"), deny("rm"))
+	decide := func() { Decide(requestOf("ls -la"), rules, someFiles) }
+	few := testing.AllocsPerRun(20, decide)
+	for i := range 500 {
+		rules.List = append(rules.List, allow(fmt.Sprintf("/opt/**/tool%d --flag x", i)), deny(fmt.Sprintf("danger%d -rf", i)))
+	}
+	if many := testing.AllocsPerRun(20, decide); many > few+20 {
+		t.Errorf("%v allocations with two rules, %v with a thousand", few, many)
+	}
+}

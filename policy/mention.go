@@ -14,13 +14,12 @@ func (j *judge) mentions() {
 	text := j.req.text()
 	for i := range j.rules.List {
 		r := &j.rules.List[i]
-		words := splitPattern(r.Pattern)
-		if r.Action == Allow || len(words) == 0 {
+		if r.Action == Allow {
 			continue
 		}
-		name := path.Base(words[0])
-		words[0] = name
-		if !allMentioned(text, words) {
+		program, more := programOf(r.Pattern)
+		name := path.Base(program)
+		if program == "" || strings.ContainsAny(name, "*?") || !mentioned(text, name) || !allMentioned(text, argsOf(r.Pattern, more)) {
 			continue
 		}
 		why := fmt.Sprintf("it may run %s, of which there is the %s rule %q", name, r.Action, r.Pattern)
@@ -40,12 +39,11 @@ func (j *judge) mentions() {
 	}
 }
 
-// allMentioned reports whether all the words are in the text that can be looked
-// for there.
+// allMentioned reports whether all the arguments of a rule are in the text that
+// can be looked for there: no flags, which may be in clusters, and no globs.
 func allMentioned(text string, words []string) bool {
-	for i, w := range words {
-		glob := strings.ContainsAny(w, "*?")
-		if glob && i == 0 || !glob && w[:min(1, len(w))] != "-" && !mentioned(text, w) {
+	for _, w := range words {
+		if !strings.ContainsAny(w, "*?") && !strings.HasPrefix(w, "-") && !mentioned(text, w) {
 			return false
 		}
 	}
