@@ -31,13 +31,6 @@ type bypass struct {
 	pinned   bool   // an allowlist allows it, and what then runs is no bypass any more
 }
 
-// Why a rule that denies rm cannot find some: the limits that docs/policy.md
-// has.
-const (
-	inAFile   = "what is in a file of code is not looked at"
-	otherName = "the file has another name there"
-)
-
 // bypassClass is bypasses of one kind.
 type bypassClass struct {
 	name string

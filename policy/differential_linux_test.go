@@ -91,15 +91,6 @@ func newSandbox(t *testing.T) *sandbox {
 	return s
 }
 
-// real is the file that a program is.
-func (s *sandbox) real(name string) string {
-	file, err := filepath.EvalSymlinks(filepath.Join(s.bin, name))
-	if err != nil {
-		panic(err) // newSandbox has seen it
-	}
-	return file
-}
-
 func (s *sandbox) decide(text, shell string) policy.Decision {
 	return policy.Decide(policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: s.dir, Path: s.bin, Home: s.dir}, s.rules, policy.OS{})
 }
