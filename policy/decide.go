@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Decide says what becomes of a command under rules, and why. It changes
@@ -20,6 +21,7 @@ func Decide(req Request, rules Rules, view View) Decision {
 		d.Ask.Value = AskAlways
 	}
 	j.judge(&d)
+	d.Reason = oneLine(d.Reason)
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
 			d.Segments = append(d.Segments, *seg)
@@ -231,15 +233,29 @@ func (f Finding) says() string {
 }
 
 // short is text in quotes, cut where it is long.
-func short(text string) string {
+func short(text string) string { return fmt.Sprintf("%q", brief(text)) }
+
+// brief is text, cut where it is long.
+func brief(text string) string {
 	const most = 80
 	n := 0
 	for i := range text {
 		if n++; n > most {
-			return fmt.Sprintf("%q", text[:i]+"…")
+			return text[:i] + "…"
 		}
 	}
-	return fmt.Sprintf("%q", text)
+	return text
+}
+
+// oneLine is text without line ends and other control characters, which names of
+// files can have.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // remembered reports whether a rule allows that very command.
@@ -302,7 +318,7 @@ func (j *judge) allowed() bool {
 			if !j.allowedSegment(seg) {
 				why, fix := j.wanting(seg)
 				if seg.Reason == "" {
-					seg.Reason = why
+					seg.Reason = oneLine(why)
 				}
 				refuse(short(seg.Text)+": "+why, fix)
 			}
@@ -325,7 +341,7 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	case seg.missing != "" && seg.call.expr != nil && seg.Words[0].Static && hasField(shellBuiltins, seg.Words[0].Text):
 		return seg.Argv[0] + " is a builtin of the shell, of which no rule can speak", ""
 	case seg.missing != "":
-		return seg.Argv[0] + ": " + seg.missing, ""
+		return brief(seg.Argv[0]) + ": " + seg.missing, ""
 	case seg.Inline != "":
 		return seg.Inline, "allow exactly these arguments: approve it with allow-always"
 	case isShell(seg.name()) && !seg.wrapper:

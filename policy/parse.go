@@ -136,7 +136,7 @@ func unreadable(text string) (at int, why string) {
 			return i, "has a control character"
 		case r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)):
 			return i, "has a character that looks like a space or like nothing, and is part of a word"
-		case r == '(' || r == '{' || r == '`':
+		case r == '(' || r == '{': // backticks in each other take twice the backslashes each time
 			nesting++
 		case r == ')' || r == '}':
 			nesting = max(nesting-1, 0)

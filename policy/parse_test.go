@@ -153,7 +153,7 @@ func TestLimits(t *testing.T) {
 	rules.Chaining.Value, rules.Redirections.Value = true, true
 	const size = 128 << 10
 	for _, c := range []struct{ head, unit, tail string }{
-		{"", "(", ""}, {"", "$(", ""}, {"", "{", ""}, {"", "{ ", ""}, {"", "`", ""}, {"", "\\`", ""}, {"", "[[ ", ""}, {"", "((", ""}, {"", "$((", ""}, {"echo ", "${a:-", ""}, {"", "if ", ""}, {"", "while ", ""}, {"", "case a in a) ", ""},
+		{"", "(", ""}, {"", "$(", ""}, {"", "{", ""}, {"", "{ ", ""}, {"", "`", ""}, {"", "\\`", ""}, {"ls ", "`ls ", ""}, {"ls ", "`\\`", ""}, {"ls \"", "`", ""}, {"", "[[ ", ""}, {"", "((", ""}, {"", "$((", ""}, {"echo ", "${a:-", ""}, {"", "if ", ""}, {"", "while ", ""}, {"", "case a in a) ", ""},
 		{"", "! ", "ls"}, {"", "a|", "a"}, {"", "a;", ""}, {"", "a&&", "a"}, {"", "a\n", ""}, {"", "a&", ""}, {"ls ", ">x ", ""}, {"ls ", "<<X ", ""}, {"", "X=1 ", "ls"}, {"ls ", "a{b,c}", ""}, {"ls ", "*", ""}, {"ls ", "\"$(", ""},
 		{"", "env ", "ls"}, {"", "nice ", "ls"}, {"", "sh -c ", "ls"}, {"", "timeout 5 ", "rm x"}, {"", "sudo ", "rm"}, {"", "xargs ", "rm"}, {"", "env -S '", ""}, {"", "busybox ", "rm"}, {"", "eval ", "rm"}, {"", "find . -exec ", "rm"}, {"find ", "-exec ls ; ", ""}, {"git ", "-c a=b ", "push"}, {"", "trap ", ""}, {"ls ", "'", "'"}, {"ls ", "\"", "\""}, {"ls #", "x", ""}, {"ls ", "$'\\''", ""}, {"", "f() { ", ""}, {"", "\\\n", "ls"}, {"ls ", "-a", ""}, {"ls ", "-a ", ""}, {"tar ", "--to-command=x ", ""},
 		{"f() { ls; }; ", "f; ", ""}, {"echo ", "$((1+", ""}, {"ls ", "é", ""}, {"", "time ", "ls"}, {"", "coproc ", "ls"}, {"", "then ", ""}, {"ls ", "@(", ""}, {"a", "[", ""}, {"a", "[", "]=1"}, {"ls ", "<(", ""}, {"ls ", "${!", ""},
@@ -211,5 +211,13 @@ func TestDepth(t *testing.T) {
 		if d := Decide(requestOf(strings.Repeat("nice ", layers)+"ls"), denied, someFiles); d.Outcome == Allowed {
 			t.Errorf("%d wrappers hide what is denied", layers)
 		}
+	}
+}
+
+// A text of many backticks, as Markdown has them, is not nested.
+func TestBackticks(t *testing.T) {
+	text := "cat <<'X'\n" + strings.Repeat("`code` and ```\n", 1000) + "X"
+	if d := Decide(requestOf(text), rulesOf(SecurityFull, AskOnMiss, deny("rm")), someFiles); d.Outcome != Allowed {
+		t.Errorf("%s: %s", d.Outcome, d.Reason)
 	}
 }

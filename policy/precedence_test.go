@@ -168,6 +168,8 @@ func TestReasons(t *testing.T) {
 		{"python3 -c 'print(1)'", rulesOf(SecurityAllowlist, AskOnMiss, allow("/usr/bin/python3")), Asked, "python3 -c runs the code that it is given", "allow exactly these arguments: approve it with allow-always"},
 		{"bash run.sh", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/bash")), Asked, "no rule allows the script /work/run.sh", `add the rule {allow: "/work/run.sh"}`},
 		{"ls 'a", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "cannot be parsed", ""},
+		{"'a\nb' x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "a b: command not found on PATH", ""},
+		{strings.Repeat("x", 9999), rulesOf(SecurityAllowlist, AskOnMiss), Asked, "xxx…: command not found on PATH", ""},
 		{"", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "the command runs no program that a rule could be about", ""},
 		{"# ls", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "the command runs no program", ""},
 		{"ls " + strings.Repeat("é", 200), rulesOf(SecurityAllowlist, AskOnMiss), Asked, "é…\": no rule allows /bin/ls", ""},
