@@ -30,7 +30,7 @@ func names() []string {
 	for _, x := range new(site).experiments(options{}) {
 		list = append(list, x.name)
 	}
-	return append(list, memoryName)
+	return append(list, policyName, memoryName)
 }
 
 const (

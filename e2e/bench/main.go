@@ -119,6 +119,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 		r.add(x, values)
 	}
+	if wanted(policyName) {
+		r.addPolicy(o.pick(20_000, 100))
+	}
 	if wanted(memoryName) {
 		all, err := s.measureMemory(ctx, o.pick(busyJobs, 2))
 		if err != nil {
