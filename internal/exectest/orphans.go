@@ -87,6 +87,7 @@ func orphansReopened(t *T) {
 	t.await(between, 0, "\n")
 	r := t.finish(t.nextLife(before))
 	t.sameOrphans("ended before", r, t.pids(before.stdout))
+	t.signalLeftovers(r)
 	q, err := t.X.Attach(t.Ctx, between.Info().ID)
 	if err != nil {
 		t.Fatalf("Attach in the next life: %v", err)
