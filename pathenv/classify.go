@@ -54,7 +54,7 @@ func whyNotInherited(name string) Reason {
 // PATH is not judged here: its rule differs by host.
 func refusedFromCall(name string) bool {
 	name = strings.ToUpper(name)
-	return isHook(name) || redirects[name] || hasPrefix(name, redirectPrefixes)
+	return isHook(name) || redirects[name] || hasPrefix(name, redirectPrefixes) || steers[name] || hasPrefix(name, steerPrefixes)
 }
 
 // ValidName accepts letters, digits and underscores, not beginning with a

@@ -245,3 +245,25 @@ func FuzzGateway(f *testing.F) {
 		}
 	})
 }
+
+// What programs take options from, or write to, is not for a call to set; the
+// account may have it.
+func TestGatewaySteers(t *testing.T) {
+	for _, name := range []string{
+		"TAR_OPTIONS", "MAKEFILES", "GNUMAKEFLAGS", "RIPGREP_CONFIG_PATH", "PERLLIB", "PYTHONINSPECT", "NODE_V8_COVERAGE", "GIT_TRACE", "GIT_TRACE2_EVENT",
+		"BASHOPTS", "POSIXLY_CORRECT", "GOCACHEPROG", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "PIP_PYTHON", "rsync_rsh",
+	} {
+		if _, err := Gateway(GatewayOptions{Call: map[string]string{name: "x"}}); !errors.Is(err, corral.ErrDenied) {
+			t.Errorf("a call may set %s: %v", name, err)
+		}
+		env := must(Gateway(GatewayOptions{Inherited: []string{name + "=x"}, GOOS: "linux"}))
+		if !slices.Contains(env.Vars, name+"=x") {
+			t.Errorf("%s is not inherited", name)
+		}
+	}
+	for _, name := range []string{"LANG", "TZ", "NODE_ENV", "GOOS", "GOARCH", "CI", "DEBUG", "JAVA_HOME", "TMPDIR", "GIT_AUTHOR_NAME"} {
+		if _, err := Gateway(GatewayOptions{Call: map[string]string{name: "x"}}); err != nil {
+			t.Errorf("a call may not set %s: %v", name, err)
+		}
+	}
+}

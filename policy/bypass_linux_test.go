@@ -114,6 +114,7 @@ var fixtureFiles = map[string]string{
 	"victim":                "",
 	"list":                  "victim\n",
 	"script.sh":             "rm victim\n",
+	"0":                     "rm victim\n",
 	"script.awk":            `BEGIN { system("rm victim") }`,
 	"script.sed":            "1e rm victim\n",
 	"script.vim":            "!rm victim\n",

@@ -69,7 +69,7 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 			return ""
 		}
 	}
-	return name + " reads code from its standard input"
+	return name + fromInput
 }
 
 // A carrierUse is what there is to find in the use of one program.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,89 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"ip":  ipExec,
 	"tar": tarLetters, "gtar": tarLetters, "bsdtar": tarLetters,
 	"sqlite3": sqliteText, "sqlite": sqliteText,
+	"zip": zipTest,
+	"npm": npmFlags, "pnpm": npmFlags,
+	"curl": curlFormat,
+	"uniq": secondFile, "guniq": secondFile, "xxd": secondFile,
+	"gcc": toolOptions, "g++": toolOptions, "cc": toolOptions, "c++": toolOptions, "clang": toolOptions, "clang++": toolOptions, "tcc": toolOptions,
+	"ld": toolOptions, "gold": toolOptions, "lld": toolOptions, "ar": toolOptions, "nm": toolOptions, "ranlib": toolOptions, "strip": toolOptions,
+	"objcopy": toolOptions, "objdump": toolOptions, "size": toolOptions, "gcc-ar": toolOptions, "gcc-nm": toolOptions, "gcc-ranlib": toolOptions,
+}
+
+// zipTest: what -TT runs may stand in the same word.
+func zipTest(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if strings.HasPrefix(w.Prefix, "-") && !strings.HasPrefix(w.Prefix, "--") && strings.Contains(w.Prefix, "TT") {
+			return quote(w.Text) + " runs a program"
+		}
+	}
+	return ""
+}
+
+// curlFormat: a format that is not known, or names a file, may write one.
+func curlFormat(argv []Word, _ []int) string {
+	s := curlFormats.search(argv, true)
+	for _, o := range s.options {
+		if o.name == "w" && (!o.value.Static || strings.Contains(o.value.Text, "%output{") || strings.HasPrefix(o.value.Text, "@")) {
+			return o.text + " can have a format that writes a file"
+		}
+	}
+	return ""
+}
+
+var curlFormats = newGrammar("w,write-out:")
+
+// secondFile: a second file is written. A number behind an option is its value.
+func secondFile(argv []Word, operands []int) string {
+	ended := slices.ContainsFunc(argv, func(w Word) bool { return w.Text == "--" })
+	option := func(i int) bool { return strings.HasPrefix(argv[i].Text, "-") && len(argv[i].Text) == 2 }
+	files := 0
+	for _, i := range operands {
+		if !ended && digits(argv[i].Text) && option(i-1) && (i < 3 || !option(i-2)) {
+			continue
+		}
+		if files++; files > 1 && argv[i].Text != "-" {
+			return "writes to " + quote(argv[i].Text)
+		}
+	}
+	return ""
+}
+
+// npmFlags: npm takes its long options behind any number of dashes, and short for
+// what they are.
+func npmFlags(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		name, _, _ := strings.Cut(strings.TrimLeft(w.Prefix, "-"), "=")
+		if w.Text == "--" {
+			break
+		}
+		if len(name) < 3 || !strings.HasPrefix(w.Prefix, "-") {
+			continue
+		}
+		for _, long := range npmRuns {
+			if strings.HasPrefix(long, name) {
+				return w.Text + " " + runs
+			}
+		}
+	}
+	return ""
+}
+
+var npmRuns = strings.Fields("script-shell userconfig globalconfig node-options editor shell viewer prefix git")
+
+// toolOptions: compilers and linkers read options from files, and hand some on.
+func toolOptions(argv []Word, _ []int) string {
+	for i, w := range argv[1:] {
+		switch {
+		case !w.Static && w.Prefix == "" || strings.HasPrefix(w.Prefix, "@"):
+			return quote(w.Text) + " may be a file of options"
+		case strings.HasPrefix(w.Text, "-Wl,") && strings.Contains(w.Text, "-plugin"), strings.HasPrefix(w.Text, "-Wl,@"), strings.Contains(w.Text, ",@") && strings.HasPrefix(w.Text, "-W"):
+			return quote(w.Text) + " has the linker load code"
+		case w.Text == "-Xlinker" && i+2 < len(argv) && (!argv[i+2].Static || strings.Contains(argv[i+2].Text, "plugin") || strings.HasPrefix(argv[i+2].Text, "@")):
+			return w.Text + " has the linker load code"
+		}
+	}
+	return ""
 }
 
 // makeSwitch is a variable of make that is set to something which is no command.

@@ -160,7 +160,7 @@ func (j *judge) forbid() {
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
 			seg.Inline = inline(seg)
-			if why := own(seg.Words); why != "" {
+			if why := own(seg); why != "" {
 				j.forbidBy(&ownRule, seg)
 				seg.Refused = why
 			}

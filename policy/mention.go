@@ -58,12 +58,22 @@ func mentioned(text, name string) bool {
 			return false
 		}
 		from, to := at+i, at+i+len(name)
-		if (from == 0 || !partOfName(text[from-1])) && (to == len(text) || !partOfName(text[to])) {
+		if (from == 0 || !partOfName(text[from-1]) || behindFlags(text[:from])) && (to == len(text) || !partOfName(text[to])) {
 			return true
 		}
 		at = from + 1
 	}
 	return true
+}
+
+// behindFlags reports whether text ends in a few letters behind a dash: what
+// comes after them may be the value of the last, as in -Irm.
+func behindFlags(text string) bool {
+	const most = 3
+	rest := strings.TrimRightFunc(text, func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' })
+	n := len(text) - len(rest)
+	before, ok := strings.CutSuffix(rest, "-")
+	return ok && n > 0 && n <= most && (before == "" || !partOfName(before[len(before)-1]))
 }
 
 func partOfName(c byte) bool {

@@ -282,6 +282,10 @@ func (g *grammar) guess(text string, i int) ([]given, bool) {
 	var opts []given
 	if name, ok := strings.CutPrefix(text, "--"); ok {
 		name, val, has := strings.Cut(name, "=")
+		if dashed := strings.ReplaceAll(name, "_", "-"); g.long[dashed] != nil { // the same to node and others
+			opts, _ := one(g.long[dashed], "--"+name, val, has, i)
+			return opts, true
+		}
 		for long, o := range g.long {
 			if o.why != "" && name != "" && strings.HasPrefix(long, name) {
 				f := given{option: o, text: "--" + name, at: i, last: i}

@@ -188,6 +188,9 @@ func (r *reading) operand(c *call, seg *Segment) {
 	}()
 	if i < 0 {
 		seg.scriptWhy = why
+		if isShell(seg.name()) && strings.HasSuffix(why, fromInput) { // bash /dev/stdin
+			c.unknown = why
+		}
 		return
 	}
 	w := seg.Words[i]

@@ -9,6 +9,9 @@ import (
 // codeGiven is why there is no script where all that runs is in the words.
 const codeGiven = " runs the code that it is given"
 
+// fromInput is why there is none where it comes from a pipe, or from whoever types.
+const fromInput = " reads code from its standard input"
+
 // scriptOperand is which word of a command is the file of code that its program
 // runs: of bash -e x.sh 2, and of npx tsx ./x.ts too. It is -1 if there is none
 // (then the program is all that runs), or if it cannot be told; why then says
@@ -79,7 +82,7 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 	case name == "make" || name == "gmake" || name == "bmake":
 		return -1, name + " runs what the makefile says"
 	case len(s.operands) == 0:
-		return -1, name + " reads code from its standard input"
+		return -1, name + fromInput
 	}
 	return bindable(name, argv, s.operands[0])
 }
@@ -91,7 +94,7 @@ func bindable(name string, argv []Word, at int) (int, string) {
 	case !w.Static:
 		return -1, "which file " + name + " runs is not known: " + quote(w.Text)
 	case w.Text == "-" || w.Text == "/dev/stdin" || strings.HasPrefix(w.Text, "/dev/fd/") || strings.HasPrefix(w.Text, "/proc/self/fd/"):
-		return -1, name + " reads code from its standard input"
+		return -1, name + fromInput
 	case w.Text == "":
 		return -1, name + " has an empty name for a file"
 	case (name == "node" || name == "tsx") && slices.Contains([]string{"inspect", "watch", "repl"}, w.Text):
@@ -134,7 +137,7 @@ func shellOperand(name string, argv []Word) (int, string) {
 		at = u.first
 	}
 	if at >= len(argv) {
-		return -1, name + " reads code from its standard input"
+		return -1, name + fromInput
 	}
 	return bindable(name, argv, at)
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // ownCommands are the commands of this program that change what is allowed, or
 // answer what is asked. A command that is decided on cannot be one that decides.
@@ -26,14 +29,15 @@ var ownRule = Rule{
 }
 
 // own says why a command is one that changes what is allowed; empty if not.
-func own(argv []Word) string {
+func own(seg *Segment) string {
+	argv := seg.Words
 	if len(argv) == 0 || !argv[0].Static {
 		return ""
 	}
 	if program := argv[0].Text; program == "/approve" || program == "/exec" {
 		return program + " is for people to say to the agent, and no program"
 	}
-	if normalizeName(argv[0].Text) != "corral" {
+	if !slices.ContainsFunc([]string{argv[0].Text, seg.RealPath}, func(p string) bool { return normalizeName(p) == "corral" }) {
 		return ""
 	}
 	flag := false // the word before is one, and this may be its value
@@ -58,8 +62,27 @@ func own(argv []Word) string {
 	return ""
 }
 
+// noValues are the flags that take no value.
+const noValues = "-h --help -q --quiet --json"
+
 // shows reports whether the words behind a command have it only show something.
+// A word behind a flag may be its value: then the next has to show as well.
 func shows(words []Word) bool {
-	at := slices.IndexFunc(words, func(w Word) bool { return !w.Static || w.Text == "" || w.Text[0] != '-' })
-	return at >= 0 && words[at].Static && hasField(onlyShow, words[at].Text)
+	flag := false
+	shown := false
+	for _, w := range words {
+		switch {
+		case !w.Static || w.Text == "":
+			return false
+		case w.Text[0] == '-':
+			flag = !strings.Contains(w.Text, "=") && !hasField(noValues, w.Text)
+		case !hasField(onlyShow, w.Text):
+			return false
+		case !flag:
+			return true
+		default:
+			shown, flag = true, false
+		}
+	}
+	return shown
 }

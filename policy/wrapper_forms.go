@@ -21,6 +21,8 @@ func xargsForm(argv []Word, s scan, l layer) layer {
 			if mark = o.value.Text; mark == "" {
 				mark = "{}"
 			}
+		case "process-slot-var": // BASH_ENV=0, and 0 is a file of the directory
+			l.vars = append(l.vars, o.value.Text)
 		}
 	}
 	inner := replaced(argv[at:], mark)

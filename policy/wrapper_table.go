@@ -43,7 +43,7 @@ func init() { // it refers to itself: env -S is peeled
 		"command":           {options: "p v V", idle: "v V", effect: "p"},
 		"builtin":           {},
 		"exec":              {options: "a: c l", effect: "a c l"},
-		"xargs gxargs":      {use: owned, form: xargsForm, options: "0,null a,arg-file: d,delimiter: E: e,eof? I: i,replace? L,max-lines: l? n,max-args: o,open-tty P,max-procs: p,interactive process-slot-var: r,no-run-if-empty s,max-chars: show-limits t,verbose x,exit J: R: S:"},
+		"xargs gxargs":      {use: owned, form: xargsForm, options: "0,null a,arg-file: d,delimiter: E: e,eof? I: i,replace? L,max-lines: l? n,max-args: o,open-tty P,max-procs: p,interactive process-slot-var: r,no-run-if-empty s,max-chars: show-limits t,verbose x,exit J: R: S:", effect: "process-slot-var"},
 		"find gfind":        {use: owned, form: findForm, language: true},
 		"sandbox-exec":      {use: owned, options: "f: n: p: D:"},
 		"flock":             {use: owned, form: flockForm, options: "s,shared x,e,exclusive u,unlock n,nb,nonblock w,wait,timeout: E,conflict-exit-code: o,close F,no-fork fcntl verbose"},

@@ -27,6 +27,8 @@ type Binding struct {
 	Env    []string `json:"env,omitempty"` // names of the variables that the caller set, sorted
 	EnvSum string   `json:"envSum"`        // SHA-256 of names and values, in hex
 
+	Path string `json:"path,omitempty"` // PATH, by which programs find further ones
+
 	Programs []Program `json:"programs,omitempty"` // of each segment
 	Scripts  []Script  `json:"scripts,omitempty"`
 }
@@ -62,7 +64,7 @@ const maxScript = 64 << 20
 // caller set. What cannot be bound, such as a script that cannot be read, is an
 // ErrDenied.
 func Bind(req policy.Request, d policy.Decision, env map[string]string, view policy.View) (Binding, error) {
-	b := Binding{Command: sum(req.Command, req.Args, req.Shell), Dir: req.Dir}
+	b := Binding{Command: sum(req.Command, req.Args, req.Shell), Dir: req.Dir, Path: req.Path}
 	b.Env = slices.Sorted(maps.Keys(env))
 	pairs := make([][2]string, len(b.Env))
 	for i, k := range b.Env {
@@ -179,6 +181,9 @@ func (b Binding) differs(now Binding) string {
 		case was.ID != is.ID || was.Size != is.Size || was.Modified != is.Modified:
 			return where + " was changed after it was approved"
 		}
+	}
+	if b.Path != now.Path {
+		return fmt.Sprintf("PATH is %s now; approved was %s", quote(now.Path), quote(b.Path))
 	}
 	if len(b.Scripts) != len(now.Scripts) {
 		return fmt.Sprintf("the command runs %d scripts and not %d, which were approved", len(now.Scripts), len(b.Scripts))

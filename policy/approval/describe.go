@@ -86,6 +86,9 @@ func (r Record) About() []string {
 	if len(r.Env) > 0 {
 		lines = append(lines, "Variables: "+Visible(strings.Join(r.Env, ", ")))
 	}
+	if len(r.PathPrepend) > 0 {
+		lines = append(lines, "PATH:      first "+Visible(strings.Join(r.PathPrepend, ", ")))
+	}
 	lines = append(lines, "Why:       "+Visible(r.Decision.Reason))
 	var programs []string
 	for i, s := range r.Decision.Segments {

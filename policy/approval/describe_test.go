@@ -41,7 +41,7 @@ func FuzzVisible(f *testing.F) {
 
 func TestAbout(t *testing.T) {
 	rec := Record{
-		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Env: []string{"A", "B"},
+		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Env: []string{"A", "B"}, PathPrepend: []string{"/w/bin", "\x1b"},
 		Decision: policy.Decision{Reason: "no rule allows it", Segments: []policy.Segment{
 			{Text: "git push", Argv: []string{"git", "push"}, Path: "/bin/git", RealPath: "/usr/bin/git", Wrappers: []string{"nice"}, Reason: "no rule"},
 			{Text: "sh x", Argv: []string{"sh", "x"}, Path: "/bin/sh", RealPath: "/bin/sh", Script: "/w/x", By: "rule"},
@@ -61,6 +61,7 @@ func TestAbout(t *testing.T) {
 Host:      node:mac
 Directory: /w
 Variables: A, B
+PATH:      first /w/bin, \u{1b}
 Why:       no rule allows it
 Programs:
   git: /bin/git, which is /usr/bin/git, by nice (no rule)

@@ -162,7 +162,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	r := Record{
 		ID: corral.NewID(), Slug: newSlug(d.slugTaken), State: Pending,
 		Agent: req.Agent, Host: req.Host, Node: req.Node, SessionKey: req.SessionKey,
-		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Env: req.Binding.Env,
+		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
 		Decision: req.Decision, Binding: req.Binding,
 		Previews: previews, AllowedDecisions: allowed, AlwaysUnavailable: why,
 		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.opts.Expiry),

@@ -17,10 +17,12 @@ type Request struct {
 	Node       string // its ID, on a node
 	SessionKey string // of the conversation that it comes from
 
-	Command  policy.Request
-	Env      map[string]string // what the caller set; the values are not kept
-	Decision policy.Decision
-	Binding  Binding
+	Command policy.Request
+	Env     map[string]string // what the caller set; the values are not kept
+	// PathPrepend are the directories before all others on PATH.
+	PathPrepend []string
+	Decision    policy.Decision
+	Binding     Binding
 
 	// Note is what whoever runs the command later has to know, as JSON. It is
 	// kept with the record, and not shown.
@@ -55,12 +57,14 @@ type Record struct {
 	Node       string      `json:"node,omitempty"`
 	SessionKey string      `json:"sessionKey,omitempty"`
 
-	Command  string          `json:"command,omitempty"` // shell text
-	Args     []string        `json:"args,omitempty"`    // or a program and its arguments
-	Cwd      string          `json:"cwd"`
-	Env      []string        `json:"env,omitempty"` // names of the variables that the caller set
-	Decision policy.Decision `json:"decision"`
-	Binding  Binding         `json:"binding"`
+	Command string   `json:"command,omitempty"` // shell text
+	Args    []string `json:"args,omitempty"`    // or a program and its arguments
+	Cwd     string   `json:"cwd"`
+	Env     []string `json:"env,omitempty"` // names of the variables that the caller set
+	// PathPrepend are the directories before all others on PATH.
+	PathPrepend []string        `json:"pathPrepend,omitempty"`
+	Decision    policy.Decision `json:"decision"`
+	Binding     Binding         `json:"binding"`
 
 	// Previews are what AllowAlways would remember, in each scope.
 	Previews []Preview `json:"previews"`

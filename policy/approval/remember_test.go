@@ -219,6 +219,11 @@ func TestBinding(t *testing.T) {
 	ok(t, os.WriteFile(filepath.Join(m.d, "run.py"), []byte("print(1)\n"), 0o600))
 	differs(other.bind(command, env), "the working directory is")
 
+	// Programs that the programs look for themselves.
+	other = m
+	other.req.Path = m.d + ":" + m.w
+	differs(other.bind(command, env), "PATH is ")
+
 	// Its directory is another one of the same name.
 	moved := m.w + ".old"
 	ok(t, os.Rename(m.w, moved))
@@ -293,7 +298,7 @@ func TestBindingHasNoIdleField(t *testing.T) {
 	for i, change := range []func(*Binding){
 		func(b *Binding) { b.Command = "x" }, func(b *Binding) { b.Dir = "x" }, func(b *Binding) { b.RealDir = "x" },
 		func(b *Binding) { b.DirID.Device++ }, func(b *Binding) { b.DirID.Inode++ },
-		func(b *Binding) { b.Env = nil }, func(b *Binding) { b.EnvSum = "x" },
+		func(b *Binding) { b.Env = nil }, func(b *Binding) { b.EnvSum = "x" }, func(b *Binding) { b.Path = "x" },
 		func(b *Binding) { b.Programs = nil }, func(b *Binding) { b.Programs[0].Name = "x" }, func(b *Binding) { b.Programs[0].Path = "x" },
 		func(b *Binding) { b.Programs[0].RealPath = "x" }, func(b *Binding) { b.Programs[0].ID.Inode++ }, func(b *Binding) { b.Programs[0].ID.Changed++ },
 		func(b *Binding) { b.Programs[0].Size++ }, func(b *Binding) { b.Programs[0].Modified++ },

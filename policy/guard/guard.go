@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/corral-exec/corral"
@@ -142,7 +143,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		}
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, Decision: d, Binding: binding, Note: note,
+		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) },
 	})
 	if err != nil {
@@ -238,7 +239,7 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 	if route.Host == corral.HostNode || route.Sandboxed {
 		// Which programs are there only the node knows, which decides for
 		// itself, and the sandbox, in which nothing is decided.
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":")}
 		view = policy.Nothing{}
 	} else {
 		if e.Plan, err = g.cfg.Plan(hostexec.WithEnvRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
