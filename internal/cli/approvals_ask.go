@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral/policy/approval"
@@ -19,9 +19,20 @@ type asker struct {
 	app *app
 	// What reads the terminal has a file of its own, so that it can be ended,
 	// and takes no input of a command.
-	close func()
-	lines chan string
+	close  func()
+	lines  chan typed
+	forget func() // what was typed so far and not entered
+	asked  atomic.Int64
 }
+
+// typed is a line, and how many questions had been asked when it was entered.
+type typed struct {
+	text  string
+	asked int64
+}
+
+// lineBytes is more than a terminal takes for a line.
+const lineBytes = 8 << 10
 
 // errSkipped leaves an approval pending.
 var errSkipped = errors.New("nobody wanted to answer now")
@@ -39,15 +50,21 @@ func (a *app) openAsker() *asker {
 	if err != nil {
 		return nil
 	}
-	q := &asker{app: a, lines: make(chan string)}
+	q := &asker{app: a, lines: make(chan typed), forget: func() { forgetTyped(tty) }}
 	stop := make(chan struct{})
 	var owned sync.WaitGroup
 	owned.Go(func() {
 		defer close(q.lines)
-		for in := bufio.NewScanner(tty); in.Scan(); {
-			select {
-			case q.lines <- in.Text():
-			case <-stop:
+		for line := make([]byte, lineBytes); ; {
+			n, err := tty.Read(line) // a terminal gives one line at a time
+			if n > 0 {
+				select {
+				case q.lines <- typed{string(line[:n]), q.asked.Load()}:
+				case <-stop:
+					return
+				}
+			}
+			if n == 0 || err != nil {
 				return
 			}
 		}
@@ -73,21 +90,28 @@ func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 	if _, err := fmt.Fprint(q.app.stderr, prompt); err != nil {
 		return "", err
 	}
-	select {
-	case line, ok := <-q.lines:
-		if !ok {
-			return "", errNobody
+	for {
+		select {
+		case line, ok := <-q.lines:
+			if !ok {
+				return "", errNobody
+			}
+			if line.asked == q.asked.Load() {
+				return strings.ToLower(strings.TrimSpace(line.text)), nil
+			}
+		case <-ctx.Done():
+			_ = q.say("") // the next line is not the answer
+			return "", context.Cause(ctx)
 		}
-		return strings.ToLower(strings.TrimSpace(line)), nil
-	case <-ctx.Done():
-		_ = q.say("") // the next line is not the answer
-		return "", context.Cause(ctx)
 	}
 }
 
 // ask is a tool.Approver: it shows a command, and what always would remember
-// before that can be said.
+// before that can be said. What was typed before it was shown is no answer to it:
+// it was meant for another, which somebody else may have settled meanwhile.
 func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
+	q.asked.Add(1)
+	q.forget()
 	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)
 	if err := q.say(lines...); err != nil {

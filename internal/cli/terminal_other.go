@@ -1,0 +1,9 @@
+//go:build !linux
+
+package cli
+
+import "os"
+
+// forgetTyped does nothing here: a line that was begun before a question can
+// still be entered as its answer.
+func forgetTyped(*os.File) {}
