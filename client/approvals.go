@@ -70,7 +70,7 @@ func (c *Client) Approval(ctx context.Context, ref string) (approval.Record, err
 // have no other characters.
 func approvalPath(ref string) ([]string, error) {
 	if corral.ValidateID(ref) != nil || ref == "changes" || ref == "rules" {
-		return nil, corral.Errorf(corral.ErrNotFound, "see which are pending", "unknown or expired approval id %.80q", ref)
+		return nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral approvals ls", "unknown or expired approval id %.80q", ref)
 	}
 	return []string{"approvals", ref}, nil
 }

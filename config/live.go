@@ -58,7 +58,7 @@ func (l *Live) Config() *Config {
 	case errors.Is(err, fs.ErrNotExist) && !l.was:
 		return l.none
 	case err != nil:
-		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back, or stop Corral and start it without",
+		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back; a gateway that is started now goes by the defaults",
 			"the configuration was there and cannot be found now: %w", err))
 	case l.sure && unchanged(l.seen, info):
 		return l.is

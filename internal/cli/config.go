@@ -37,6 +37,14 @@ func (a *app) liveConfig() (*config.Live, error) {
 	return config.Open(file, named)
 }
 
+// closedHint is what to do about a configuration that cannot be used any more.
+func closedHint(err error) string {
+	if bad := (*config.Error)(nil); errors.As(err, &bad) {
+		return "corral config validate says what is wrong with it"
+	}
+	return corral.Hint(err)
+}
+
 // configFile is where the configuration is, and whether somebody said so, so
 // that it has to be there. It is empty if there is no place for one.
 func (a *app) configFile() (file string, named bool, err error) {

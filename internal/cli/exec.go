@@ -117,7 +117,7 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
 	a.addAgentFlag(cmd, &o.agent)
 	f.BoolVar(&o.local, "local", false, "run it from here, also if a gateway runs")
-	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (default: ask on a terminal, and else not)")
+	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (by default a terminal is asked, and otherwise nobody is waited for)")
 	group(f, groupGateway, "background", "id", "agent", "local", "wait-approval")
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",

@@ -112,12 +112,16 @@ func (p *page) pinned(r guard.Report) {
 	if run == nil || r.Decision.Security.Value == policy.SecurityFull || r.Outcome == policy.Denied {
 		return
 	}
-	text := commandLine(run.Args)
-	if len(run.Args) == 3 && run.Args[1] == "-c" { // quoted twice nobody can read it
-		text = run.Args[2] + "  (by " + run.Args[0] + " -c)"
+	lines := []string{visible(commandLine(run.Args))}
+	if len(run.Args) == 3 && len(r.Shell) > 0 && run.Args[0] == r.Shell[0] && run.Args[1] == "-c" { // quoted twice nobody can read it
+		lines = strings.Split(run.Args[2], "\n")
+		for i, line := range lines {
+			lines[i] = visible(line)
+		}
+		lines[len(lines)-1] += "  (by " + visible(run.Args[0]) + " -c)"
 	}
 	fmt.Fprintln(&p.b)
-	p.commandRow(2, columnFacts, "would run", plain, text)
+	p.rows(2, columnFacts, "would run", plain, lines)
 }
 
 // facts are where a command would run, and by which settings.
@@ -148,7 +152,7 @@ func (p *page) facts(r guard.Report) {
 
 var routeReasons = map[corral.RouteReason]string{
 	corral.RouteDefault:    "which is the default",
-	corral.RouteConfigured: "by tools.exec.host",
+	corral.RouteConfigured: "by tools.exec.host or /exec",
 	corral.RouteRequested:  "as the call asks for",
 	corral.RouteElevated:   "as elevated",
 	corral.RouteSandboxOff: "since the sandbox is off",

@@ -156,7 +156,7 @@ func (a *agentHosts) Route(ctx context.Context, cmd corral.Command) (corral.Rout
 func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Router, corral.Route, error) {
 	router, c := a.current()
 	if c.Err != nil {
-		return nil, corral.Route{}, corral.Errorf(corral.ErrDenied, "corral config validate says what is wrong with it",
+		return nil, corral.Route{}, corral.Errorf(corral.ErrDenied, closedHint(c.Err),
 			"the configuration cannot be used, so that nothing may run: %s", config.FirstLine(c.Err))
 	}
 	route, err := router.Route(cmd)

@@ -108,7 +108,7 @@ func (h hostPolicy) Overrides(agent string) config.Overrides { return h.hosts.po
 // SetOverrides implements gateway.Policy.
 func (h hostPolicy) SetOverrides(agent string, to config.Overrides) error {
 	if c := h.hosts.policies.live.Config(); c.Err != nil {
-		return corral.Errorf(corral.ErrDenied, "corral config validate says what is wrong with it",
+		return corral.Errorf(corral.ErrDenied, closedHint(c.Err),
 			"the configuration cannot be used, so that nothing may run: %s", config.FirstLine(c.Err))
 	}
 	return h.hosts.policies.over.Set(agent, to)

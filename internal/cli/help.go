@@ -117,7 +117,7 @@ func printFlag(w io.Writer, f *pflag.Flag, width int) {
 		left += " " + arg
 	}
 	switch f.DefValue {
-	case "", "false", "[]":
+	case "", "false", "[]", "0s":
 	default:
 		usage += " (default " + f.DefValue + ")"
 	}

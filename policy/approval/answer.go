@@ -49,7 +49,7 @@ func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
 	d.tidy()
 	there, ok := d.records[id]
 	if !ok {
-		return Record{}, nil, corral.Errorf(corral.ErrNotFound, "see which are pending", "unknown or expired approval id %s", quote(id))
+		return Record{}, nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral approvals ls", "unknown or expired approval id %s", quote(id))
 	}
 	r := *there
 	switch {

@@ -356,7 +356,7 @@ func (d *Desk) find(agent, ref string) (Record, error) {
 	}
 	switch len(pending) {
 	case 0:
-		return Record{}, corral.Errorf(corral.ErrNotFound, "see which are pending", "unknown or expired approval id %s", quote(ref))
+		return Record{}, corral.Errorf(corral.ErrNotFound, "see which are pending: corral approvals ls", "unknown or expired approval id %s", quote(ref))
 	case 1:
 		return *pending[0], nil
 	}

@@ -62,8 +62,10 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 	if route.Sandboxed && r.Cwd == "" {
 		r.Cwd = "/workspace"
 	}
-	if rules := suggested(r.Fix); len(rules) > 0 && e.Guarded && e.again(rules).Outcome != policy.Allowed {
-		r.Fix = append(r.Fix[:len(r.Fix):len(r.Fix)], "rules alone do not allow it: write it without what is refused, or have it approved")
+	if rules := suggested(r.Fix); len(rules) > 0 && e.Guarded {
+		if remark := e.missing(rules, r.Fix); remark != "" {
+			r.Fix = append(r.Fix[:len(r.Fix):len(r.Fix)], remark)
+		}
 	}
 	if route.Host == corral.HostNode {
 		r.Warnings = append(r.Warnings, "Which programs there are the node alone knows, and it decides for itself as well.")
@@ -87,6 +89,30 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 		}
 	}
 	return r, nil
+}
+
+// missing says what is in the way still when all has been done that a decision
+// suggests; empty: nothing is.
+func (e *Explanation) missing(rules []policy.Rule, fix []string) string {
+	with := *e
+	for _, f := range fix {
+		switch {
+		case strings.HasSuffix(f, "set allowlist.chaining: each"):
+			with.rules.Chaining.Value = true
+		case strings.HasSuffix(f, "set allowlist.redirections: harmless"):
+			with.rules.Redirections.Value = true
+		}
+	}
+	if with.again(rules).Outcome == policy.Allowed {
+		return ""
+	}
+	if ask := &with.rules.Ask; ask.Value == policy.AskAlways {
+		ask.Value = policy.AskOnMiss
+		if with.again(rules).Outcome == policy.Allowed {
+			return "rules alone do not allow it: set ask to on-miss where it says always: " + ask.Source.String()
+		}
+	}
+	return "rules alone do not allow it: write it without what is refused, or have it approved"
 }
 
 // suggested are the rules that a decision wants to be added.

@@ -84,15 +84,19 @@ func TestReport(t *testing.T) {
 func TestReportFix(t *testing.T) {
 	r := newRig(t, onHost)
 	const not = "rules alone do not allow it: "
-	for command, enough := range map[string]bool{"tool x | tool y": true, "tool $(tool)": false, "tool > x": false, "tool; tool": false} {
+	for command, enough := range map[string]bool{"tool x | tool y": true, "tool $(tool)": false, "tool > x": false, "tool; tool": true, "tool; tool > x": false, "tool >/dev/null && tool": true} {
 		got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: command}, gateway)
 		r.ok(err)
 		if says := strings.HasPrefix(got.Fix[len(got.Fix)-1], not); got.Outcome != policy.Asked || says == enough || len(suggested(got.Fix)) == 0 {
 			t.Errorf("%s: %s, %q", command, got.Outcome, got.Fix)
 		}
 	}
+	got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool", Ask: string(policy.AskAlways)}, gateway)
+	if last := got.Fix[len(got.Fix)-1]; err != nil || last != not+"set ask to on-miss where it says always: the call" {
+		t.Errorf("ask=always: %q, %v", got.Fix, err)
+	}
 	node := corral.Route{Host: corral.HostNode, Guarded: true}
-	got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool"}, node)
+	got, err = r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool"}, node)
 	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "node") {
 		t.Errorf("%+v, %v", got.Warnings, err)
 	}

@@ -22,6 +22,9 @@ func Enabled(model string, s Settings) (ok bool, why string) {
 	if !s.Enabled {
 		return false, "apply_patch is off: tools.exec.applyPatch.enabled is not true"
 	}
+	if full == "" {
+		return false, "apply_patch is for models of OpenAI alone, and which model calls was not said"
+	}
 	if !isOpenAI(full) {
 		return false, fmt.Sprintf("apply_patch is for models of OpenAI alone, and %q is none", cut(model))
 	}
