@@ -6,10 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/session"
 )
 
 // config reads the configuration. Without a file it is the default one, unless
@@ -35,6 +38,20 @@ func (a *app) liveConfig() (*config.Live, error) {
 		return nil, err
 	}
 	return config.Open(file, named)
+}
+
+// uselessRules says which rules that allow can allow nothing, in sentences.
+func uselessRules(c *config.Config) []string {
+	var said []string
+	for _, id := range append(c.Agents(), session.DefaultAgent) {
+		for _, rule := range c.Agent(id).Tools.Exec.Rules {
+			text := fmt.Sprintf("The rule {allow: %q} (%s) allows nothing: a name without a path is never allowed; write the path of the program.", rule.Pattern, rule.Source)
+			if approval.Pathless(rule) && !slices.Contains(said, text) {
+				said = append(said, text)
+			}
+		}
+	}
+	return said
 }
 
 // closedHint is what to do about a configuration that cannot be used any more.

@@ -127,8 +127,14 @@ func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*c
 		return err
 	}
 	c, err := change(file)
-	if err != nil || !asJSON {
+	if err != nil {
 		return err
+	}
+	if !asJSON {
+		for _, useless := range uselessRules(c) {
+			a.warn(useless)
+		}
+		return nil
 	}
 	v, err := c.Get(key)
 	if err != nil {
@@ -159,7 +165,7 @@ func (a *app) configValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = a.config()
+			c, err := a.config()
 			var bad *config.Error
 			if err != nil && !errors.As(err, &bad) {
 				return err
@@ -178,6 +184,9 @@ func (a *app) configValidate() *cobra.Command {
 				return &exitError{code: exitFindings}
 			case !exists(file):
 				return a.show("There is no " + file + ": the defaults apply.")
+			}
+			for _, useless := range uselessRules(c) {
+				a.warn(useless)
 			}
 			return a.show(file + " has no mistake.")
 		},

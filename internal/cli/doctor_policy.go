@@ -51,7 +51,11 @@ func (a *app) checkConfig() (*config.Config, finding) {
 	if _, err := os.Stat(c.File); errors.Is(err, fs.ErrNotExist) {
 		return c, ok(name, "there is no %s, and the defaults apply; corral init makes one", c.File)
 	}
-	return c, ok(name, "%s can be used", c.File)
+	f := ok(name, "%s can be used", c.File)
+	if useless := uselessRules(c); len(useless) > 0 {
+		f.Status, f.Meaning, f.Fix = levelWarn, strings.Join(useless, " "), "correct "+c.File
+	}
+	return c, f
 }
 
 // checkApprovals reads the host's approvals file.

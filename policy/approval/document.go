@@ -245,10 +245,10 @@ func (d *document) list(n *node, action policy.Action) ([]entry, error) {
 			}
 			continue
 		}
-		if pathless(rule, action) {
+		rule.Action, rule.Source = action, d.source(item)
+		if Pathless(rule) {
 			d.warn(item, pathlessText)
 		}
-		rule.Action, rule.Source = action, d.source(item)
 		entries = append(entries, entry{rule, n.key, item})
 	}
 	return entries, nil
@@ -337,10 +337,11 @@ func usable(r policy.Rule) error {
 	return nil
 }
 
-// pathless reports whether a rule can allow nothing since it names no path.
-func pathless(r policy.Rule, action policy.Action) bool {
+// Pathless reports whether a rule that allows can allow nothing since it names no
+// path of a program.
+func Pathless(r policy.Rule) bool {
 	program, _, _ := strings.Cut(r.Pattern, " ")
-	return action == policy.Allow && r.Command == "" && program != "*" && !strings.ContainsAny(program, `/\~`)
+	return r.Action == policy.Allow && r.Command == "" && program != "*" && !strings.ContainsAny(program, `/\~`)
 }
 
 const pathlessText = "a name without a path is never allowed; write the path of the program"

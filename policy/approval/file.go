@@ -221,7 +221,7 @@ func (f *File) Set(text []byte, was string) error {
 func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	for _, r := range rules {
 		err := usable(r)
-		if err == nil && pathless(r, r.Action) {
+		if err == nil && Pathless(r) {
 			err = errors.New(pathlessText)
 		}
 		if err != nil {
