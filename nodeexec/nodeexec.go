@@ -2,15 +2,35 @@
 //
 // A node is a machine that dialled in and was approved by an operator. It runs
 // commands under its own policy, with the same supervisor as the other hosts,
-// so a process on a node is a corral.Process like any other.
+// so a process on a node is a corral.Process like any other: its log, its
+// standard input and its exit status are on the node's disk, and are found
+// again after a cut, a restart of this program or of the node's.
 //
 // The package gives the Router its [corral.Nodes]: Select finds the executor
 // of one node, by id, name, address or an unambiguous prefix of its id, and
 // Attach finds a process on whichever node has it. It does not decide whether
 // a command may go to a node (corral.Resolve does), nor what the node allows.
 //
-// No node can be paired with this version yet: so far the package holds [None],
-// for a gateway to which nothing is paired.
+// # When a node is away
+//
+// What was asked and not answered is asked again, by itself, wherever that is
+// safe: as soon as the node is back, and now and then. A call gives up when
+// its context ends, or when nothing has been heard of the node for
+// [Config].Patience:
+//
+//   - Start is ErrUnavailable if the request cannot have arrived, and ErrLost
+//     if it may have: Attach tells, when the node is back.
+//   - Wait does not give up; only its context ends it. A node that is away has
+//     not lost anything.
+//   - Reading, and whatever has the same effect twice, is ErrUnavailable.
+//   - Write, and signals that do not have the same effect twice, are ErrLost if
+//     it is not known whether they arrived. Write says how much surely did.
+//
+// # What this is for so far
+//
+// No node can be paired with this version yet. The gateway uses [None], which
+// is the Nodes of a gateway to which nothing is paired. [Fabric] is what it
+// will use, and is complete but for the registry of nodes that is its Paired.
 package nodeexec
 
 import (

@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
 	"sandbox":        {imports: append([]string{"images"}, warden...), tests: hosts},
 	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
-	"nodeexec":       {imports: warden, tests: []string{"hostexec"}},
+	"nodeexec":       {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker"}, hosts...)},
 	"images":         {imports: contract},
 	"config":         {imports: []string{".", "policy", "pathenv", "internal/json5"}},
 	"internal/json5": {},
@@ -57,6 +57,10 @@ var rules = map[string]rule{
 	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool"}, hosts...)},
 	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway"}, hosts...)},
 	"internal/api":   {imports: contract},
+	// What a gateway and a node say to each other: in the terms of the HTTP API
+	// where it says the same.
+	"internal/fabric": {imports: []string{".", "internal/api"}},
+	"internal/broker": {imports: []string{".", "internal/fabric"}},
 
 	"internal/cli":      {imports: service},
 	"cmd/corral":        {imports: program},

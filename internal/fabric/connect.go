@@ -1,0 +1,46 @@
+package fabric
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ConnectOptions are those of a connection that this protocol runs over. What
+// cannot be sent now is not kept for later, since it is asked for again; and a
+// connection is never given up.
+func ConnectOptions(log *slog.Logger) []nats.Option {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return []nats.Option{
+		nats.ReconnectBufSize(-1),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second),
+		nats.FlusherTimeout(10 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("the connection to the message server was cut", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(c *nats.Conn) {
+			log.Info("connected to the message server again", "server", c.ConnectedUrlRedacted())
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrSlowConsumer) {
+				return // what was dropped is asked for again
+			}
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			log.Warn("the message server reports an error", "subject", subject, "error", err)
+		}),
+	}
+}

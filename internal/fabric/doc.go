@@ -1,0 +1,105 @@
+// Package fabric is what a gateway and a node say to each other over NATS, and
+// the node's side of it: [Serve] exports any corral.Executor. The gateway's side
+// is package nodeexec, the message server inside a gateway package broker.
+//
+// Decisions, and why:
+//
+//   - The node is the truth. Its executor keeps sessions, logs and exit statuses
+//     on its own disk; here nothing is kept that is needed after a restart of
+//     either side. Time-outs travel in the command and are enforced there.
+//   - Messages may be lost, repeated and reordered: NATS drops what cannot be
+//     delivered now. So everything is asked for until it is answered, and what is
+//     asked is recognised when it comes again.
+//   - The message server is not trusted with commands. It can withhold, and it
+//     can read; it cannot ask a node for anything, nor ask twice.
+//   - Nobody is trusted with memory: every message, queue and table is bounded,
+//     and every parser here is fuzzed.
+//
+// # Subjects
+//
+//	fab.n.<node>.req         to a node: an envelope
+//	fab.n.<node>.part        to a node: a piece of a large envelope's body
+//	fab.n.<node>.who         to a node: say hello
+//	fab.hb.<node>            from a node: Hello, at each connection and every 5 s
+//	fab.gw.<life>.<node>.a.N from a node: the answer to request N
+//	fab.gw.<life>.<node>.o.N from a node: output for reader N
+//	fab.gw.<life>.<node>.w.N from a node: how far write N has come
+//	fab.pair.<nkey>, fab.paired.<nkey>  for keys that belong to no node
+//
+// <life> is one life of a gateway's program, and unguessable. A node may publish
+// only where its own id stands, and subscribe to fab.n.<node>.> alone, so that the
+// server stops a node that speaks for another. A request names an inbox of its
+// own as the reply subject: the server says there, at once, that nobody listens.
+//
+// # Envelopes
+//
+//	[length of header u16][header JSON][Ed25519 signature, 64 bytes][body]
+//
+// The signature is the gateway's, over the header behind a prefix of its own. The
+// [Header] names the node, the life of the node's program (boot), the gateway's
+// key and life, a number, an expiry, the operation, the process, and the size and
+// SHA-256 of the body, which holds the command. All of it is checked before
+// anything happens:
+//
+//   - The key is one that the node was paired with.
+//   - Node and boot are its own: nothing that was meant for another node, or was
+//     sent before a restart, means anything.
+//   - The time is within [Lifetime], give or take [MaxSkew].
+//   - (key, life, number) was not used: a window of 65536 numbers for requests
+//     with answers and one of 4096 for bulk, for each of at most 256 lives, which
+//     are forgotten only when every signature of them has expired.
+//
+// A request is sent again as the same bytes. If it was acted upon, the answer is
+// repeated (16 MiB of them are kept) and nothing else happens: each request is
+// acted upon at most once in a life of the node's program. After that, or when
+// it has expired, only what has the same effect twice is asked for anew. Starting
+// an ID twice is up to the executor, which does it once; attach never starts
+// anything. A refusal says why, in [Answer], except for what is no envelope at
+// all; every refusal is logged, a few a second at most.
+//
+// A body of more than [MaxData] bytes follows in parts, which any server with a
+// max_payload of 64 KiB takes. A part is kept only if a genuine header announced
+// it: 64 bodies and 64 MiB at a time, 14 MiB each.
+//
+// # Output
+//
+// A reader on the gateway grants: "from offset F, up to offset L" ([Grant]). The
+// node sends chunks of at most 31 000 bytes, each with the offset it was read
+// from, the offset of its data (they differ where the log has a gap), and its
+// stream ([Output]). A chunk that begins beyond what the reader expects shows
+// that something was lost, and the reader has the node go back. It does so as
+// well when a connection was cut, and now and then while it waits. What it has
+// already is dropped by its offset. The end of the log is a chunk without data.
+//
+// A reader's window grows from 64 KiB to 4 MiB while 32 MiB for all of a gateway
+// last, and is 4 KiB otherwise. One that is not read on costs what it was granted,
+// for two seconds. On the node a reader costs 2 KiB, or 31 KB while it has much
+// to send (512 of them); there are 4096, and those of which nothing is heard for
+// a minute go.
+//
+// # Input
+//
+// A write has a number, a length and offsets of its own ([Input]). Its first
+// piece, of at most 31 000 bytes, opens it; the others go as far as the node
+// grants (256 KiB beyond what the process took). The node hands the writes to a
+// process over one after the other, and says how much the process took, what
+// arrived, and what is granted ([InputAck]); at the end, or when it is aborted,
+// exactly how much was handed over. Only a first piece begins a write, and its
+// envelope is taken once: nothing is typed twice. There are 1024 writes at a time;
+// one of which nothing is heard for 30 s is ended where it is.
+//
+// # Versions
+//
+// A [Hello] says which versions a node speaks and what features it has. This is
+// version 1, and there are no features yet. A gateway uses a node only if
+// [Negotiate] agrees; a node refuses an envelope of another version. Fields that
+// are not known are ignored.
+//
+// # Presence
+//
+// A node that has been silent for two and a half heartbeats is offline, and so is
+// one that said it leaves, or where the server says that nobody listens.
+//
+// What this package does not do: pairing, and a policy of the node's own, which is
+// a wrapper around the executor that is served.
+package fabric

@@ -1,0 +1,229 @@
+package fabric
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+)
+
+// Bounds, in bytes.
+const (
+	// MaxData is how much output, input or body one message carries. Servers
+	// take messages of at least 64 KiB, and smaller ones are interleaved.
+	MaxData = 31_000
+	// MaxBody bounds the body of a request. It holds the largest command of
+	// the contract (2 MiB) at its least favourable encoding.
+	MaxBody = 14 << 20
+	// MaxAnswer bounds an answer, a hello and an error.
+	MaxAnswer = 60 << 10
+
+	maxHeader = 2 << 10
+	sigLen    = 64
+	digestLen = sha256.Size
+)
+
+// Lifetimes of a signature. Clocks may be wrong by MaxSkew.
+const (
+	Lifetime = 45 * time.Second
+	MaxSkew  = 2 * time.Minute
+)
+
+// ErrMalformed is the error of every parser here.
+var ErrMalformed = errors.New("malformed message")
+
+// Op is what a request asks for.
+type Op string
+
+const (
+	OpStart  Op = "start"  // body Start; answers Info
+	OpAttach Op = "attach" // answers Info; never starts anything
+	OpWait   Op = "wait"   // answers Exit, or Pending after WaitStep
+	OpStat   Op = "stat"   // answers Stat
+	OpSignal Op = "signal" // body Signal
+	OpResize Op = "resize" // body corral.Size
+	OpEOF    Op = "eof"    // closes standard input
+	OpRemove Op = "remove"
+	OpOpen   Op = "open" // body Input at offset 0: begins a write
+
+	// Bulk requests are not answered; whatever has to be said about them goes
+	// to the reader or the write that they are about.
+	OpRead  Op = "read"  // body Grant
+	OpWrite Op = "write" // body Input
+)
+
+// Bulk reports whether op has no answer, and numbers of its own.
+func (op Op) Bulk() bool { return op == OpRead || op == OpWrite }
+
+// A Header is the signed part of a request: for whom it is, by whom, until
+// when, and the digest of what is asked.
+type Header struct {
+	Version int    `json:"v"`
+	Node    string `json:"node"`
+	Boot    string `json:"boot"` // the life of the node's program
+	Key     string `json:"key"`  // the gateway's public nkey
+	Life    string `json:"life"` // the life of the gateway: where answers go
+	Seq     uint64 `json:"seq"`  // with Life, and whether it is Bulk, the nonce
+	Expires int64  `json:"exp"`  // Unix ms, by the gateway's clock
+	Op      Op     `json:"op"`
+	ID      string `json:"id"` // the process
+	Size    int    `json:"size"`
+	Digest  []byte `json:"sum"` // SHA-256 of the body
+}
+
+// answered reports whether h is of a request with an answer of its own.
+func (h *Header) answered() bool { return !h.Op.Bulk() && h.Op != OpOpen }
+
+// domain keeps signatures from meaning anything elsewhere.
+const domain = "corral fabric request\n"
+
+// Seal signs a request. The first message goes to RequestSubject; if there are
+// more, the body goes to PartSubject, in that order. h.Key, h.Size and h.Digest
+// are filled in.
+func Seal(h Header, body []byte, key nkeys.KeyPair) (messages [][]byte, err error) {
+	if len(body) > MaxBody {
+		return nil, corral.Errorf(corral.ErrInvalid, "pass large data on standard input or in a file", "the request has %d bytes, more than %d", len(body), MaxBody)
+	}
+	if h.Key, err = key.PublicKey(); err != nil {
+		return nil, fmt.Errorf("cannot sign for node %s: %w", h.Node, err)
+	}
+	sum := sha256.Sum256(body)
+	h.Size, h.Digest = len(body), sum[:]
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) > maxHeader {
+		return nil, fmt.Errorf("%w: a header of %d bytes", ErrMalformed, len(head))
+	}
+	sig, err := key.Sign(signed(head))
+	if err != nil {
+		return nil, fmt.Errorf("cannot sign for node %s: %w", h.Node, err)
+	}
+	m := make([]byte, 0, 2+len(head)+sigLen+min(len(body), MaxData))
+	m = binary.BigEndian.AppendUint16(m, uint16(len(head)))
+	m = append(append(m, head...), sig...)
+	if len(body) <= MaxData {
+		return [][]byte{append(m, body...)}, nil
+	}
+	messages = append(messages, m)
+	for off := 0; off < len(body); off += MaxData {
+		messages = append(messages, Part{h.Life, h.Seq, off, body[off:min(off+MaxData, len(body))]}.append(nil))
+	}
+	return messages, nil
+}
+
+func signed(head []byte) []byte { return append([]byte(domain), head...) }
+
+// An Envelope is a request as it arrived. Nothing in it is to be believed
+// before Verify.
+type Envelope struct {
+	Header
+	Body []byte // nil if it follows in parts
+
+	head, sig []byte
+}
+
+// InParts reports whether the body follows.
+func (e *Envelope) InParts() bool { return e.Size > MaxData }
+
+// ParseEnvelope reads a message of RequestSubject. It keeps b.
+func ParseEnvelope(b []byte) (*Envelope, error) {
+	if len(b) < 2 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(b))
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	b = b[2:]
+	if n > maxHeader || len(b) < n+sigLen {
+		return nil, fmt.Errorf("%w: a header of %d bytes in %d", ErrMalformed, n, len(b))
+	}
+	e := &Envelope{head: b[:n], sig: b[n : n+sigLen], Body: b[n+sigLen:]}
+	if err := json.Unmarshal(e.head, &e.Header); err != nil {
+		return nil, fmt.Errorf("%w: the header: %w", ErrMalformed, err)
+	}
+	switch {
+	case validateToken(e.Node) != nil, validateToken(e.Life) != nil, validateToken(e.Key) != nil, validateToken(e.Boot) != nil:
+		return nil, fmt.Errorf("%w: a name in the header", ErrMalformed)
+	case len(e.Digest) != digestLen, e.Size < 0, e.Size > MaxBody:
+		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, e.Size)
+	case !e.InParts() && len(e.Body) != e.Size, e.InParts() && len(e.Body) != 0, e.InParts() && e.Op.Bulk():
+		return nil, fmt.Errorf("%w: %d bytes of a body of %d", ErrMalformed, len(e.Body), e.Size)
+	}
+	if e.InParts() {
+		e.Body = nil
+	}
+	return e, nil
+}
+
+// Verify reports whether the header is signed by the key it names and the body
+// is that of the header. Whether that key is anybody's is the caller's matter.
+func (e *Envelope) Verify(key nkeys.KeyPair) error {
+	if err := key.Verify(signed(e.head), e.sig); err != nil {
+		return fmt.Errorf("the signature: %w", err)
+	}
+	if e.InParts() && e.Body == nil {
+		return nil
+	}
+	return e.verifyBody()
+}
+
+func (e *Envelope) verifyBody() error {
+	if sum := sha256.Sum256(e.Body); !bytes.Equal(sum[:], e.Digest) {
+		return errors.New("the body is not the one that was signed")
+	}
+	return nil
+}
+
+// CheckTime reports whether the signature holds at that time.
+func (h *Header) CheckTime(now time.Time) error {
+	until := time.UnixMilli(h.Expires)
+	switch {
+	case now.After(until.Add(MaxSkew)):
+		return corral.Errorf(corral.ErrUnavailable, "set the clocks of the gateway and the node (NTP)",
+			"the request was valid until %s, and it is %s on node %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), h.Node)
+	case until.After(now.Add(Lifetime + MaxSkew)):
+		return corral.Errorf(corral.ErrUnavailable, "set the clocks of the gateway and the node (NTP)",
+			"the request is valid until %s, far after %s, the time on node %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), h.Node)
+	}
+	return nil
+}
+
+// A Part is a piece of a body that does not fit into one message.
+type Part struct {
+	Life string
+	Seq  uint64
+	Off  int
+	Data []byte
+}
+
+func (p Part) append(b []byte) []byte {
+	b = append(append(b, byte(len(p.Life))), p.Life...)
+	b = binary.BigEndian.AppendUint64(b, p.Seq)
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Off))
+	return append(b, p.Data...)
+}
+
+// ParsePart reads a message of PartSubject. It keeps b.
+func ParsePart(b []byte) (Part, error) {
+	if len(b) < 1 || len(b) < 1+int(b[0])+12 {
+		return Part{}, fmt.Errorf("%w: a part of %d bytes", ErrMalformed, len(b))
+	}
+	n := int(b[0])
+	p := Part{Life: string(b[1 : 1+n])}
+	b = b[1+n:]
+	p.Seq = binary.BigEndian.Uint64(b)
+	off := binary.BigEndian.Uint32(b[8:])
+	p.Data = b[12:]
+	if validateToken(p.Life) != nil || off > MaxBody || len(p.Data) == 0 || len(p.Data) > MaxData {
+		return Part{}, fmt.Errorf("%w: a part of %d bytes at %d", ErrMalformed, len(p.Data), off)
+	}
+	p.Off = int(off)
+	return p, nil
+}

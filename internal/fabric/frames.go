@@ -1,0 +1,329 @@
+package fabric
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// WaitStep is how long a node lets one OpWait wait.
+const WaitStep = 20 * time.Second
+
+// Start is the body of OpStart.
+type Start struct {
+	api.Start
+	// Exec is Command.Exec, which has no JSON of its own.
+	Exec [][]byte `json:"exec,omitempty"`
+}
+
+// EncodeStart is the body that asks for cmd.
+func EncodeStart(cmd corral.Command) ([]byte, error) {
+	s := Start{Start: api.NewStart(cmd, false)}
+	for _, a := range cmd.Exec {
+		s.Exec = append(s.Exec, []byte(a))
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // it is text for a shell, full of < and &
+	if err := e.Encode(s); err != nil {
+		return nil, err
+	}
+	return []byte(b.String()), nil
+}
+
+// DecodeStart is the reverse. The command is valid.
+func DecodeStart(body []byte) (corral.Command, error) {
+	var s Start
+	if err := json.Unmarshal(body, &s); err != nil {
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
+	}
+	cmd, err := s.Decode()
+	if err != nil {
+		return corral.Command{}, err
+	}
+	exec := 0
+	for _, a := range s.Exec {
+		cmd.Exec = append(cmd.Exec, string(a))
+		exec += len(a)
+	}
+	if exec > corral.MaxCommandBytes {
+		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes)
+	}
+	return cmd, cmd.Validate()
+}
+
+// Signal is the body of OpSignal.
+type Signal struct {
+	Signal corral.Signal `json:"signal"`
+}
+
+// An Answer is a node's to a request. At most one field beside Boot is set;
+// none says that it was done.
+type Answer struct {
+	Boot    string          `json:"boot"`
+	Info    *corral.Info    `json:"info,omitempty"`
+	Exit    *corral.Exit    `json:"exit,omitempty"`
+	Stat    *corral.LogStat `json:"stat,omitempty"`
+	Pending bool            `json:"pending,omitempty"`
+	// Refused: this message was not acted upon, for a reason that lies in
+	// the message and not in what it asks for.
+	Refused Refusal        `json:"refused,omitempty"`
+	Error   *api.ErrorBody `json:"error,omitempty"`
+}
+
+// A Refusal says why a message was not acted upon.
+type Refusal string
+
+const (
+	RefusedBoot    Refusal = "boot"    // it is for another life of the node's program
+	RefusedTime    Refusal = "time"    // it has expired, or clocks differ
+	RefusedVersion Refusal = "version" // of a version that the node does not speak
+	RefusedKey     Refusal = "key"     // not signed by a gateway that the node knows
+	RefusedReplay  Refusal = "replay"  // it was there before, and its answer is forgotten
+	RefusedBusy    Refusal = "busy"    // too much at once
+)
+
+// EncodeAnswer bounds what a has to say and encodes it.
+func EncodeAnswer(a Answer) []byte {
+	if a.Error != nil {
+		e := boundError(*a.Error)
+		a.Error = &e
+	}
+	b, err := json.Marshal(a)
+	if err == nil && len(b) > MaxAnswer && a.Info != nil {
+		info := *a.Info
+		info.Warnings = []string{"There were more warnings than fit into an answer; the log of the node has them."}
+		a.Info = &info
+		b, err = json.Marshal(a)
+	}
+	if err != nil || len(b) > MaxAnswer {
+		e := api.ErrorBody{Code: "internal", Message: fmt.Sprintf("the node's answer of %d bytes cannot be sent: %v", len(b), err)}
+		b, _ = json.Marshal(Answer{Boot: a.Boot, Error: &e}) // two strings
+	}
+	return b
+}
+
+// ParseAnswer reads an answer. Its values are within what the contract allows.
+func ParseAnswer(b []byte) (Answer, error) {
+	var a Answer
+	if len(b) > MaxAnswer {
+		return a, fmt.Errorf("%w: an answer of %d bytes", ErrMalformed, len(b))
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return Answer{}, fmt.Errorf("%w: the answer: %w", ErrMalformed, err)
+	}
+	if validateToken(a.Boot) != nil {
+		return Answer{}, fmt.Errorf("%w: the node's boot", ErrMalformed)
+	}
+	if e := a.Exit; e != nil {
+		signalled := e.Signal != 0
+		switch {
+		case signalled && (!e.Signal.Valid() || e.Code != -1),
+			!signalled && (e.Code < 0 || e.Code > 255),
+			e.Reason != corral.ReasonExited && e.Reason != corral.ReasonTimeout:
+			return Answer{}, fmt.Errorf("%w: no process ends as %+v", ErrMalformed, *e)
+		}
+	}
+	if s := a.Stat; s != nil && (s.GapStart < 0 || s.GapEnd < s.GapStart || s.Size < s.GapEnd) {
+		return Answer{}, fmt.Errorf("%w: no log is like %+v", ErrMalformed, *s)
+	}
+	if a.Error != nil && a.Error.Message == "" {
+		return Answer{}, fmt.Errorf("%w: an error without text", ErrMalformed)
+	}
+	return a, nil
+}
+
+// EncodeError is err as it travels.
+func EncodeError(err error) *api.ErrorBody {
+	_, body := api.Encode(err)
+	e := boundError(body.Error)
+	return &e
+}
+
+// DecodeError is an error that came from a node.
+func DecodeError(e *api.ErrorBody) error {
+	return api.DecodeBody(500, boundError(*e))
+}
+
+func boundError(e api.ErrorBody) api.ErrorBody {
+	e.Message = strings.ToValidUTF8(clip(e.Message, 6<<10), "")
+	e.Hint = strings.ToValidUTF8(clip(e.Hint, 1<<10), "")
+	if len(e.Details) > 16<<10 {
+		e.Details = nil
+	}
+	return e
+}
+
+// A Grant is the body of OpRead: what a reader takes.
+type Grant struct {
+	Reader uint64 `json:"reader"`
+	From   int64  `json:"from"`  // the offset that it waits for
+	Limit  int64  `json:"limit"` // the offset before which output may be sent
+	Most   int    `json:"most,omitempty"`
+	// Reset: what was sent after From may be lost; go back to it.
+	Reset bool `json:"reset,omitempty"`
+	// Single: send one chunk and forget the reader.
+	Single bool `json:"single,omitempty"`
+	Close  bool `json:"close,omitempty"`
+}
+
+// ParseGrant reads a Grant and bounds it.
+func ParseGrant(b []byte) (Grant, error) {
+	var g Grant
+	if err := json.Unmarshal(b, &g); err != nil {
+		return Grant{}, fmt.Errorf("%w: the grant: %w", ErrMalformed, err)
+	}
+	if g.From < 0 || g.Limit < 0 || g.Most < 0 {
+		return Grant{}, fmt.Errorf("%w: a grant from %d to %d", ErrMalformed, g.From, g.Limit)
+	}
+	if g.Most == 0 || g.Most > MaxData {
+		g.Most = MaxData
+	}
+	return g, nil
+}
+
+// Flags of Output and InputAck.
+const (
+	FlagEnd   = 1 << iota // of the log; of the write
+	FlagError             // Data is an error in JSON
+	FlagGap               // of InputAck: bytes from Next on have not arrived
+)
+
+// Output is a message to a reader: the log from From on is Data at Offset,
+// which is From unless the log has a gap there.
+type Output struct {
+	From, Offset int64
+	Flags        byte
+	Stream       corral.Stream
+	Data         []byte
+}
+
+const outputHeader = 18
+
+// Append encodes o after b.
+func (o Output) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(o.From))
+	b = binary.BigEndian.AppendUint64(b, uint64(o.Offset))
+	b = append(b, o.Flags, byte(o.Stream))
+	return append(b, o.Data...)
+}
+
+// Err is the error of a message with FlagError.
+func (o Output) Err() error { return parseError(o.Data) }
+
+// ParseOutput reads a message to a reader. It keeps b.
+func ParseOutput(b []byte) (Output, error) {
+	if len(b) < outputHeader {
+		return Output{}, fmt.Errorf("%w: output of %d bytes", ErrMalformed, len(b))
+	}
+	from, off := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	o := Output{Flags: b[16], Stream: corral.Stream(b[17]), Data: b[outputHeader:]}
+	const most = math.MaxInt64 - MaxData
+	switch {
+	case from > most || off > most || off < from,
+		o.Flags&FlagError != 0 && len(o.Data) > MaxAnswer,
+		o.Flags&FlagError == 0 && len(o.Data) > MaxData,
+		o.Flags == 0 && (len(o.Data) == 0 || o.Stream != corral.Stdout && o.Stream != corral.Stderr):
+		return Output{}, fmt.Errorf("%w: output from %d at %d, stream %d, %d bytes", ErrMalformed, from, off, o.Stream, len(o.Data))
+	}
+	o.From, o.Offset = int64(from), int64(off)
+	return o, nil
+}
+
+// Input is the body of OpOpen and OpWrite: a piece of one write, which has
+// Total bytes in all.
+type Input struct {
+	Write uint64
+	Total int64
+	Off   int64
+	// Abort ends the write where it is. A piece without data asks how far
+	// it has come.
+	Abort bool
+	Data  []byte
+}
+
+const inputHeader = 25
+
+// Append encodes in after b.
+func (in Input) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, in.Write)
+	b = binary.BigEndian.AppendUint64(b, uint64(in.Total))
+	b = binary.BigEndian.AppendUint64(b, uint64(in.Off))
+	flag := byte(0)
+	if in.Abort {
+		flag = 1
+	}
+	return append(append(b, flag), in.Data...)
+}
+
+// MaxInput is how much of a write one piece carries: its header, too, has to
+// fit into a body that is sent in one message.
+const MaxInput = MaxData - inputHeader
+
+// ParseInput reads a piece of a write. It keeps b.
+func ParseInput(b []byte) (Input, error) {
+	if len(b) < inputHeader {
+		return Input{}, fmt.Errorf("%w: input of %d bytes", ErrMalformed, len(b))
+	}
+	total, off := binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+	in := Input{Write: binary.BigEndian.Uint64(b), Abort: b[24]&1 != 0, Data: b[inputHeader:]}
+	if total > math.MaxInt64 || off > total || uint64(len(in.Data)) > total-off || len(in.Data) > MaxInput {
+		return Input{}, fmt.Errorf("%w: %d bytes of input at %d of %d", ErrMalformed, len(in.Data), off, total)
+	}
+	in.Total, in.Off = int64(total), int64(off)
+	return in, nil
+}
+
+// InputAck says how far a write has come.
+type InputAck struct {
+	Done  int64 // handed to the process
+	Next  int64 // arrived at the node
+	Limit int64 // may be sent
+	Flags byte
+	Data  []byte
+}
+
+const inputAckLen = 25
+
+// Append encodes a after b.
+func (a InputAck) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Done))
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Next))
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Limit))
+	return append(append(b, a.Flags), a.Data...)
+}
+
+// Err is the error of a message with FlagError.
+func (a InputAck) Err() error { return parseError(a.Data) }
+
+// ParseInputAck reads what a node says of a write of total bytes. It keeps b.
+func ParseInputAck(b []byte, total int64) (InputAck, error) {
+	if len(b) < inputAckLen || len(b) > MaxAnswer {
+		return InputAck{}, fmt.Errorf("%w: an acknowledgement of %d bytes", ErrMalformed, len(b))
+	}
+	done, next, limit := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+	if done > next || next > uint64(total) || limit > math.MaxInt64 {
+		return InputAck{}, fmt.Errorf("%w: %d bytes handed over and %d arrived of %d", ErrMalformed, done, next, total)
+	}
+	return InputAck{int64(done), int64(next), int64(limit), b[24], b[inputAckLen:]}, nil
+}
+
+func parseError(b []byte) error {
+	var e api.ErrorBody
+	if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
+		return errors.New("the node reports an error that cannot be read")
+	}
+	return DecodeError(&e)
+}
+
+func encodeError(err error) []byte {
+	b, _ := json.Marshal(EncodeError(err)) // strings, and JSON that was made from Go
+	return b
+}

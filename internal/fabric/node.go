@@ -1,0 +1,447 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
+
+	"github.com/corral-exec/corral"
+)
+
+// NodeConfig is what a node is. ID, Executor and GatewayKeys are required.
+type NodeConfig struct {
+	ID       string
+	Executor corral.Executor
+	// GatewayKeys are the public nkeys of the gateways that may use the node.
+	GatewayKeys []string
+	// About is sent in every hello: Program, OS, Arch, Host and Features.
+	About Hello
+	// Heartbeat is the time between two hellos. 0: the constant of that name.
+	Heartbeat time.Duration
+	Log       *slog.Logger
+}
+
+// Bounds of a node.
+const (
+	maxRequests   = 4096 // answered at a time
+	maxAssemblies = 64
+	maxAssembled  = 64 << 20 // bytes
+
+	readerIdle = time.Minute      // for how long a reader is kept that nobody grants anything
+	writeIdle  = 30 * time.Second // and a write of which nothing is heard
+)
+
+// node is the life of a Serve.
+type node struct {
+	id    string
+	boot  string
+	exec  corral.Executor
+	keys  map[string]nkeys.KeyPair
+	about Hello
+	conn  *nats.Conn
+	log   *slog.Logger
+	warns *rate.Limiter // whoever can send can have lines written
+
+	ctx   context.Context
+	owned sync.WaitGroup
+	whos  chan struct{} // somebody wants a hello
+
+	mu       sync.Mutex
+	closed   bool
+	replays  replays
+	parts    map[string]*assembly
+	partSize int
+	requests int
+	starts   map[string]*starting
+	readers  map[string]*reader
+	bigs     int // buffers of MaxData in use
+	writes   map[string]*write
+	open     int      // writes that have not ended
+	over     []string // keys of writes that have, the oldest first
+	turns    map[string]*turn
+}
+
+// Serve exports an executor as a node until ctx ends. The connection is the
+// caller's; see ConnectOptions for how it should be made. Commands outlive
+// Serve wherever they outlive their executor.
+func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
+	if err := ValidateNodeID(cfg.ID); err != nil {
+		return err
+	}
+	n := &node{
+		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, log: cfg.Log,
+		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), whos: make(chan struct{}, 1),
+		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
+		writes: map[string]*write{}, turns: map[string]*turn{},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	for _, k := range cfg.GatewayKeys {
+		key, err := nkeys.FromPublicKey(k)
+		if err != nil {
+			return corral.Errorf(corral.ErrInvalid, "pair the node again", "%q is no key of a gateway: %w", clip(k, maxNodeID), err)
+		}
+		n.keys[k] = key
+	}
+	every := cfg.Heartbeat
+	if every <= 0 {
+		every = Heartbeat
+	}
+	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, every.Milliseconds()
+
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	n.ctx = life
+	status := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer conn.RemoveStatusListener(status)
+	sub, err := conn.Subscribe(NodeSubjects(n.id), n.receive)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "", "node %s cannot listen for requests: %w", n.id, err)
+	}
+	// What comes in bursts is bounded by what gateways may ask for at a time.
+	_ = sub.SetPendingLimits(64<<10, 128<<20)
+	err = n.live(ctx, status, every)
+
+	_ = sub.Unsubscribe() // if the connection is closed, so is the subscription
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	cancel()
+	n.owned.Wait()
+	n.about.Leaving = true
+	n.hello()
+	if conn.IsConnected() { // so that the last words are sent before whoever called closes it
+		_ = conn.FlushTimeout(time.Second)
+	}
+	return err
+}
+
+// live says hello, at every connection and heartbeat, and ends what nobody
+// uses any more.
+func (n *node) live(ctx context.Context, status <-chan nats.Status, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	n.hello()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s, ok := <-status:
+			if !ok || s == nats.CLOSED {
+				return corral.Errorf(corral.ErrUnavailable, "", "the connection of node %s was closed", n.id)
+			}
+			n.about.Link++
+			n.hello()
+		case <-n.whos:
+			n.hello()
+		case <-tick.C:
+			n.hello()
+			n.sweep(time.Now())
+		}
+	}
+}
+
+func (n *node) hello() {
+	n.publish(HelloSubject(n.id), mustJSON(n.about))
+}
+
+// publish sends, or does not: everything that is said here is asked for again
+// if it does not arrive.
+func (n *node) publish(subject string, b []byte) {
+	if err := n.conn.Publish(subject, b); err != nil {
+		n.log.Debug("not sent", "subject", subject, "error", err)
+	}
+}
+
+// warn writes a line about somebody's misbehaviour, but not thousands.
+func (n *node) warn(text string, args ...any) {
+	if n.warns.Allow() {
+		n.log.Warn(text, args...)
+	}
+}
+
+// spawn runs f as one of the goroutines that Serve waits for.
+func (n *node) spawn(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.spawnLocked(f)
+}
+
+func (n *node) spawnLocked(f func()) {
+	if !n.closed {
+		n.owned.Go(f)
+	}
+}
+
+// receive gets every message to the node, one at a time. It never blocks.
+func (n *node) receive(m *nats.Msg) {
+	switch strings.TrimPrefix(m.Subject, prefixNode+n.id) {
+	case ".req":
+		n.request(m.Data)
+	case ".part":
+		n.part(m.Data)
+	case ".who":
+		select {
+		case n.whos <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// request checks a request before anything happens.
+func (n *node) request(data []byte) {
+	e, err := ParseEnvelope(data)
+	if err != nil {
+		n.warn("refused a request that is none", "error", err)
+		return
+	}
+	key, known := n.keys[e.Key]
+	switch {
+	case e.Node != n.id:
+		n.warn("refused a request to another node", "node", e.Node)
+		return
+	case e.Version != Version:
+		n.refuse(e, RefusedVersion, corral.Errorf(corral.ErrUnavailable, "upgrade Corral where it is older",
+			"the request is of version %d of the protocol, and node %s speaks version %d", e.Version, n.id, Version))
+		return
+	case !known:
+		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "pair the node with this gateway",
+			"node %s is not paired with the gateway of key %s", n.id, e.Key))
+		return
+	}
+	if err := e.Verify(key); err != nil {
+		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "look into who can send to the nodes",
+			"node %s refuses a request that the gateway did not sign: %w", n.id, err))
+		return
+	}
+	if e.Boot != n.boot {
+		n.refuse(e, RefusedBoot, nil)
+		return
+	}
+	if err := e.CheckTime(time.Now()); err != nil {
+		n.refuse(e, RefusedTime, err)
+		return
+	}
+	if e.InParts() {
+		n.assemble(e)
+		return
+	}
+	n.take(e)
+}
+
+// refuse answers a request that is not acted upon.
+func (n *node) refuse(e *Envelope, why Refusal, err error) {
+	a := Answer{Boot: n.boot, Refused: why}
+	if err != nil {
+		a.Error = EncodeError(err)
+	}
+	if why != RefusedBoot { // which every restart brings with it
+		n.warn("refused a request", "reason", why, "op", e.Op, "process", e.ID, "gateway", e.Key, "error", err)
+	}
+	if !e.Op.Bulk() || why == RefusedBoot {
+		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), EncodeAnswer(a))
+	}
+}
+
+// take acts upon a request that is complete and genuine, once.
+func (n *node) take(e *Envelope) {
+	n.mu.Lock()
+	switch n.replays.take(&e.Header, time.Now()) {
+	case full:
+		n.mu.Unlock()
+		n.refuse(e, RefusedBusy, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "too many gateways have used node %s in a short time", n.id))
+		return
+	case again:
+		n.mu.Unlock()
+		n.repeat(e)
+		return
+	case fresh:
+	}
+	if !e.answered() {
+		n.mu.Unlock()
+		n.bulk(e)
+		return
+	}
+	defer n.mu.Unlock()
+	if n.requests >= maxRequests {
+		b := EncodeAnswer(Answer{Boot: n.boot, Refused: RefusedBusy, Error: EncodeError(
+			corral.Errorf(corral.ErrUnavailable, "try again soon", "node %s has %d requests to answer", n.id, n.requests))})
+		n.replays.note(&e.Header, b)
+		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), b)
+		return
+	}
+	n.requests++
+	if e.Op == OpStart {
+		n.startsLocked(e.ID)
+	}
+	n.spawnLocked(func() { n.answer(e) })
+}
+
+// repeat tells what was answered to a request that was taken before.
+func (n *node) repeat(e *Envelope) {
+	n.mu.Lock()
+	b, known := n.replays.answer(&e.Header)
+	w := n.writes[writeKey(e)]
+	n.mu.Unlock()
+	switch {
+	case b != nil:
+		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), b)
+	case known: // still to come
+	case e.Op == OpOpen && w != nil:
+		w.report()
+	default:
+		n.refuse(e, RefusedReplay, nil)
+	}
+}
+
+func (n *node) answer(e *Envelope) {
+	a := n.do(e)
+	a.Boot = n.boot
+	silent := n.ctx.Err() != nil && a.Error != nil // the next life of the node will be asked
+	b := EncodeAnswer(a)
+	n.mu.Lock()
+	n.requests--
+	if e.Op == OpStart {
+		n.startedLocked(e.ID)
+	}
+	n.replays.note(&e.Header, b)
+	n.mu.Unlock()
+	if !silent {
+		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), b)
+	}
+}
+
+// do acts upon a request that has an answer.
+func (n *node) do(e *Envelope) Answer {
+	fail := func(err error) Answer { return Answer{Error: EncodeError(err)} }
+	if e.Op == OpStart {
+		cmd, err := DecodeStart(e.Body)
+		if err == nil && cmd.ID != e.ID {
+			err = corral.Errorf(corral.ErrInvalid, "", "the request is about process %s and its command is %s", e.ID, cmd.ID)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		p, err := n.exec.Start(n.ctx, cmd)
+		if err != nil {
+			return fail(err)
+		}
+		info := p.Info()
+		return Answer{Info: &info}
+	}
+	p, err := n.attach(n.ctx, e.ID)
+	if err != nil {
+		if e.Op == OpRemove && errors.Is(err, corral.ErrNotFound) {
+			return Answer{} // removed before
+		}
+		return fail(err)
+	}
+	switch e.Op {
+	case OpAttach:
+		info := p.Info()
+		return Answer{Info: &info}
+	case OpWait:
+		ctx, cancel := context.WithTimeout(n.ctx, WaitStep)
+		defer cancel()
+		exit, err := p.Wait(ctx)
+		switch {
+		case err == nil:
+			return Answer{Exit: &exit}
+		case ctx.Err() != nil && n.ctx.Err() == nil:
+			return Answer{Pending: true}
+		}
+		return fail(err)
+	case OpStat:
+		st, err := p.Log().Stat(n.ctx)
+		if err != nil {
+			return fail(err)
+		}
+		return Answer{Stat: &st}
+	case OpSignal:
+		var s Signal
+		if err = unmarshal(e.Body, &s); err == nil {
+			err = p.Signal(n.ctx, s.Signal)
+		}
+	case OpResize:
+		var size corral.Size
+		if err = unmarshal(e.Body, &size); err == nil {
+			err = p.Resize(n.ctx, size)
+		}
+	case OpEOF:
+		err = p.CloseStdin(n.ctx)
+	case OpRemove:
+		err = p.Remove(n.ctx)
+	default:
+		err = corral.Errorf(errors.ErrUnsupported, "upgrade Corral on the node", "node %s does not know the operation %q", n.id, clip(string(e.Op), 32))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return Answer{}
+}
+
+// starting is an ID of which commands are being started.
+type starting struct {
+	n    int
+	done chan struct{}
+}
+
+func (n *node) startsLocked(id string) {
+	s := n.starts[id]
+	if s == nil {
+		s = &starting{done: make(chan struct{})}
+		n.starts[id] = s
+	}
+	s.n++
+}
+
+func (n *node) startedLocked(id string) {
+	if s := n.starts[id]; s != nil {
+		if s.n--; s.n == 0 {
+			close(s.done)
+			delete(n.starts, id)
+		}
+	}
+}
+
+// attach finds a process, also one that is being started. That it is not found
+// is true.
+func (n *node) attach(ctx context.Context, id string) (corral.Process, error) {
+	n.mu.Lock()
+	s := n.starts[id]
+	n.mu.Unlock()
+	if s != nil {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("process %s is being started: %w", id, ctx.Err())
+		}
+	}
+	return n.exec.Attach(ctx, id)
+}
+
+// sweep ends what nobody asks for any more.
+func (n *node) sweep(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.readers {
+		if r.idle(now) > readerIdle {
+			r.cancel()
+		}
+	}
+	for _, w := range n.writes {
+		if w.idle(now) > writeIdle {
+			w.cancel()
+		}
+	}
+	n.sweepParts(now)
+}

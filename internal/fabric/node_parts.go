@@ -1,0 +1,106 @@
+package fabric
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// assembly is a request whose body arrives in parts. Its header is genuine.
+type assembly struct {
+	e    *Envelope
+	body []byte
+}
+
+func assemblyKey(life string, seq uint64) string { return life + "." + strconv.FormatUint(seq, 10) }
+
+// assemble expects the body of e.
+func (n *node) assemble(e *Envelope) {
+	key := assemblyKey(e.Life, e.Seq)
+	n.mu.Lock()
+	used := n.replays.used(&e.Header)
+	_, expected := n.parts[key]
+	room := true
+	if !used && !expected {
+		n.sweepParts(time.Now())
+		if room = len(n.parts) < maxAssemblies && n.partSize+e.Size <= maxAssembled; room {
+			n.parts[key] = &assembly{e: e}
+			n.partSize += e.Size
+		}
+	}
+	n.mu.Unlock()
+	switch {
+	case used:
+		n.repeat(e)
+	case !room:
+		n.refuse(e, RefusedBusy, corral.Errorf(corral.ErrUnavailable, "try again soon", "node %s has too many large requests to read", n.id))
+	}
+}
+
+// part takes a piece of a body. What is lost is sent again from the start.
+func (n *node) part(data []byte) {
+	p, err := ParsePart(data)
+	if err != nil {
+		n.warn("refused a part of a request that is none", "error", err)
+		return
+	}
+	key := assemblyKey(p.Life, p.Seq)
+	n.mu.Lock()
+	a := n.parts[key]
+	if a == nil || p.Off != len(a.body) || p.Off+len(p.Data) > a.e.Size {
+		n.mu.Unlock()
+		return
+	}
+	a.body = append(a.body, p.Data...)
+	complete := len(a.body) == a.e.Size
+	if complete {
+		n.dropPart(key)
+	}
+	n.mu.Unlock()
+	if !complete {
+		return
+	}
+	e := a.e
+	e.Body = a.body
+	if err := e.verifyBody(); err != nil {
+		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "look into who can send to the nodes",
+			"node %s refuses a request that the gateway did not sign: %w", n.id, err))
+		return
+	}
+	n.take(e)
+}
+
+// dropPart forgets an assembly. n.mu is held.
+func (n *node) dropPart(key string) {
+	if a := n.parts[key]; a != nil {
+		n.partSize -= a.e.Size
+		delete(n.parts, key)
+	}
+}
+
+// sweepParts forgets what has expired. n.mu is held.
+func (n *node) sweepParts(now time.Time) {
+	for key, a := range n.parts {
+		if a.e.CheckTime(now) != nil {
+			n.dropPart(key)
+		}
+	}
+}
+
+// mustJSON encodes what can be encoded.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func unmarshal(b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return corral.Errorf(corral.ErrInvalid, "", "the request is no JSON: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Bounds of what readers cost a node: each has a small buffer, and some of
+// those that have much to read a large one.
+const (
+	maxReaders  = 4096
+	smallBuffer = 2 << 10
+	maxBigs     = 512
+)
+
+var bigBuffers = sync.Pool{New: func() any { b := make([]byte, outputHeader+MaxData); return &b }}
+
+// reader sends the log of a process, as far as it is granted.
+type reader struct {
+	n      *node
+	key    string
+	life   string
+	number uint64
+	id     string
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	next   int64
+	limit  int64
+	most   int
+	single bool
+	resets int
+	stop   context.CancelFunc // interrupts a Read that waits at another offset
+	seen   time.Time
+}
+
+// bulk acts upon a request that has no answer.
+func (n *node) bulk(e *Envelope) {
+	switch e.Op {
+	case OpRead:
+		g, err := ParseGrant(e.Body)
+		if err != nil {
+			n.warn("refused a grant that is none", "error", err)
+			return
+		}
+		n.grant(e, g)
+	case OpOpen, OpWrite:
+		in, err := ParseInput(e.Body)
+		if err != nil {
+			n.warn("refused input that is none", "error", err)
+			return
+		}
+		n.input(e, in)
+	}
+}
+
+func (n *node) grant(e *Envelope, g Grant) {
+	key := e.Life + "." + strconv.FormatUint(g.Reader, 10)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.readers[key]
+	switch {
+	case r != nil && r.id != e.ID:
+		return
+	case r != nil && g.Close:
+		r.cancel()
+		return
+	case r != nil:
+		r.grant(g)
+		return
+	case g.Close:
+		return
+	case len(n.readers) >= maxReaders:
+		n.publish(ToGateway(e.Life, n.id, KindOutput, g.Reader), Output{From: g.From, Offset: g.From, Flags: FlagError, Data: encodeError(
+			corral.Errorf(corral.ErrUnavailable, "read fewer logs at a time", "node %s has %d readers", n.id, maxReaders))}.Append(nil))
+		return
+	}
+	r = &reader{
+		n: n, key: key, life: e.Life, number: g.Reader, id: e.ID, wake: make(chan struct{}, 1),
+		next: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
+	}
+	r.ctx, r.cancel = context.WithCancel(n.ctx)
+	n.readers[key] = r
+	n.spawnLocked(r.run)
+}
+
+func (r *reader) grant(g Grant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = time.Now()
+	r.limit = max(r.limit, g.Limit)
+	if g.Reset && g.From != r.next {
+		r.next = g.From
+		r.resets++
+		r.stop()
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *reader) idle(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.seen)
+}
+
+func (r *reader) send(o Output) {
+	r.n.publish(ToGateway(r.life, r.n.id, KindOutput, r.number), o.Append(nil))
+}
+
+func (r *reader) run() {
+	defer func() {
+		r.cancel()
+		r.n.mu.Lock()
+		defer r.n.mu.Unlock()
+		if r.n.readers[r.key] == r {
+			delete(r.n.readers, r.key)
+		}
+	}()
+	p, err := r.n.attach(r.ctx, r.id)
+	if err == nil {
+		err = r.copy(p.Log())
+	}
+	switch {
+	case r.ctx.Err() != nil || err == nil:
+	case errors.Is(err, io.EOF):
+		r.send(Output{From: r.next, Offset: r.next, Flags: FlagEnd})
+	default:
+		r.send(Output{From: r.next, Offset: r.next, Flags: FlagError, Data: encodeError(err)})
+	}
+}
+
+// copy sends until the log ends. r.next is then where it ended.
+func (r *reader) copy(log corral.Log) error {
+	subject := ToGateway(r.life, r.n.id, KindOutput, r.number)
+	small := make([]byte, outputHeader+smallBuffer)
+	much := false // there is likely more than a small buffer takes
+	for {
+		r.mu.Lock()
+		next, room, resets := r.next, r.limit-r.next, r.resets
+		ctx, cancel := context.WithCancel(r.ctx)
+		r.stop = cancel
+		r.mu.Unlock()
+		if room <= 0 {
+			cancel()
+			select {
+			case <-r.wake:
+				continue
+			case <-r.ctx.Done():
+				return r.ctx.Err()
+			}
+		}
+		buf, release := small, func() {}
+		if (much || r.single) && room > smallBuffer {
+			buf, release = r.n.bigBuffer(small)
+		}
+		into := buf[outputHeader : outputHeader+int(min(room, int64(min(r.most, len(buf)-outputHeader))))]
+		c, err := log.Read(ctx, next, into)
+		interrupted := ctx.Err() != nil && r.ctx.Err() == nil
+		cancel()
+		if err == nil {
+			frame := Output{From: next, Offset: c.Offset, Stream: c.Stream}.Append(buf[:0])
+			if &c.Data[0] == &into[0] {
+				frame = buf[:outputHeader+len(c.Data)]
+			} else {
+				frame = append(frame, c.Data...)
+			}
+			r.n.publish(subject, frame) // which copies it
+			much = len(c.Data) == len(into)
+			r.mu.Lock()
+			if r.resets == resets {
+				r.next = c.Next()
+			}
+			r.mu.Unlock()
+		}
+		release()
+		switch {
+		case err == nil && r.single:
+			return nil
+		case err == nil || interrupted:
+		default:
+			return err
+		}
+	}
+}
+
+// bigBuffer lends a large buffer, or the one that there is.
+func (n *node) bigBuffer(small []byte) (buf []byte, release func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bigs >= maxBigs {
+		return small, func() {}
+	}
+	n.bigs++
+	b := bigBuffers.Get().(*[]byte)
+	return *b, func() {
+		bigBuffers.Put(b)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.bigs--
+	}
+}

@@ -1,0 +1,247 @@
+package fabric
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Bounds of what writes cost a node.
+const (
+	maxWrites   = 1024 // at a time
+	maxOver     = 8192 // ended ones whose outcome is known
+	inputWindow = 256 << 10
+)
+
+// write is one Process.Write of a gateway. Its bytes are handed over one after
+// the other, and those of no other write in between.
+type write struct {
+	n      *node
+	key    string
+	life   string
+	number uint64
+	id     string
+	total  int64
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	queue [][]byte
+	next  int64 // arrived
+	done  int64 // handed over
+	limit int64 // granted
+	over  bool
+	err   error
+	seen  time.Time
+}
+
+// turn is whose turn it is to write to a process.
+type turn struct {
+	taken chan struct{}
+	n     int // writes that have or want it
+}
+
+func keyOfWrite(life string, n uint64) string { return life + "." + strconv.FormatUint(n, 10) }
+
+// writeKey is the write that a request is about; empty if it is about none.
+func writeKey(e *Envelope) string {
+	if e.Op != OpOpen && e.Op != OpWrite {
+		return ""
+	}
+	in, err := ParseInput(e.Body)
+	if err != nil {
+		return ""
+	}
+	return keyOfWrite(e.Life, in.Write)
+}
+
+func (n *node) input(e *Envelope, in Input) {
+	key := keyOfWrite(e.Life, in.Write)
+	n.mu.Lock()
+	w := n.writes[key]
+	if w == nil && e.Op == OpOpen && in.Off == 0 && !in.Abort && n.open < maxWrites && !n.closed {
+		w = &write{n: n, key: key, life: e.Life, number: in.Write, id: e.ID, total: in.Total, wake: make(chan struct{}, 1), seen: time.Now()}
+		w.ctx, w.cancel = context.WithCancel(n.ctx)
+		if len(in.Data) > 0 {
+			w.queue, w.next = [][]byte{in.Data}, int64(len(in.Data))
+		}
+		w.limit = w.next
+		n.writes[key] = w
+		n.open++
+		n.turnOf(e.ID).n++
+		n.spawnLocked(w.run)
+		n.mu.Unlock()
+		return
+	}
+	busy, closed := n.open >= maxWrites, n.closed
+	n.mu.Unlock()
+	switch {
+	case closed: // the next life of the node will be asked
+	case w != nil && w.id == e.ID:
+		w.take(in)
+	case w == nil:
+		// Only what was never begun may be begun.
+		err := corral.Errorf(corral.ErrLost, "look at the process before sending it again", "node %s does not know how far this input has come", n.id)
+		if e.Op == OpOpen && busy {
+			err = corral.Errorf(corral.ErrUnavailable, "write less at a time", "node %s has %d writes to do", n.id, maxWrites)
+		}
+		n.publish(ToGateway(e.Life, n.id, KindInput, in.Write), InputAck{Flags: FlagEnd | FlagError, Data: encodeError(err)}.Append(nil))
+	}
+}
+
+// take adds a piece.
+func (w *write) take(in Input) {
+	w.mu.Lock()
+	w.seen = time.Now()
+	end := in.Off + int64(len(in.Data))
+	missing := false
+	switch {
+	case w.over || in.Total != w.total:
+	case in.Abort:
+		w.cancel()
+	case in.Off > w.next:
+		missing = true
+	case end > w.next && end <= w.limit:
+		w.queue = append(w.queue, in.Data[w.next-in.Off:])
+		w.next = end
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	report := missing || w.over || len(in.Data) == 0 || end <= in.Off
+	w.mu.Unlock()
+	if report {
+		w.reportGap(missing)
+	}
+}
+
+func (w *write) idle(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return 0
+	}
+	return now.Sub(w.seen)
+}
+
+// report tells the gateway how far the write has come.
+func (w *write) report() { w.reportGap(false) }
+
+func (w *write) reportGap(missing bool) {
+	w.mu.Lock()
+	a := InputAck{Done: w.done, Next: w.next, Limit: w.limit}
+	if missing {
+		a.Flags |= FlagGap
+	}
+	if w.over {
+		a.Flags |= FlagEnd
+		if w.err != nil {
+			a.Flags |= FlagError
+			a.Data = encodeError(w.err)
+		}
+	}
+	w.mu.Unlock()
+	w.n.publish(ToGateway(w.life, w.n.id, KindInput, w.number), a.Append(nil))
+}
+
+func (w *write) run() {
+	err := w.copy()
+	if err != nil && w.ctx.Err() != nil {
+		err = corral.Errorf(corral.ErrUnavailable, "", "the write was ended where it was: %w", err)
+	}
+	w.cancel()
+	w.mu.Lock()
+	w.over, w.err, w.queue = true, err, nil
+	w.mu.Unlock()
+	w.report()
+
+	n := w.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open--
+	n.over = append(n.over, w.key)
+	for len(n.over) > maxOver {
+		delete(n.writes, n.over[0])
+		n.over = n.over[1:]
+	}
+}
+
+// copy hands everything over.
+func (w *write) copy() error {
+	n := w.n
+	n.mu.Lock()
+	t := n.turns[w.id]
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if t.n--; t.n == 0 {
+			delete(n.turns, w.id)
+		}
+	}()
+	select {
+	case t.taken <- struct{}{}:
+		defer func() { <-t.taken }()
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+	p, err := n.attach(w.ctx, w.id)
+	if err != nil {
+		return err
+	}
+	if w.total == 0 { // for its error
+		_, err := p.Write(w.ctx, nil)
+		return err
+	}
+	for told := int64(-inputWindow); ; {
+		w.mu.Lock()
+		var data []byte
+		if len(w.queue) > 0 {
+			data, w.queue = w.queue[0], w.queue[1:]
+		}
+		done := w.done
+		tell := done < w.total && w.limit < w.total && done-told >= inputWindow/8
+		if tell {
+			told = done
+			w.limit = min(w.total, done+inputWindow)
+		}
+		w.mu.Unlock()
+		switch {
+		case done == w.total:
+			return nil
+		case tell:
+			w.report()
+		}
+		if data == nil {
+			select {
+			case <-w.wake:
+				continue
+			case <-w.ctx.Done():
+				return w.ctx.Err()
+			}
+		}
+		k, err := p.Write(w.ctx, data)
+		w.mu.Lock()
+		w.done += int64(k)
+		w.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// turnOf is the turn of a process, of which one more write wants it. n.mu is
+// held.
+func (n *node) turnOf(id string) *turn {
+	t := n.turns[id]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		n.turns[id] = t
+	}
+	return t
+}

@@ -1,0 +1,149 @@
+package fabric
+
+import "time"
+
+// A window knows which of the last numbers were used. What is older counts as
+// used.
+type window struct {
+	bits []uint64
+	top  uint64 // the greatest number used
+}
+
+func newWindow(size int) window { return window{bits: make([]uint64, size/64)} }
+
+func (w *window) size() uint64 { return uint64(len(w.bits)) * 64 }
+
+func (w *window) used(n uint64) bool {
+	switch {
+	case n == 0 || n+w.size() <= w.top:
+		return true
+	case n > w.top:
+		return false
+	}
+	return w.bits[n/64%uint64(len(w.bits))]&(1<<(n%64)) != 0
+}
+
+func (w *window) use(n uint64) {
+	if n > w.top {
+		if n-w.top >= w.size() {
+			clear(w.bits)
+		} else {
+			for i := w.top + 1; i <= n; i++ {
+				w.bits[i/64%uint64(len(w.bits))] &^= 1 << (i % 64)
+			}
+		}
+		w.top = n
+	}
+	w.bits[n/64%uint64(len(w.bits))] |= 1 << (n % 64)
+}
+
+// Bounds of a replays.
+const (
+	maxLives      = 256
+	callWindow    = 64 << 10 // numbers
+	bulkWindow    = 4 << 10
+	maxAnswers    = 16 << 10
+	maxAnswersLen = 16 << 20 // bytes
+)
+
+// replays knows which requests were taken, and what was answered to the last
+// of them. A life is forgotten only when every signature of it has expired, so
+// nothing is ever taken twice.
+type replays struct {
+	lives map[string]*life
+	fifo  []answered // the oldest first
+	bytes int
+}
+
+type life struct {
+	key        string
+	call, bulk window
+	until      time.Time // when its last signature has expired for certain
+	answers    map[uint64][]byte
+}
+
+type answered struct {
+	life string
+	seq  uint64
+	size int
+}
+
+// A verdict on a request.
+type verdict int
+
+const (
+	fresh verdict = iota
+	again         // it was taken before
+	full          // there are too many gateways
+)
+
+// take decides on a request whose signature holds, and notes it.
+func (r *replays) take(h *Header, now time.Time) verdict {
+	id := h.Key + "." + h.Life
+	l := r.lives[id]
+	if l == nil {
+		for id, l := range r.lives {
+			if now.After(l.until) {
+				delete(r.lives, id)
+			}
+		}
+		if len(r.lives) >= maxLives {
+			return full
+		}
+		l = &life{key: h.Key, call: newWindow(callWindow), bulk: newWindow(bulkWindow), answers: map[uint64][]byte{}}
+		if r.lives == nil {
+			r.lives = map[string]*life{}
+		}
+		r.lives[id] = l
+	}
+	w := &l.call
+	if h.Op.Bulk() {
+		w = &l.bulk
+	}
+	if w.used(h.Seq) {
+		return again
+	}
+	w.use(h.Seq)
+	if h.answered() {
+		l.answers[h.Seq] = nil // to come
+	}
+	if until := now.Add(Lifetime + 2*MaxSkew); until.After(l.until) {
+		l.until = until
+	}
+	return fresh
+}
+
+// answer is what was answered to a request that was taken: nil if that is to
+// come, and not known if it is forgotten.
+func (r *replays) answer(h *Header) (b []byte, known bool) {
+	if l := r.lives[h.Key+"."+h.Life]; l != nil && h.answered() {
+		b, known = l.answers[h.Seq]
+	}
+	return b, known
+}
+
+// used reports whether h was taken before.
+func (r *replays) used(h *Header) bool {
+	l := r.lives[h.Key+"."+h.Life]
+	return l != nil && !h.Op.Bulk() && l.call.used(h.Seq)
+}
+
+// note keeps an answer.
+func (r *replays) note(h *Header, b []byte) {
+	id := h.Key + "." + h.Life
+	l := r.lives[id]
+	if l == nil {
+		return
+	}
+	l.answers[h.Seq] = b
+	r.fifo = append(r.fifo, answered{id, h.Seq, len(b)})
+	r.bytes += len(b)
+	for len(r.fifo) > maxAnswers || r.bytes > maxAnswersLen {
+		old := r.fifo[0]
+		r.fifo = r.fifo[1:]
+		r.bytes -= old.size
+		if l := r.lives[old.life]; l != nil {
+			delete(l.answers, old.seq)
+		}
+	}
+}

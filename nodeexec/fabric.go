@@ -1,0 +1,245 @@
+package nodeexec
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fabric"
+)
+
+// DefaultPatience is for how long a node may be away before calls give up.
+const DefaultPatience = 30 * time.Second
+
+// Config of a Fabric. Conn, Key and Paired are required.
+type Config struct {
+	// Conn is the connection to the message server. The caller closes it,
+	// after the Fabric.
+	Conn *nats.Conn
+	// Key signs what nodes are asked. They know its public half since they
+	// were paired.
+	Key nkeys.KeyPair
+	// Paired lists the nodes there are. It is called often.
+	Paired func() []Paired
+
+	// Patience is for how long a node may be away. 0: DefaultPatience.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+// Paired is a node that an operator has approved.
+type Paired struct {
+	ID   string
+	Name string // for people; may be empty
+	// Addresses are those that it is known under. What a node merely says of
+	// itself does not belong here: it could take another's place.
+	Addresses []string
+}
+
+// memory of a Fabric, in bytes, for output that was granted and not yet read.
+const poolBytes = 32 << 20
+
+// A Fabric is the nodes of a gateway. Every method may be called from any
+// goroutine.
+type Fabric struct {
+	conn     *nats.Conn
+	key      nkeys.KeyPair
+	paired   func() []Paired
+	patience time.Duration
+	log      *slog.Logger
+
+	life  string // where nodes answer to
+	calls atomic.Uint64
+	bulks atomic.Uint64
+	ids   atomic.Uint64 // of readers and writes
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	owned  sync.WaitGroup
+	subs   []*nats.Subscription
+
+	mu      sync.Mutex
+	peers   map[string]*peer
+	waiting map[uint64]chan<- reply // by the number of a call
+	streams map[uint64]*stream      // by the number of a reader
+	inputs  map[uint64]*input       // by the number of a write
+	seen    map[string]string       // process → node; bounded
+	pool    int64
+}
+
+var _ corral.Nodes = (*Fabric)(nil)
+
+// New makes a Fabric. Close ends it.
+func New(cfg Config) (*Fabric, error) {
+	f := &Fabric{
+		conn: cfg.Conn, key: cfg.Key, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, life: corral.NewID(),
+		peers: map[string]*peer{}, waiting: map[uint64]chan<- reply{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
+		seen: map[string]string{}, pool: poolBytes,
+	}
+	if f.patience <= 0 {
+		f.patience = DefaultPatience
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	for _, s := range []struct {
+		subject string
+		handle  nats.MsgHandler
+	}{{fabric.GatewaySubjects(f.life), f.receive}, {fabric.AllHellos, f.hello}} {
+		sub, err := f.conn.Subscribe(s.subject, s.handle)
+		if err != nil {
+			_ = f.Close() // what there is of it
+			return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to nodes: %w", err)
+		}
+		// More than what was granted never comes from honest nodes.
+		_ = sub.SetPendingLimits(256<<10, 2*poolBytes)
+		f.subs = append(f.subs, sub)
+	}
+	status := f.conn.StatusChanged(nats.CONNECTED)
+	f.owned.Go(func() {
+		defer f.conn.RemoveStatusListener(status)
+		for {
+			select {
+			case <-f.ctx.Done():
+				return
+			case <-status: // what was on its way may be lost
+				for _, p := range f.known() {
+					p.reconnected()
+				}
+			}
+		}
+	})
+	return f, nil
+}
+
+// Close lets go of the nodes. Commands go on.
+func (f *Fabric) Close() error {
+	f.cancel()
+	for _, s := range f.subs {
+		_ = s.Unsubscribe() // it went with its connection, if that is closed
+	}
+	f.owned.Wait()
+	return nil
+}
+
+func (f *Fabric) known() []*peer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]*peer, 0, len(f.peers))
+	for _, p := range f.peers {
+		list = append(list, p)
+	}
+	return list
+}
+
+// peer is what is known of a node that is paired.
+func (f *Fabric) peer(id string) *peer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.peers[id]
+	if p == nil {
+		p = &peer{f: f, id: id, changed: make(chan struct{})}
+		f.peers[id] = p
+	}
+	return p
+}
+
+// receive gets all that nodes say to this life of the gateway. It never blocks.
+func (f *Fabric) receive(m *nats.Msg) {
+	node, kind, n, ok := fabric.ParseToGateway(f.life, m.Subject)
+	if !ok {
+		return
+	}
+	f.mu.Lock()
+	p := f.peers[node]
+	ch, s, in := f.waiting[n], f.streams[n], f.inputs[n]
+	f.mu.Unlock()
+	if p == nil {
+		return // nobody asked it anything
+	}
+	nobody := len(m.Data) == 0 && m.Header.Get("Status") == "503"
+	if !nobody {
+		p.heardOf()
+	}
+	switch {
+	case nobody:
+		p.away()
+		if kind == fabric.KindAnswer && ch != nil {
+			offer(ch, reply{from: p, nobody: true})
+		}
+	case kind == fabric.KindAnswer:
+		a, err := fabric.ParseAnswer(m.Data)
+		if err != nil {
+			f.log.Warn("a node's answer cannot be read", "node", node, "error", err)
+			return
+		}
+		if ch != nil { // before whoever waits looks at it because of the new life
+			offer(ch, reply{from: p, answer: a})
+		}
+		if a.Refused == fabric.RefusedBoot {
+			p.rebooted(a.Boot)
+		}
+	case kind == fabric.KindOutput && s != nil && s.log.p.peer == p:
+		o, err := fabric.ParseOutput(m.Data)
+		if err != nil {
+			f.log.Warn("a node's output cannot be read", "node", node, "error", err)
+			return
+		}
+		s.receive(o)
+	case kind == fabric.KindInput && in != nil && in.p.peer == p:
+		a, err := fabric.ParseInputAck(m.Data, in.total)
+		if err != nil {
+			f.log.Warn("a node's acknowledgement cannot be read", "node", node, "error", err)
+			return
+		}
+		in.receive(a)
+	}
+}
+
+func (f *Fabric) hello(m *nats.Msg) {
+	node, ok := fabric.ParseHello(m.Subject)
+	if !ok || !f.isPaired(node) {
+		return
+	}
+	h, err := fabric.ParseHelloBody(m.Data)
+	if err != nil {
+		f.log.Warn("a node's hello cannot be read", "node", node, "error", err)
+		return
+	}
+	f.peer(node).greet(h)
+}
+
+func (f *Fabric) isPaired(id string) bool {
+	for _, p := range f.paired() {
+		if p.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// maxSeen bounds how many processes are remembered to be on some node.
+const maxSeen = 4096
+
+func (f *Fabric) remember(process, node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.seen { // any will do: it only saves asking all nodes
+		if len(f.seen) < maxSeen {
+			break
+		}
+		delete(f.seen, id)
+	}
+	f.seen[process] = node
+}
+
+func (f *Fabric) closedError() error {
+	return corral.Errorf(corral.ErrUnavailable, "", "this program lets go of its nodes")
+}

@@ -1,0 +1,92 @@
+package nodeexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fabric"
+)
+
+// process is a process on a node.
+type process struct {
+	link
+	info corral.Info
+	log  log
+}
+
+func (p *process) Info() corral.Info { return p.info }
+
+func (p *process) Log() corral.Log { return &p.log }
+
+// Wait implements corral.Process. A node that is away ends no Wait.
+func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
+	for {
+		a, err := p.ask(ctx, fabric.OpWait, p.info.ID, nil, 0)
+		switch {
+		case err != nil:
+			return corral.Exit{}, err
+		case a.Exit != nil:
+			return *a.Exit, nil
+		case !a.Pending:
+			return corral.Exit{}, p.senseless()
+		}
+	}
+}
+
+func (p *process) senseless() error {
+	return corral.Errorf(corral.ErrUnavailable, "look at the log of the node", "node %s gives an answer to something else", p.name)
+}
+
+// Signal implements corral.Process.
+func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
+	if !sig.Valid() {
+		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(sig))
+	}
+	body, err := json.Marshal(fabric.Signal{Signal: sig})
+	if err != nil {
+		return err
+	}
+	switch sig {
+	case corral.SIGKILL, corral.SIGTERM, corral.SIGSTOP, corral.SIGCONT:
+		_, err = p.ask(ctx, fabric.OpSignal, p.info.ID, body, p.f.patience)
+		return err
+	}
+	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.info.ID, body: body, once: true, patience: p.f.patience})
+	u := (*unanswered)(nil)
+	switch {
+	case err == nil && a.Error != nil:
+		return fabric.DecodeError(a.Error)
+	case !errors.As(err, &u):
+		return err
+	case u.maybe:
+		return corral.Errorf(corral.ErrLost, "look at the process before sending it again",
+			"node %s was asked to send %v to process %s and did not answer: %w", p.name, sig, p.info.ID, u.cause)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return p.unavailable(u.cause)
+}
+
+// Resize implements corral.Process.
+func (p *process) Resize(ctx context.Context, size corral.Size) error {
+	body, err := json.Marshal(size)
+	if err != nil {
+		return err
+	}
+	_, err = p.ask(ctx, fabric.OpResize, p.info.ID, body, p.f.patience)
+	return err
+}
+
+// CloseStdin implements corral.Process.
+func (p *process) CloseStdin(ctx context.Context) error {
+	_, err := p.ask(ctx, fabric.OpEOF, p.info.ID, nil, p.f.patience)
+	return err
+}
+
+// Remove implements corral.Process.
+func (p *process) Remove(ctx context.Context) error {
+	_, err := p.ask(ctx, fabric.OpRemove, p.info.ID, nil, p.f.patience)
+	return err
+}

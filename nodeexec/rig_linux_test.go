@@ -1,0 +1,228 @@
+package nodeexec_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/broker"
+	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/nodeexec"
+)
+
+const nodeID = "n1"
+
+// rig is a gateway's message server, over TLS on loopback, and what comes and
+// goes around it: the gateway's side and one node.
+type rig struct {
+	tb      testing.TB
+	broker  *broker.Server
+	gateway nkeys.KeyPair
+	key     nkeys.KeyPair // of the node
+	log     *slog.Logger
+	address string // where the node dials
+
+	fabric *nodeexec.Fabric
+	closed sync.Once
+	end    func() // of the gateway's side
+	stop   func() // of the node
+}
+
+func user(t testing.TB) (nkeys.KeyPair, string) {
+	t.Helper()
+	k, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := k.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, public
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{tb: t, log: slog.New(slog.DiscardHandler)}
+	if os.Getenv("CORRAL_TEST_LOG") != "" {
+		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	r.gateway, _ = user(t)
+	var public string
+	r.key, public = user(t)
+	var err error
+	r.broker, err = broker.Start(broker.Config{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: r.log,
+		Authorize: func(k string) (string, bool) { return nodeID, k == public },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.broker.Close)
+	r.address = "tls://" + r.broker.Addr().String()
+	return r
+}
+
+// open begins a life of the gateway's side.
+func (r *rig) open() *nodeexec.Fabric {
+	r.tb.Helper()
+	conn, err := r.broker.Connect(fabric.ConnectOptions(r.log)...)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	f, err := nodeexec.New(nodeexec.Config{
+		Conn: conn, Key: r.gateway, Log: r.log,
+		Paired: func() []nodeexec.Paired { return []nodeexec.Paired{{ID: nodeID, Name: "builder"}} },
+	})
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	r.fabric = f
+	r.end = sync.OnceFunc(func() {
+		if err := f.Close(); err != nil {
+			r.tb.Error(err)
+		}
+		conn.Close()
+	})
+	r.tb.Cleanup(r.end)
+	return f
+}
+
+// serve begins a life of the node's program.
+func (r *rig) serve(x corral.Executor, more ...nats.Option) {
+	r.tb.Helper()
+	pinned, err := broker.Pinned(r.broker.Fingerprint(), r.key)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	conn, err := nats.Connect(r.address, append(append(fabric.ConnectOptions(r.log), pinned...), more...)...)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	_, public := r.gatewayKey()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{ID: nodeID, Executor: x, GatewayKeys: []string{public}, Log: r.log})
+	}()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.tb.Errorf("Serve: %v", err)
+		}
+		conn.Close()
+	})
+	r.tb.Cleanup(r.stop)
+}
+
+func (r *rig) gatewayKey() (nkeys.KeyPair, string) {
+	public, err := r.gateway.PublicKey()
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	return r.gateway, public
+}
+
+// node is the executor of the one node, as soon as it is there.
+func (r *rig) node() corral.Executor {
+	r.tb.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		x, _, err := r.fabric.Select(context.Background(), nodeID)
+		if err == nil {
+			return x
+		}
+		if time.Now().After(end) {
+			r.tb.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// life is a node's executor with all that is under it.
+type life struct {
+	corral.Executor
+	rig   *rig
+	host  *hostexec.Executor
+	cfg   hostexec.Config
+	close func()
+}
+
+func (l *life) Close() error { l.close(); return nil }
+
+func (r *rig) host(cfg hostexec.Config) *hostexec.Executor {
+	r.tb.Helper()
+	h, err := hostexec.New(cfg)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	return h
+}
+
+func openLife(t testing.TB, cfg hostexec.Config) *life {
+	cfg.StateDir = filepath.Join(testdir.New(t), "host")
+	l := &life{rig: newRig(t), cfg: cfg}
+	l.rig.open()
+	l.begin()
+	return l
+}
+
+// begin begins a life of the node's program.
+func (l *life) begin() {
+	h := l.rig.host(l.cfg)
+	l.host = h
+	l.rig.serve(h)
+	l.Executor = l.rig.node()
+	stop, tb := l.rig.stop, l.rig.tb
+	l.close = sync.OnceFunc(func() {
+		stop()
+		if err := h.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	// The gateway's side goes first: it would wait for a node that is gone.
+	tb.Cleanup(func() { l.rig.end(); l.close() })
+}
+
+func target(t *testing.T, name string, reopen func(t testing.TB, l *life) *life) exectest.Target {
+	dir, bin := testdir.New(t), testdir.New(t)
+	cfg := hostexec.Config{WardenPath: wardenbintest.Build(t), Workspace: dir, Environ: exectest.HostEnviron(dir)}
+	tg := exectest.HostTarget(t, dir, bin)
+	tg.Name = name
+	tg.Info.Host, tg.Info.Node = corral.HostNode, "builder"
+	tg.New = func(t testing.TB) corral.Executor { return openLife(t, cfg) }
+	tg.Reopen = func(t testing.TB, old corral.Executor) corral.Executor { return reopen(t, old.(*life)) }
+	return tg
+}
+
+// Whatever is true of processes is true of those on a node. Here the next life
+// is one of the gateway.
+func TestConformance(t *testing.T) {
+	exectest.Run(t, target(t, "node, hostexec warden", func(_ testing.TB, l *life) *life {
+		l.rig.end()
+		l.rig.open()
+		next := &life{Executor: l.rig.node(), rig: l.rig, host: l.host, cfg: l.cfg, close: l.close}
+		return next
+	}))
+}
+
+// Here it is the node's program that dies and comes back, under a gateway that
+// lives.
+func TestConformanceNodeRestarts(t *testing.T) {
+	exectest.Run(t, target(t, "node restarted, hostexec warden", func(_ testing.TB, l *life) *life {
+		l.close()
+		next := &life{rig: l.rig, cfg: l.cfg}
+		next.begin()
+		return next
+	}))
+}

@@ -1,0 +1,261 @@
+package nodeexec
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fabric"
+)
+
+// A stream's window is how much may be on its way or wait to be read. It grows
+// while it is read and there is memory; leastWindow it has in any case.
+const (
+	leastWindow = 4 << 10
+	firstWindow = 64 << 10
+	mostWindow  = 4 << 20
+	mostQueued  = 16 << 10 // pieces, however small
+)
+
+// A reader that waits asks again now and then: something may have got lost
+// without anybody noticing. Nodes forget who is silent for a minute.
+const (
+	firstRepeat = 2 * time.Second
+	lastRepeat  = 15 * time.Second
+	resetPause  = 200 * time.Millisecond
+)
+
+// stream is output on its way from a node: from an offset on, as far as was
+// granted. One Read at a time uses it.
+type stream struct {
+	log    *log
+	n      uint64
+	single bool
+	most   int
+
+	at     int64       // where the next Read goes on; guarded by log.mu
+	expiry *time.Timer // guarded by log.mu
+
+	ready chan struct{}
+
+	mu       sync.Mutex
+	asked    bool
+	queue    []corral.Chunk
+	held     int64 // bytes in queue
+	expected int64 // where what arrives next goes on
+	limit    int64 // granted
+	window   int64
+	lent     int64 // of window, from the Fabric's memory
+	read0    int64 // bytes read since the window last grew
+	lost     bool  // something did not arrive
+	resetAt  time.Time
+	resetTo  int64
+	err      error // what comes after queue
+	closed   bool
+}
+
+func (s *stream) signal() {
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// receive takes what the node sent. What is missing or too much is asked for
+// again, when it is wanted.
+func (s *stream) receive(o fabric.Output) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.signal()
+	end := o.Offset + int64(len(o.Data))
+	switch {
+	case s.err != nil || s.closed:
+	case o.Flags&fabric.FlagError != 0:
+		s.err = o.Err()
+	case o.From > s.expected:
+		s.lost = true
+	case o.Flags&fabric.FlagEnd != 0:
+		s.err = io.EOF
+	case end <= s.expected: // it was there before
+	default:
+		if o.Offset < s.expected {
+			o.Data = o.Data[s.expected-o.Offset:]
+			o.Offset = s.expected
+		}
+		if s.held+int64(len(o.Data)) > s.window+fabric.MaxData || len(s.queue) >= mostQueued {
+			s.lost = true
+			return
+		}
+		s.expected = end
+		s.held += int64(len(o.Data))
+		s.add(corral.Chunk{Offset: o.Offset, Stream: o.Stream, Data: o.Data})
+	}
+}
+
+// add queues a chunk, together with the one before it if both are small.
+func (s *stream) add(c corral.Chunk) {
+	const small = 4 << 10
+	if len(s.queue) > 0 {
+		last := &s.queue[len(s.queue)-1]
+		if last.Stream == c.Stream && last.Next() == c.Offset && len(last.Data)+len(c.Data) <= small {
+			last.Data = append(last.Data[:len(last.Data):cap(last.Data)], c.Data...)
+			return
+		}
+	}
+	if len(c.Data) < small { // not with the rest of its message's memory
+		c.Data = append(make([]byte, 0, 2*len(c.Data)), c.Data...)
+	}
+	s.queue = append(s.queue, c)
+}
+
+// read returns the next chunk.
+func (s *stream) read(ctx context.Context, buf []byte) (corral.Chunk, error) {
+	f, p := s.log.p.f, s.log.p.peer
+	begun := time.Now()
+	var timer *time.Timer
+	for pause := firstRepeat; ; {
+		c, grant, err := s.next(buf)
+		if grant != nil {
+			s.send(*grant)
+		}
+		if err != nil || len(c.Data) > 0 {
+			return c, err
+		}
+		_, changed := p.state()
+		wait := pause
+		if s.missing() {
+			wait = resetPause
+		}
+		if timer == nil {
+			timer = time.NewTimer(wait)
+			defer timer.Stop()
+		} else {
+			timer.Reset(wait)
+		}
+		select {
+		case <-s.ready:
+		case <-changed:
+			s.again()
+		case <-timer.C:
+			pause = min(2*pause, lastRepeat)
+			if p.quiet(begun) > f.patience || !f.isPaired(p.id) {
+				return corral.Chunk{}, s.log.p.unavailable(errAway)
+			}
+			s.again()
+		case <-ctx.Done():
+			return corral.Chunk{}, ctx.Err()
+		case <-f.ctx.Done():
+			return corral.Chunk{}, f.closedError()
+		}
+	}
+}
+
+// again has everything sent again that has not arrived.
+func (s *stream) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost, s.resetAt = true, time.Time{}
+}
+
+// missing reports whether something is to be asked for again.
+func (s *stream) missing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
+// next takes from the queue, and says what to tell the node.
+func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 {
+		first := &s.queue[0]
+		k := copy(buf, first.Data)
+		c = corral.Chunk{Offset: first.Offset, Stream: first.Stream, Data: buf[:k]}
+		first.Offset += int64(k)
+		first.Data = first.Data[k:]
+		s.held -= int64(k)
+		if len(first.Data) == 0 {
+			s.queue[0] = corral.Chunk{}
+			s.queue = s.queue[1:]
+		}
+		s.grow(int64(k))
+	} else if s.err != nil {
+		return c, nil, s.err
+	}
+	if s.err != nil {
+		return c, nil, nil
+	}
+	limit := s.expected + s.window - s.held
+	if s.single {
+		limit = s.expected + int64(s.most)
+	}
+	// A reset is worth it only when there is nothing else to read.
+	// What was on its way before the last one arrives first, and is no news.
+	reset := s.lost && len(s.queue) == 0 && s.asked &&
+		(s.expected != s.resetTo || time.Since(s.resetAt) >= resetPause)
+	if !s.asked || reset || !s.single && limit-s.limit >= s.window/4 {
+		s.limit = max(limit, s.limit)
+		if reset {
+			s.lost, s.resetAt, s.resetTo = false, time.Now(), s.expected
+			s.limit = limit
+		}
+		s.asked = true
+		grant = &fabric.Grant{Reader: s.n, From: s.expected, Limit: s.limit, Most: s.most, Reset: reset, Single: s.single}
+		if !s.single {
+			grant.Most = 0
+		}
+	}
+	return c, grant, nil
+}
+
+// grow counts what was read, and widens the window by and by.
+func (s *stream) grow(k int64) {
+	s.read0 += k
+	if s.single || s.read0 < s.window || s.window >= mostWindow {
+		return
+	}
+	s.read0 = 0
+	if more := s.log.p.f.lend(s.window); more > 0 {
+		s.window += more
+		s.lent += more
+	}
+}
+
+func (s *stream) send(g fabric.Grant) {
+	body, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // numbers
+	}
+	p := s.log.p
+	boot, _ := p.peer.state()
+	if boot == "" {
+		return // nothing can be asked of it before it is known
+	}
+	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.info.ID, body)
+	if err != nil {
+		p.f.log.Warn("cannot ask for output", "node", p.name, "error", err)
+		return
+	}
+	p.f.send(p.peer, sealed)
+}
+
+// close lets go of it, here and on the node.
+func (s *stream) close() {
+	s.mu.Lock()
+	told := s.closed || s.err != nil || s.single || !s.asked
+	lent := s.lent
+	s.closed, s.queue, s.held, s.lent = true, nil, 0, 0
+	s.mu.Unlock()
+	f := s.log.p.f
+	f.mu.Lock()
+	delete(f.streams, s.n)
+	f.mu.Unlock()
+	f.giveBack(lent)
+	if !told && f.ctx.Err() == nil {
+		s.send(fabric.Grant{Reader: s.n, Close: true})
+	}
+}
