@@ -35,9 +35,9 @@ type rig struct {
 	address string // where the node dials
 
 	fabric *nodeexec.Fabric
-	closed sync.Once
-	end    func() // of the gateway's side
-	stop   func() // of the node
+	conn   *nats.Conn // the gateway's
+	end    func()     // of the gateway's side
+	stop   func()     // of the node
 }
 
 func user(t testing.TB) (nkeys.KeyPair, string) {
@@ -88,7 +88,7 @@ func (r *rig) open() *nodeexec.Fabric {
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	r.fabric = f
+	r.fabric, r.conn = f, conn
 	r.end = sync.OnceFunc(func() {
 		if err := f.Close(); err != nil {
 			r.tb.Error(err)

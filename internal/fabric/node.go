@@ -169,13 +169,8 @@ func (n *node) warn(text string, args ...any) {
 	}
 }
 
-// spawn runs f as one of the goroutines that Serve waits for.
-func (n *node) spawn(f func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.spawnLocked(f)
-}
-
+// spawnLocked runs f as one of the goroutines that Serve waits for. n.mu is
+// held.
 func (n *node) spawnLocked(f func()) {
 	if !n.closed {
 		n.owned.Go(f)
