@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	"internal/api":   {imports: contract},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
-	"internal/fabric": {imports: []string{".", "internal/api"}},
+	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/fabric"}},
 
 	"internal/cli":      {imports: service},
