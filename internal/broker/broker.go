@@ -115,11 +115,20 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the message server: %w", err)
 	}
-	s.server.SetLoggerV2(logger{s.log}, false, false, false)
+	l := logger{s.log, make(chan string, 1)}
+	s.server.SetLoggerV2(l, false, false, false)
 	s.server.Start()
-	if !s.server.ReadyForConnections(startLimit) {
+	for end := time.Now().Add(startLimit); !s.server.ReadyForConnections(20 * time.Millisecond); {
+		why := "it does not begin to"
+		select {
+		case why = <-l.fatal:
+		default:
+			if time.Now().Before(end) {
+				continue
+			}
+		}
 		s.Close()
-		return nil, corral.Errorf(corral.ErrUnavailable, "choose another address to listen on, or end what listens there", "the message server cannot listen on %s", cfg.Listen)
+		return nil, corral.Errorf(corral.ErrUnavailable, "choose another address to listen on, or end what listens there", "the message server cannot listen on %s: %s", cfg.Listen, why)
 	}
 	return s, nil
 }
@@ -318,7 +327,10 @@ func writeFile(path string, data []byte) (err error) {
 }
 
 // logger passes on what the server logs.
-type logger struct{ log *slog.Logger }
+type logger struct {
+	log   *slog.Logger
+	fatal chan string // the first thing that ends the server
+}
 
 func (l logger) write(level slog.Level, format string, v []any) {
 	if l.log.Enabled(context.Background(), level) {
@@ -328,7 +340,13 @@ func (l logger) write(level slog.Level, format string, v []any) {
 
 func (l logger) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 func (l logger) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
-func (l logger) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
-func (l logger) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
-func (l logger) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
-func (l logger) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l logger) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+	l.write(slog.LevelError, format, v)
+}
+func (l logger) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
+func (l logger) Debugf(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l logger) Tracef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }

@@ -1,0 +1,206 @@
+package broker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fabric"
+)
+
+func newKey(t *testing.T) (nkeys.KeyPair, string) {
+	t.Helper()
+	k, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := k.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, public
+}
+
+func serve(t *testing.T, dir string, authorize func(string) (string, bool)) *Server {
+	t.Helper()
+	s, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0", Authorize: authorize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func dial(t *testing.T, s *Server, key nkeys.KeyPair, more ...nats.Option) *nats.Conn {
+	t.Helper()
+	opts, err := Pinned(s.Fingerprint(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := nats.Connect("tls://"+s.Addr().String(), append(opts, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A node speaks for itself alone, and hears nothing that is said to others.
+func TestPermissions(t *testing.T) {
+	key, public := newKey(t)
+	stranger, strange := newKey(t)
+	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public })
+	gateway, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gateway.Close)
+	all, err := gateway.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		who        nkeys.KeyPair
+		may, mayNo []string // publish
+		hear, deaf []string // subscribe
+	}{
+		{
+			key,
+			[]string{fabric.HelloSubject("n1"), fabric.ToGateway("life", "n1", fabric.KindOutput, 1)},
+			[]string{fabric.HelloSubject("n2"), fabric.ToGateway("life", "n2", fabric.KindOutput, 1), fabric.RequestSubject("n1"), fabric.RequestSubject("n2"), "fab.pair." + public, "$SYS.x", "x", "_INBOX.x"},
+			[]string{fabric.RequestSubject("n1"), fabric.NodeSubjects("n1"), fabric.WhoSubject("n1")},
+			[]string{fabric.RequestSubject("n2"), fabric.AllHellos, fabric.GatewaySubjects("life"), ">", "fab.>", "fab.n.>", "fab.n.*.req", "$SYS.>", "_INBOX.>"},
+		},
+		{
+			stranger,
+			[]string{"fab.pair." + strange},
+			[]string{fabric.HelloSubject("n1"), fabric.RequestSubject("n1"), "fab.pair." + public, "fab.paired." + strange, "x"},
+			[]string{"fab.paired." + strange},
+			[]string{"fab.paired." + public, "fab.paired.*", "fab.pair.>", fabric.NodeSubjects("n1"), ">"},
+		},
+	} {
+		errs := make(chan error, 100)
+		c := dial(t, s, tc.who, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err }))
+		for _, subject := range tc.may {
+			if err := errors.Join(c.Publish(subject, []byte("x")), c.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := all.NextMsg(5 * time.Second); err != nil || m.Subject != subject {
+				t.Errorf("%s: %v, %v", subject, m, err)
+			}
+		}
+		for _, subject := range tc.mayNo {
+			if err := errors.Join(c.Publish(subject, []byte("x")), c.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-errs; !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("publishing on %s: %v", subject, err)
+			}
+		}
+		for _, subject := range tc.hear {
+			if _, err := c.SubscribeSync(subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Flush(); err != nil || len(errs) > 0 {
+			t.Errorf("%v, %d errors", err, len(errs))
+		}
+		for _, subject := range tc.deaf {
+			if _, err := c.SubscribeSync(subject); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-errs; !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("subscribing to %s: %v", subject, err)
+			}
+		}
+		if n, _, _ := all.Pending(); n > 0 {
+			t.Errorf("%d messages that may not be sent arrived", n)
+		}
+		c.Close()
+	}
+}
+
+// The certificate stays, so that its fingerprint does; nobody else reads it,
+// and nobody connects to another.
+func TestCertificate(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir, func(string) (string, bool) { return "", false })
+	first := s.Fingerprint()
+	s.Close()
+	s = serve(t, dir, func(string) (string, bool) { return "", false })
+	if got := s.Fingerprint(); got != first || len(got) != 64 {
+		t.Errorf("the fingerprint was %s and is %s", first, got)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "nodes.pem")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	key, _ := newKey(t)
+	opts, err := Pinned(strings.Repeat("0", 64), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nats.Connect("tls://"+s.Addr().String(), opts...); !errors.Is(err, corral.ErrDenied) {
+		t.Errorf("connecting to a gateway with another certificate: %v", err)
+	}
+	// Nor does anything go without TLS, or without a key.
+	opts, err = Pinned(first, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nats.Connect("tls://"+s.Addr().String(), opts[1:]...); err == nil {
+		t.Error("connected without a key")
+	}
+	if _, err := nats.Connect("nats://"+s.Addr().String(), opts[0]); err == nil {
+		t.Error("connected without TLS")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nodes.pem"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a certificate that is none: %v", err)
+	}
+}
+
+// A key that is not a node's any more is disconnected, and is then a
+// stranger's.
+func TestDisconnect(t *testing.T) {
+	key, public := newKey(t)
+	var revoked atomic.Bool
+	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public && !revoked.Load() })
+	again := make(chan struct{}, 1)
+	errs := make(chan error, 10)
+	c := dial(t, s, key, nats.ReconnectWait(time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { again <- struct{}{} }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err }))
+	revoked.Store(true)
+	s.Disconnect(public)
+	<-again
+	if err := errors.Join(c.Publish(fabric.HelloSubject("n1"), nil), c.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-errs; !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("publishing as a node that was: %v", err)
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	s := serve(t, t.TempDir(), func(string) (string, bool) { return "", false })
+	for _, listen := range []string{"nonsense", "127.0.0.1:none"} {
+		if _, err := Start(Config{Dir: t.TempDir(), Listen: listen}); !errors.Is(err, corral.ErrInvalid) {
+			t.Errorf("listening on %s: %v", listen, err)
+		}
+	}
+	if _, err := Start(Config{Dir: t.TempDir(), Listen: s.Addr().String()}); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("listening where somebody does: %v", err)
+	}
+}
