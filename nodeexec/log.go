@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -22,6 +23,8 @@ type log struct {
 	idle  []*stream // streams that nobody reads now, the oldest first
 	next  int64     // where the last Read ended
 	ended int64     // the least offset of which it is known that the log has ended before it; -1: none
+
+	streams atomic.Int32 // that go on
 }
 
 const (
@@ -132,6 +135,13 @@ func (l *log) expire(s *stream) {
 	}
 }
 
+// flows reports whether output comes, or has come, by itself.
+func (l *log) flows() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.streams.Load() > 0 || l.ended >= 0
+}
+
 // open makes a stream. Single streams have one chunk, of at most that many
 // bytes.
 func (l *log) open(off int64, single bool, most int) *stream {
@@ -145,6 +155,9 @@ func (l *log) open(off int64, single bool, most int) *stream {
 		s.window = max(s.window, leastWindow)
 	}
 	s.limit = off + s.window
+	if !single {
+		l.streams.Add(1)
+	}
 	f := l.p.f
 	f.mu.Lock()
 	f.streams[s.n] = s

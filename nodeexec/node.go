@@ -36,42 +36,54 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	if cmd.ID == "" {
 		cmd.ID = corral.NewID()
 	}
-	body, err := fabric.EncodeStart(cmd)
+	p := n.newProcess(cmd.ID)
+	first := p.log.open(0, false, 0)
+	body, err := fabric.EncodeStart(cmd, first.first(cmd.Log.Head))
+	if err == nil {
+		err = n.start(ctx, cmd.ID, body, p)
+	}
 	if err != nil {
+		first.close()
 		return nil, err
 	}
+	p.log.put(first, 0)
+	return p, nil
+}
+
+// start has a node start a command, of which p is to be the process.
+func (n *Node) start(ctx context.Context, id string, body []byte, p *process) error {
 	patience := min(startPatience, n.f.patience)
-	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpStart, id: cmd.ID, body: body, once: true, patience: patience})
+	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpStart, id: id, body: body, once: true, patience: patience})
 	u := (*unanswered)(nil)
 	switch {
 	case err == nil && a.Error != nil:
-		return nil, fabric.DecodeError(a.Error)
+		return fabric.DecodeError(a.Error)
 	case err == nil:
-		return n.process(cmd.ID, a)
+		return p.is(id, a)
 	case !errors.As(err, &u):
-		return nil, err
+		return err
 	case u.maybe:
-		return n.startedOrLost(ctx, cmd.ID, u.cause)
+		return n.startedOrLost(ctx, id, u.cause, p)
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return nil, corral.Errorf(corral.ErrUnavailable, "start corral node there, or choose another node", "cannot start anything on node %s: %w", n.name, u.cause)
+	return corral.Errorf(corral.ErrUnavailable, "start corral node there, or choose another node", "cannot start anything on node %s: %w", n.name, u.cause)
 }
 
 // startedOrLost finds out what became of a start that was not answered. If the
 // node's program was started again since, the request means nothing to it any
 // more, and a process that it does not know never ran.
-func (n *Node) startedOrLost(ctx context.Context, id string, cause error) (corral.Process, error) {
+func (n *Node) startedOrLost(ctx context.Context, id string, cause error, p *process) error {
 	if ctx.Err() == nil && n.f.ctx.Err() == nil {
 		a, err := n.ask(ctx, fabric.OpAttach, id, nil, min(startPatience, n.f.patience))
 		switch {
 		case err == nil:
-			return n.process(id, a)
+			return p.is(id, a)
 		case errors.Is(err, corral.ErrNotFound) && errors.Is(cause, errRestarted):
-			return nil, corral.Errorf(corral.ErrUnavailable, "start it again", "node %s was restarted while it was asked to start process %s, and has not started it", n.name, id)
+			return corral.Errorf(corral.ErrUnavailable, "start it again", "node %s was restarted while it was asked to start process %s, and has not started it", n.name, id)
 		}
 	}
-	return nil, corral.Errorf(corral.ErrLost, "when the node can be reached, attach to the process by its id: that tells",
+	return corral.Errorf(corral.ErrLost, "when the node can be reached, attach to the process by its id: that tells",
 		"node %s was asked to start process %s and did not answer: %w", n.name, id, cause)
 }
 
@@ -84,18 +96,26 @@ func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.process(id, a)
+	p := n.newProcess(id)
+	if err := p.is(id, a); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// process is what a node says that it has.
-func (n *Node) process(id string, a fabric.Answer) (corral.Process, error) {
-	if a.Info == nil || a.Info.ID != id {
-		return nil, corral.Errorf(corral.ErrLost, "look at the log of the node", "node %s answers about another process than %s", n.name, id)
-	}
-	info := *a.Info
-	info.Host, info.Node = corral.HostNode, n.name
-	n.f.remember(id, n.peer.id)
-	p := &process{link: n.link, info: info}
+func (n *Node) newProcess(id string) *process {
+	p := &process{link: n.link, info: corral.Info{ID: id}, known: make(chan struct{})}
 	p.log.init(p)
-	return p, nil
+	return p
+}
+
+// is takes what a node says that the process is.
+func (p *process) is(id string, a fabric.Answer) error {
+	if a.Info == nil || a.Info.ID != id {
+		return corral.Errorf(corral.ErrLost, "look at the log of the node", "node %s answers about another process than %s", p.name, id)
+	}
+	p.info = *a.Info
+	p.info.Host, p.info.Node = corral.HostNode, p.name
+	p.f.remember(id, p.peer.id)
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fabric"
@@ -14,14 +16,43 @@ type process struct {
 	link
 	info corral.Info
 	log  log
+
+	ended sync.Once
+	known chan struct{} // closed when exit is
+	exit  corral.Exit
+}
+
+// exited takes how the process ended, which comes with the end of its output.
+func (p *process) exited(e corral.Exit) {
+	p.ended.Do(func() {
+		p.exit = e
+		close(p.known)
+	})
 }
 
 func (p *process) Info() corral.Info { return p.info }
 
 func (p *process) Log() corral.Log { return &p.log }
 
+// waitFirst is how long Wait hopes for the end of the output, while that comes
+// by itself, before it asks.
+const waitFirst = 100 * time.Millisecond
+
 // Wait implements corral.Process. A node that is away ends no Wait.
 func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
+	if p.log.flows() {
+		hope := time.NewTimer(waitFirst)
+		defer hope.Stop()
+		select {
+		case <-p.known:
+			return p.exit, nil
+		case <-hope.C:
+		case <-ctx.Done():
+			return corral.Exit{}, ctx.Err()
+		case <-p.f.ctx.Done():
+			return corral.Exit{}, p.f.closedError()
+		}
+	}
 	for {
 		a, err := p.ask(ctx, fabric.OpWait, p.info.ID, nil, 0)
 		switch {

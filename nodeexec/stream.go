@@ -79,6 +79,9 @@ func (s *stream) receive(o fabric.Output) {
 		s.lost = true
 	case o.Flags&fabric.FlagEnd != 0:
 		s.err = io.EOF
+		if a, err := fabric.ParseAnswer(o.Data); err == nil && a.Exit != nil {
+			s.log.p.exited(*a.Exit)
+		}
 	case end <= s.expected: // it was there before
 	default:
 		if o.Offset < s.expected {
@@ -151,6 +154,20 @@ func (s *stream) read(ctx context.Context, buf []byte) (corral.Chunk, error) {
 			return corral.Chunk{}, f.closedError()
 		}
 	}
+}
+
+// first is a grant that goes with the start of the process, so that its output
+// comes by itself: no more of it than is kept in any case, for whoever begins to
+// read when there is a gap.
+func (s *stream) first(head int64) *fabric.Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if head <= 0 {
+		head = corral.LimitOutput.Head
+	}
+	s.asked = true
+	s.limit = min(s.limit, head)
+	return &fabric.Grant{Reader: s.n, Limit: s.limit}
 }
 
 // again has everything sent again that has not arrived.
@@ -246,6 +263,9 @@ func (s *stream) send(g fabric.Grant) {
 // close lets go of it, here and on the node.
 func (s *stream) close() {
 	s.mu.Lock()
+	if !s.single && !s.closed {
+		s.log.streams.Add(-1)
+	}
 	told := s.closed || s.err != nil || s.single || !s.asked
 	lent := s.lent
 	s.closed, s.queue, s.held, s.lent = true, nil, 0, 0

@@ -21,11 +21,13 @@ type Start struct {
 	api.Start
 	// Exec is Command.Exec, which has no JSON of its own.
 	Exec [][]byte `json:"exec,omitempty"`
+	// Read is a first reader, which need not be asked for then.
+	Read *Grant `json:"read,omitempty"`
 }
 
 // EncodeStart is the body that asks for cmd.
-func EncodeStart(cmd corral.Command) ([]byte, error) {
-	s := Start{Start: api.NewStart(cmd, false)}
+func EncodeStart(cmd corral.Command, read *Grant) ([]byte, error) {
+	s := Start{Start: api.NewStart(cmd, false), Read: read}
 	for _, a := range cmd.Exec {
 		s.Exec = append(s.Exec, []byte(a))
 	}
@@ -39,14 +41,18 @@ func EncodeStart(cmd corral.Command) ([]byte, error) {
 }
 
 // DecodeStart is the reverse. The command is valid.
-func DecodeStart(body []byte) (corral.Command, error) {
+func DecodeStart(body []byte) (cmd corral.Command, read *Grant, err error) {
 	var s Start
 	if err := json.Unmarshal(body, &s); err != nil {
-		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
+		return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
 	}
-	cmd, err := s.Decode()
-	if err != nil {
-		return corral.Command{}, err
+	if cmd, err = s.Decode(); err != nil {
+		return corral.Command{}, nil, err
+	}
+	if s.Read != nil {
+		if err := s.Read.bound(); err != nil {
+			return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the request to start: %w", err)
+		}
 	}
 	exec := 0
 	for _, a := range s.Exec {
@@ -54,9 +60,9 @@ func DecodeStart(body []byte) (corral.Command, error) {
 		exec += len(a)
 	}
 	if exec > corral.MaxCommandBytes {
-		return corral.Command{}, corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes)
+		return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes)
 	}
-	return cmd, cmd.Validate()
+	return cmd, s.Read, cmd.Validate()
 }
 
 // Signal is the body of OpSignal.
@@ -180,13 +186,17 @@ func ParseGrant(b []byte) (Grant, error) {
 	if err := json.Unmarshal(b, &g); err != nil {
 		return Grant{}, fmt.Errorf("%w: the grant: %w", ErrMalformed, err)
 	}
+	return g, g.bound()
+}
+
+func (g *Grant) bound() error {
 	if g.From < 0 || g.Limit < 0 || g.Most < 0 {
-		return Grant{}, fmt.Errorf("%w: a grant from %d to %d", ErrMalformed, g.From, g.Limit)
+		return fmt.Errorf("%w: a grant from %d to %d", ErrMalformed, g.From, g.Limit)
 	}
 	if g.Most == 0 || g.Most > MaxData {
 		g.Most = MaxData
 	}
-	return g, nil
+	return nil
 }
 
 // Flags of Output and InputAck.
@@ -197,7 +207,8 @@ const (
 )
 
 // Output is a message to a reader: the log from From on is Data at Offset,
-// which is From unless the log has a gap there.
+// which is From unless the log has a gap there. With FlagEnd, Data is an Answer
+// that says how the process ended, if that is known.
 type Output struct {
 	From, Offset int64
 	Flags        byte

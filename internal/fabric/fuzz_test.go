@@ -116,7 +116,8 @@ func FuzzInputAck(f *testing.F) {
 	f.Add(InputAck{Done: 1, Next: 2, Limit: 9, Flags: FlagGap}.Append(nil), int64(9))
 	f.Add(InputAck{Flags: FlagEnd | FlagError, Data: encodeError(corral.ErrEnded)}.Append(nil), int64(9))
 	f.Fuzz(func(t *testing.T, b []byte, total int64) {
-		a, err := ParseInputAck(b, max(total, 0))
+		total = max(total, 0)
+		a, err := ParseInputAck(b, total)
 		if err == nil && (a.Done < 0 || a.Next < a.Done || a.Next > total || a.Limit < 0) {
 			t.Fatalf("%+v of %d", a, total)
 		}
@@ -147,22 +148,22 @@ func FuzzHello(f *testing.F) {
 
 func FuzzStart(f *testing.F) {
 	for _, cmd := range []corral.Command{{ID: "job", Shell: "echo <&>"}, {ID: "job", Args: []string{"a", "\xff"}, Exec: []string{"/bin/a", "\xfe"}}} {
-		b, err := EncodeStart(cmd)
+		b, err := EncodeStart(cmd, &Grant{Limit: 9})
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		cmd, err := DecodeStart(b)
+		cmd, read, err := DecodeStart(b)
 		if err != nil {
 			return
 		}
-		again, err := EncodeStart(cmd)
+		again, err := EncodeStart(cmd, read)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := DecodeStart(again)
+		got, _, err := DecodeStart(again)
 		if err != nil || got.Digest() != cmd.Digest() || len(got.Exec) != len(cmd.Exec) {
 			t.Fatalf("%+v came back as %+v, %v", cmd, got, err)
 		}

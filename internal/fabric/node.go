@@ -319,7 +319,7 @@ func (n *node) answer(e *Envelope) {
 func (n *node) do(e *Envelope) Answer {
 	fail := func(err error) Answer { return Answer{Error: EncodeError(err)} }
 	if e.Op == OpStart {
-		cmd, err := DecodeStart(e.Body)
+		cmd, read, err := DecodeStart(e.Body)
 		if err == nil && cmd.ID != e.ID {
 			err = corral.Errorf(corral.ErrInvalid, "", "the request is about process %s and its command is %s", e.ID, cmd.ID)
 		}
@@ -329,6 +329,9 @@ func (n *node) do(e *Envelope) Answer {
 		p, err := n.exec.Start(n.ctx, cmd)
 		if err != nil {
 			return fail(err)
+		}
+		if read != nil && !read.Close {
+			n.grant(e, *read, p)
 		}
 		info := p.Info()
 		return Answer{Info: &info}

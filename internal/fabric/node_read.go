@@ -31,6 +31,7 @@ type reader struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{}
+	p      corral.Process // nil: to be attached to
 
 	mu     sync.Mutex
 	next   int64
@@ -51,7 +52,7 @@ func (n *node) bulk(e *Envelope) {
 			n.warn("refused a grant that is none", "error", err)
 			return
 		}
-		n.grant(e, g)
+		n.grant(e, g, nil)
 	case OpOpen, OpWrite:
 		in, err := ParseInput(e.Body)
 		if err != nil {
@@ -62,7 +63,8 @@ func (n *node) bulk(e *Envelope) {
 	}
 }
 
-func (n *node) grant(e *Envelope, g Grant) {
+// grant acts upon a Grant, about a process if that is at hand.
+func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	key := e.Life + "." + strconv.FormatUint(g.Reader, 10)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +86,7 @@ func (n *node) grant(e *Envelope, g Grant) {
 		return
 	}
 	r = &reader{
-		n: n, key: key, life: e.Life, number: g.Reader, id: e.ID, wake: make(chan struct{}, 1),
+		n: n, key: key, life: e.Life, number: g.Reader, id: e.ID, wake: make(chan struct{}, 1), p: p,
 		next: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
 	}
 	r.ctx, r.cancel = context.WithCancel(n.ctx)
@@ -119,29 +121,80 @@ func (r *reader) send(o Output) {
 }
 
 func (r *reader) run() {
-	defer func() {
-		r.cancel()
-		r.n.mu.Lock()
-		defer r.n.mu.Unlock()
-		if r.n.readers[r.key] == r {
-			delete(r.n.readers, r.key)
-		}
-	}()
-	p, err := r.n.attach(r.ctx, r.id)
-	if err == nil {
-		err = r.copy(p.Log())
+	defer r.cancel()
+	p, err := r.p, error(nil)
+	if p == nil {
+		p, err = r.n.attach(r.ctx, r.id)
 	}
-	switch {
-	case r.ctx.Err() != nil || err == nil:
-	case errors.Is(err, io.EOF):
-		r.send(Output{From: r.next, Offset: r.next, Flags: FlagEnd})
-	default:
-		r.send(Output{From: r.next, Offset: r.next, Flags: FlagError, Data: encodeError(err)})
+	if err != nil {
+		r.finish(r.resets0(), r.failed(0, err))
+		return
+	}
+	for {
+		at, resets, err := r.copy(p.Log())
+		var last *Output
+		switch {
+		case r.ctx.Err() != nil || err == nil:
+		case errors.Is(err, io.EOF):
+			last = &Output{From: at, Offset: at, Flags: FlagEnd, Data: r.exit(p)}
+		default:
+			last = r.failed(at, err)
+		}
+		if r.finish(resets, last) {
+			return
+		}
 	}
 }
 
-// copy sends until the log ends. r.next is then where it ended.
-func (r *reader) copy(log corral.Log) error {
+// resets0 is how often the reader was told to go back before it began.
+func (r *reader) resets0() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resets
+}
+
+func (r *reader) failed(at int64, err error) *Output {
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	return &Output{From: at, Offset: at, Flags: FlagError, Data: encodeError(err)}
+}
+
+// finish forgets the reader, and sends its last word; unless it was told to go
+// back since.
+func (r *reader) finish(resets int, last *Output) bool {
+	r.n.mu.Lock()
+	r.mu.Lock()
+	over := r.resets == resets || last == nil || last.Flags&FlagError != 0
+	if over && r.n.readers[r.key] == r {
+		delete(r.n.readers, r.key)
+	}
+	r.mu.Unlock()
+	r.n.mu.Unlock()
+	if over && last != nil {
+		r.send(*last)
+	}
+	return over
+}
+
+// exit is how a process ended whose log has, so that nobody has to ask. Who
+// does not get it asks.
+func (r *reader) exit(p corral.Process) []byte {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Second)
+	defer cancel()
+	exit, err := p.Wait(ctx)
+	if err != nil {
+		return nil
+	}
+	if b := EncodeAnswer(Answer{Boot: r.n.boot, Exit: &exit}); len(b) <= MaxData {
+		return b
+	}
+	return nil
+}
+
+// copy sends until the log ends, and says where that is, and how often the
+// reader was told to go back until then.
+func (r *reader) copy(log corral.Log) (at int64, resets int, err error) {
 	subject := ToGateway(r.life, r.n.id, KindOutput, r.number)
 	small := make([]byte, outputHeader+smallBuffer)
 	much := false // there is likely more than a small buffer takes
@@ -157,7 +210,7 @@ func (r *reader) copy(log corral.Log) error {
 			case <-r.wake:
 				continue
 			case <-r.ctx.Done():
-				return r.ctx.Err()
+				return next, resets, r.ctx.Err()
 			}
 		}
 		buf, release := small, func() {}
@@ -186,10 +239,10 @@ func (r *reader) copy(log corral.Log) error {
 		release()
 		switch {
 		case err == nil && r.single:
-			return nil
+			return next, resets, nil
 		case err == nil || interrupted:
 		default:
-			return err
+			return next, resets, err
 		}
 	}
 }
