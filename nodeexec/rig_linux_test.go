@@ -170,9 +170,12 @@ func (r *rig) host(cfg hostexec.Config) *hostexec.Executor {
 }
 
 func openLife(t testing.TB, cfg hostexec.Config) *life {
+	r := newRig(t)
+	r.open()
+	// After the rig, so that it goes first: as soon as its executor is closed,
+	// and not when the warden may have ended by itself and left orphans.
 	cfg.StateDir = filepath.Join(testdir.New(t), "host")
-	l := &life{rig: newRig(t), cfg: cfg}
-	l.rig.open()
+	l := &life{rig: r, cfg: cfg}
 	l.begin()
 	return l
 }
