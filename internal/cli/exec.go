@@ -97,7 +97,7 @@ func (a *app) execCommand() *cobra.Command {
 			o.stdinGiven = cmd.Flags().Changed("stdin")
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
-			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "security", "ask"})
+			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "security", "ask", "wait-approval"})
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
