@@ -12,6 +12,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -67,7 +69,19 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 	if err != nil {
 		return "", "", err
 	}
-	there, why, err := a.sameRoute(o, record)
+	var answer *guard.Report
+	if record != nil && a.asksForPlace(o) {
+		// The record says what the gateway was started with, and not what its
+		// configuration says by now.
+		r, err := c.Explain(ctx, corral.Command{Shell: ":", Host: corral.Host(o.host), Elevated: o.elevated, Node: o.node}, client.ExplainOptions{})
+		switch {
+		case err == nil:
+			answer = &r
+		case !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, corral.ErrInvalid): // of a gateway that is older, or a call that makes no sense
+			return "", "", err
+		}
+	}
+	there, why, err := a.sameRoute(o, record, answer)
 	if err != nil || why != "" {
 		return "", why, err
 	}
@@ -110,8 +124,9 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*g
 // sameRoute says where a gateway would run a command, or why that is not where
 // this process would. Without a record of the gateway only a call that asks for
 // nothing can be sent there.
-func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why string, err error) {
-	asks := o.host != "" || o.elevated || o.node != "" || a.settings.Mode != modeOff
+// The answer is the gateway's own, where it could be asked.
+func (a *app) sameRoute(o *execFlags, r *gatewayRecord, answer *guard.Report) (there corral.Route, why string, err error) {
+	asks := a.asksForPlace(o)
 	if r == nil {
 		if asks {
 			return there, "", corral.Errorf(corral.ErrUnavailable, "leave out --host, --elevated and CORRAL_SANDBOX, or use --local",
@@ -120,17 +135,21 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why
 		return there, "", nil
 	}
 	on := map[bool]corral.SandboxState{false: corral.SandboxOff, true: corral.SandboxOn}
-	there, err = corral.Resolve(corral.RouteRequest{
+	if answer != nil {
+		there = answer.Route
+		if !answer.Guarded && answer.Outcome == policy.Denied {
+			err = corral.Errorf(corral.ErrDenied, "", "%s", answer.Reason)
+		}
+	} else if there, err = corral.Resolve(corral.RouteRequest{
 		Requested: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
 		Sandbox: on[r.Sandbox != modeOff], SandboxRequired: r.Sandbox == modeRequired,
-	})
-	if err == nil {
+	}); err == nil {
 		err = fence{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
-		if err != nil && there.Reason == corral.RouteElevated && o.host == "" {
-			// To run it from here would be to leave a sandbox that nothing may leave.
-			return there, "", corral.Errorf(corral.ErrDenied, "leave out --elevated, or start the gateway with --sandbox all --allow-elevated; --local runs the command without the gateway",
-				"--elevated asks to leave the sandbox, and the gateway (--sandbox %s) lets no command leave it", r.Sandbox)
-		}
+	}
+	if err != nil && there.Reason == corral.RouteElevated && o.host == "" {
+		// To run it from here would be to leave a sandbox that nothing may leave.
+		return there, "", corral.Errorf(corral.ErrDenied, "leave out --elevated, or start the gateway with --sandbox all --allow-elevated; --local runs the command without the gateway",
+			"--elevated asks to leave the sandbox, and the gateway (--sandbox %s) lets no command leave it", r.Sandbox)
 	}
 	if !asks {
 		return there, "", nil // the gateway's own answer is the best there is
@@ -151,6 +170,11 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord) (there corral.Route, why
 		return there, fmt.Sprintf("%s asks for %s, and the gateway (--sandbox %s) would run it on %s", a.askedBy(o), placeName(here), r.Sandbox, placeName(there)), nil
 	}
 	return there, "", nil
+}
+
+// asksForPlace reports whether the call says where the command is to run.
+func (a *app) asksForPlace(o *execFlags) bool {
+	return o.host != "" || o.elevated || o.node != "" || a.settings.Mode != modeOff
 }
 
 // askedBy is what says where the command is to run.

@@ -49,7 +49,7 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 	if err != nil || record.Sandbox != modeOff {
 		t.Fatalf("%+v, %v", record, err)
 	}
-	if _, why, err := a.sameRoute(&execFlags{}, record); why == "" || err != nil {
+	if _, why, err := a.sameRoute(&execFlags{}, record, nil); why == "" || err != nil {
 		t.Errorf("what wants a sandbox would be sent there: %v", err)
 	}
 }
@@ -76,7 +76,7 @@ func TestWhyNotThere(t *testing.T) {
 		"elevated, no sandbox": {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeOff}, ""},
 	} {
 		a := &app{settings: settings{Mode: tc.mode}}
-		_, why, err := a.sameRoute(&tc.flags, &tc.record)
+		_, why, err := a.sameRoute(&tc.flags, &tc.record, nil)
 		if refused := errors.Is(err, corral.ErrDenied); refused != (tc.want == refusal) || !refused && (why != tc.want || err != nil) {
 			t.Errorf("%s: %q, %v", name, why, err)
 		}

@@ -265,17 +265,17 @@ func TestSameRoute(t *testing.T) {
 	} {
 		mode, lets := strings.CutSuffix(tc.gateway, "+")
 		a := &app{settings: settings{Mode: tc.mode}}
-		there, why, err := a.sameRoute(&execFlags{host: string(tc.host), elevated: tc.elevated}, &gatewayRecord{Sandbox: mode, AllowElevated: lets})
+		there, why, err := a.sameRoute(&execFlags{host: string(tc.host), elevated: tc.elevated}, &gatewayRecord{Sandbox: mode, AllowElevated: lets}, nil)
 		same := err == nil && why == ""
 		if err != nil && !errors.Is(err, corral.ErrDenied) || same != tc.same || same && there.Host != tc.to {
 			t.Errorf("%+v: %v, %s, %v", tc, same, there.Host, err)
 		}
 	}
 	a := &app{settings: settings{Mode: modeOff}}
-	if _, why, err := a.sameRoute(&execFlags{}, nil); why != "" || err != nil {
+	if _, why, err := a.sameRoute(&execFlags{}, nil, nil); why != "" || err != nil {
 		t.Errorf("nothing is asked for: %q, %v", why, err)
 	}
-	if _, _, err := a.sameRoute(&execFlags{host: "sandbox"}, nil); !errors.Is(err, corral.ErrUnavailable) {
+	if _, _, err := a.sameRoute(&execFlags{host: "sandbox"}, nil, nil); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("where it would run is not known: %v", err)
 	}
 }
