@@ -77,8 +77,8 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 		switch {
 		case err == nil:
 			answer = &r
-		case !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, corral.ErrInvalid): // of a gateway that is older, or a call that makes no sense
-			return "", "", err
+		case !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, corral.ErrInvalid) && !errors.Is(err, corral.ErrDenied):
+			return "", "", err // the others are of a call that cannot go anywhere, which the record shows as well
 		}
 	}
 	there, why, err := a.sameRoute(o, record, answer)
