@@ -209,6 +209,7 @@ var wrapperBypasses = []bypassClass{
 // carrierBypasses have a program run it that is for something else.
 var carrierBypasses = []bypassClass{
 	{"git", []bypass{
+		{text: "printf ':!rm victim\\n:q!\\n' | env TERM=xterm git commit --allow-empty", unproved: "git starts vi, which is not among the programs"},
 		{text: "git -c alias.x='!rm victim' x"},
 		{text: "git -c 'alias.x=!rm victim' -C . x"},
 		{text: "git -calias.x='!rm victim' x", unproved: "no version takes it"},

@@ -85,6 +85,64 @@ func gitAddress(argv []Word, operands []int) string {
 	return ""
 }
 
+var gitMessages = newGrammar("m,message: F,file: C,reuse-message: no-edit dry-run porcelain fixup: c,reedit-message: t,template: squash: author: date: cleanup: trailer: " +
+	"a,all s,signoff n,no-verify v,verbose q,quiet amend allow-empty allow-empty-message no-gpg-sign reset-author o,only i,include no-signoff u,local-user: f,force d,delete l,list annotate sign")
+
+// gitMessage: without a message, git has an editor ask for it, also one that reads
+// its commands from a pipe.
+func gitMessage(argv []Word, operands []int) string {
+	asks, told := argv[0].Text == "commit", false
+	if argv[0].Text == "notes" {
+		asks = len(operands) > 0 && (argv[operands[0]].Text == "add" || argv[operands[0]].Text == "append")
+	}
+	for i := 1; i < len(argv); i++ {
+		w := argv[i]
+		if w.Text == "--" {
+			break
+		}
+		if !strings.HasPrefix(w.Prefix, "-") {
+			continue
+		}
+		if argv[0].Text == "tag" && !strings.HasPrefix(w.Prefix, "--") && strings.ContainsAny(w.Prefix, "asu") ||
+			strings.HasPrefix(w.Prefix, "--an") || strings.HasPrefix(w.Prefix, "--si") && argv[0].Text == "tag" || strings.HasPrefix(w.Prefix, "--local") {
+			asks = true
+		}
+		opts, ok := gitMessages.word(w.Text, i)
+		if !ok || !w.Static {
+			continue
+		}
+		for _, o := range opts {
+			switch o.name {
+			case "m", "F", "C", "no-edit", "dry-run", "porcelain":
+				told = true
+			case "fixup":
+				value := o.value
+				if o.last > i && i+1 < len(argv) {
+					value = argv[i+1]
+				}
+				told = told || value.Static && !strings.Contains(value.Text, ":")
+			case "c", "squash":
+				return w.Text + " " + gitEditor
+			}
+		}
+		i = opts[len(opts)-1].last
+	}
+	if asks && !told {
+		return "without a message " + gitEditor
+	}
+	return ""
+}
+
+// gitContinues: what goes on after a conflict asks for a message.
+func gitContinues(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if len(w.Prefix) > 4 && strings.HasPrefix("--continue", w.Prefix) {
+			return w.Text + " " + gitEditor
+		}
+	}
+	return ""
+}
+
 // plainSettings are the settings that name no program, no file and no server.
 var plainSettings = regexp.MustCompile(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
 

@@ -13,7 +13,7 @@ func TestCarrier(t *testing.T) {
 		"git config --unset core.hookspath", "git config -f x user.name",
 		"git clone ext::sh", "git clone -u x y", "git clone --upload-pack=x y", "git clone -c a=b y", "git clone --template=x y", "git clone $x", "git fetch --upload-pack x",
 		"git ls-remote --upl=x y", "git push --receive-pack=x", "git push ext::x", "git remote add x ext::y", "git remote set-url x ext::y",
-		"git rebase -s x y", "git rebase --strategy=x y", "git format-patch --output=x", "git format-patch -o x", "git fast-export --export-marks=x", "git read-tree --index-output=x HEAD", "git checkout-index --prefix=x/ -a", "git diff --ext-diff", "git log --textconv", "git diff --output=x", "git show --output x", "git archive --remote=x HEAD", "git archive -o x HEAD", "git log $x",
+		"git commit", "git commit --amend", "git commit -tm", "git commit --allow-empty", "git commit --squash=x -m y", "git commit --fixup=amend:x", "git commit -- -m", "git tag -a x", "git tag -s x", "git notes add", "git rebase --continue", "git merge --cont", "openssl engine dynamic -pre x", "gpg --homedir x -k", "git rebase -s x y", "git rebase --strategy=x y", "git format-patch --output=x", "git format-patch -o x", "git fast-export --export-marks=x", "git read-tree --index-output=x HEAD", "git checkout-index --prefix=x/ -a", "git diff --ext-diff", "git log --textconv", "git diff --output=x", "git show --output x", "git archive --remote=x HEAD", "git archive -o x HEAD", "git log $x",
 		"tar --to-command=x -xf y", "tar --to-com x", "tar --checkpoint=1 --checkpoint-action=exec=x", "tar -I x -cf y", "tar -cIf x y", "tar cIf x y", "tar xFf x y", "tar --use-compress-program x", "tar -xf y --rsh-command=x", "tar -xf x $y", "tar xf x *", "tar --info-script x", "tar -F x",
 		"rsync -e ssh a b", "rsync -aze ssh a b", "rsync --rsync-path=x a b", "rsync --rs x a b",
 		"ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "ssh -F x h", "scp -S x a b", "scp -oProxyCommand=x a b",
@@ -47,7 +47,7 @@ func TestCarrier(t *testing.T) {
 	for _, in := range []string{
 		"", "$x", "ls", "ls *.go", "ls -o $x", "cp a b", "cat x | less", "tee x", "dd of=x",
 		"git", "git status", "git -C . status", "git status $x", "git log -p", "git log -S x -n 5", "git log --oneline", "git diff --stat", "git commit -m 'a -- b'", "git commit -m x -a", "git push -u origin main",
-		"git push origin main", "git clone https://example.org/x", "git clone git@example.org:x y", "git fetch --all", "git config user.name x", "git config --get core.pager", "git config core.pager", "git config --list", "git config get core.pager", "git rebase main",
+		"git push origin main", "git clone https://example.org/x", "git clone git@example.org:x y", "git fetch --all", "git config user.name x", "git config --get core.pager", "git config core.pager", "git config --list", "git config get core.pager", "git rebase main", "git commit -am x", "git commit --amend --no-edit", "git commit --message=x", "git commit -qF x", "git commit --fixup HEAD", "git tag v1", "git tag", "git tag -a v1 -m x", "git tag -l x", "git notes show", "git notes add -m x", "git rebase --abort",
 		"git bisect good", "git submodule update", "git grep -n x", "git grep x -- -O", "git grep -e -O", "git stash", "git remote -v", "git remote add x https://example.org/y", "git --no-pager log", "git branch -a", "git add .",
 		"tar -czf x y", "tar czf x y", "tar -xf x -C y", "tar --exclude x -cf y z",
 		"rsync -av a b", "rsync --exclude -e a b", "scp a b", "rg x", "rg -n -e -z", "rg -- -z", "rg --pre-glob x y", "fd x", "fd -e x",
