@@ -247,7 +247,7 @@ func TestRuleMatches(t *testing.T) {
 			?git $X
 			+git -C "$X" push
 			-git status
-			-git commit push
+			-git add push
 			-git pushx
 			-git commit -m push`},
 		{deny("git push --force"), "+git push --force\n+git push origin --force\n+git push --forc\n-git push\n-git push -n\n?git push $X"},
