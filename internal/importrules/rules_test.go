@@ -62,6 +62,7 @@ var rules = map[string]rule{
 	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/fabric"}},
 
+	"internal/pairing":  {imports: contract},
 	"internal/cli":      {imports: service},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},

@@ -1,0 +1,74 @@
+// Package pairing knows who is a node: which keys were approved, which ask to
+// be, and which setup tokens stand for an approval. It is state alone: packages
+// that speak with nodes ask it ([Registry.Authorize]) and tell it what came in
+// ([Registry.Ask], [Registry.Redeem], [Registry.Seen]); operators answer
+// ([Registry.Approve], [Registry.Reject], [Registry.Revoke]).
+//
+// # Nodes
+//
+// A node is a key: the public half of an nkey for users, with which it signs the
+// nonce of every connection. Its id is derived from the key ([ID]) and never
+// changes: 20 characters of 0-9 and a-z without i, l, o and u. Its name is for
+// people. The node suggests one; it is made into 1 to 63 of the characters a-z,
+// 0-9, '.', '_' and '-', and told apart from others by a number at its end. No
+// name looks like an address, like an id, or like the beginning of another
+// node's id, since nodes are chosen by any of these. A revoked node has no claim
+// to its name.
+//
+// A key that was paired before is the same node, however often it asks. A key
+// that is new is another node, whatever it calls itself: somebody has to approve
+// it, and its request says which node has the name it wants ([Request].SameName).
+//
+// Addresses of a node are those that the gateway saw it at. What a node says of
+// its addresses is shown to who approves it, and used for nothing.
+//
+// # Requests
+//
+// A key asks, and waits for at most [RequestLimit] to be answered; asking again
+// begins that time anew. The first answer counts. A rejected key is told so for
+// as long, and then may ask again. At most 256 keys wait at a time, and 8 from
+// one address (of IPv6, from one /64). Requests are kept in memory alone, so that
+// who is not approved writes nothing to disk: a node asks again when it connects
+// to the next life of a gateway.
+//
+// Both sides show the same [Code], which is derived from the key of the node and
+// that of the gateway. Whoever approves compares the two: a message server in
+// between that puts its own key in the place of either makes another code. It
+// has 40 bits, and some milliseconds of work for each guess, which is enough only if
+// the node has the gateway's key from elsewhere than that server, with its
+// address or by hand: with both keys free, two that match are found within
+// hours.
+//
+// # Setup tokens
+//
+// A token ([Registry.NewToken]) is an approval in advance: whoever has it pairs a
+// machine, once or as often as it says, until it expires. The node sends a
+// [Proof], which is an HMAC-SHA-256 over its own key and the gateway's, so that
+// who reads or replays what is sent can pair nothing but that very key. Of the
+// token only its SHA-256 is kept, which is the key of the HMAC: who can read the
+// file could use a token, but not tell what it is. A node is paired and a use of
+// the token taken in one write. A key that was revoked cannot use a token; it
+// has to be approved.
+//
+// # Files
+//
+// The directory has nodes.jsonl and nodes.lock, both 0600. The lock is that of
+// the one [Registry] that may have the directory open. The other file is written
+// anew with each change, to another name, and put into its place in one step:
+// after a kill at any moment it is the one from before or the one from after.
+// Each line is
+//
+//	{"crc32c":"1b2c3d4e","entry":{...}}
+//
+// with the checksum of its entry. The first entry is
+// {"version":1,"nodes":N,"tokens":M}; N nodes and M tokens follow, each in the
+// order of their ids. A file that is not exactly what this package would write is
+// not read: [Open] says in which line and at which byte, and nobody is a node. A
+// file that others than its owner can read or write is refused as well.
+//
+// [Registry.Authorize] takes no lock and reads no file. Approval counts when it
+// is on disk; revocation counts at once, and is an error until it is on disk.
+//
+// What this package does not do: messages (package fabric), connections (package
+// broker, which is told of changes by [Options].Changed) and presence.
+package pairing

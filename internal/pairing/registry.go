@@ -1,0 +1,367 @@
+package pairing
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// writeDelay is how long what is merely good to know may be in memory alone, and
+// how soon a write that failed is tried again.
+const writeDelay = 5 * time.Second
+
+// Options are those of a Registry. Dir and GatewayKey are required.
+type Options struct {
+	Dir        string // where the nodes are kept; for one Registry at a time
+	GatewayKey string // the public nkey that the gateway signs with
+	// Changed is called with each change once it counts, one after the other. It
+	// must not block, nor call what changes the registry or lists requests.
+	Changed func(Change)
+	Log     *slog.Logger // nil: none
+
+	// For tests: to write without waiting for the disk, and codes that take no
+	// time.
+	unsynced bool
+	code     func(nodeKey, gatewayKey string) string
+}
+
+// An Event is what happened to a key.
+type Event string
+
+// What happens to a key.
+const (
+	EventAsked     Event = "asked"
+	EventRejected  Event = "rejected"
+	EventPaired    Event = "paired"
+	EventRenamed   Event = "renamed"
+	EventRevoked   Event = "revoked"
+	EventForgotten Event = "forgotten"
+)
+
+// A Change says what happened to a key. After EventPaired and EventRevoked
+// connections with that key have to be made anew, so that they may do what they
+// may now.
+type Change struct {
+	Event Event
+	Key   string
+	Node  Node // zero for EventAsked and EventRejected
+}
+
+// A Registry knows who is a node. Its methods may be called at any time.
+type Registry struct {
+	opts  Options
+	now   atomic.Pointer[state]
+	mu    sync.Mutex // held to change anything
+	store *store     // nil once it is closed
+
+	requests map[string]*Request // by key; never changed, but replaced
+	dirty    bool                // what is in memory is not on disk
+	timer    *time.Timer         // to write it
+}
+
+var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the registry of nodes is closed")
+
+// Open opens the registry in a directory. It is an ErrConflict if another one has
+// it open, and an ErrDenied or ErrUnavailable if what is there cannot be relied
+// upon.
+func Open(opts Options) (*Registry, error) {
+	if err := validateGateway(opts.GatewayKey); err != nil {
+		return nil, err
+	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	if opts.code == nil {
+		opts.code = Code
+	}
+	store, st, err := openStore(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	store.unsynced = opts.unsynced
+	r := &Registry{opts: opts, store: store, requests: map[string]*Request{}}
+	r.now.Store(st)
+	return r, nil
+}
+
+// Close writes what is not written, and lets another Registry have the directory.
+// Nobody is a node to a Registry that is closed.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return nil
+	}
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	var err error
+	if r.dirty {
+		err = r.store.write(r.now.Load())
+	}
+	err = errors.Join(err, r.store.close())
+	r.store = nil
+	r.now.Store(newState())
+	return err
+}
+
+// Authorize says which node has a key. It takes no lock. A nil Registry, which is
+// what Open returns with an error, knows no node.
+func (r *Registry) Authorize(key string) (id string, ok bool) {
+	if r == nil {
+		return "", false
+	}
+	id, ok = r.now.Load().active[key]
+	return id, ok
+}
+
+// Nodes returns all nodes by name, those that were revoked at the end.
+func (r *Registry) Nodes() []Node {
+	st := r.now.Load()
+	list := make([]Node, 0, len(st.nodes))
+	for _, n := range st.nodes {
+		list = append(list, n.clone())
+	}
+	slices.SortFunc(list, func(a, b Node) int {
+		return cmp.Or(a.RevokedAt.Compare(b.RevokedAt), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// Node finds a node by its id, its key, its name, or the beginning of an id that
+// no other has. Of names, those of nodes that were not revoked count first.
+func (r *Registry) Node(ref string) (Node, error) {
+	n, err := r.now.Load().find(ref)
+	if err != nil {
+		return Node{}, err
+	}
+	return n.clone(), nil
+}
+
+func (s *state) find(ref string) (*Node, error) {
+	ref = strings.TrimSpace(ref)
+	if n := s.nodes[ref]; n != nil {
+		return n, nil
+	}
+	if n := s.nodes[ID(ref)]; n != nil {
+		return n, nil
+	}
+	fits := []func(*Node) bool{
+		func(n *Node) bool { return n.active() && n.Name == ref },
+		func(n *Node) bool { return n.active() && strings.HasPrefix(n.ID, ref) },
+		func(n *Node) bool { return n.Name == ref },
+		func(n *Node) bool { return strings.HasPrefix(n.ID, ref) },
+	}
+	for _, fit := range fits {
+		var found []*Node
+		for _, n := range s.nodes {
+			if ref != "" && fit(n) {
+				found = append(found, n)
+			}
+		}
+		switch {
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return nil, corral.Errorf(corral.ErrInvalid, "name one of them by its whole id", "%s could be any of %d nodes", quote(ref), len(found))
+		}
+	}
+	return nil, corral.Errorf(corral.ErrNotFound, "see which nodes are paired", "no node answers to %s", quote(ref))
+}
+
+// Rename gives a node another name. One that another node has, or that is the
+// beginning of another's id, is an ErrConflict.
+func (r *Registry) Rename(ref, name string) (Node, error) {
+	if err := validateName(name); err != nil {
+		return Node{}, err
+	}
+	return r.change(ref, EventRenamed, func(st *state, n *Node) error {
+		n.Name = name
+		return st.free(name, n.ID)
+	})
+}
+
+// free reports why a node cannot have a name.
+func (s *state) free(name, self string) error {
+	if id := s.holder(name, self); id != "" {
+		return corral.Errorf(corral.ErrConflict, "choose another name, or rename or revoke that node", "the name %s is taken, or is the beginning of an id: node %s (%s)", name, id, s.nodes[id].Name)
+	}
+	return nil
+}
+
+// change changes a node, on disk before in memory.
+func (r *Registry) change(ref string, event Event, edit func(*state, *Node) error) (Node, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return Node{}, errClosed
+	}
+	st := r.now.Load()
+	old, err := st.find(ref)
+	if err != nil {
+		return Node{}, err
+	}
+	n := old.clone()
+	if err := edit(st, &n); err != nil {
+		return Node{}, err
+	}
+	next := st.clone()
+	next.put(&n)
+	if err := r.commit(next); err != nil {
+		return Node{}, err
+	}
+	r.tell(Change{Event: event, Key: n.Key, Node: n.clone()})
+	return n.clone(), nil
+}
+
+// Revoke ends that a key is a node, at once. With an error that is an
+// ErrUnavailable it has ended too, but may be a node again to the next Registry,
+// unless it could be written by then. To revoke again changes nothing.
+func (r *Registry) Revoke(ref, by string) (Node, error) {
+	if err := validateWho(by); err != nil {
+		return Node{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return Node{}, errClosed
+	}
+	st := r.now.Load()
+	old, err := st.find(ref)
+	if err != nil {
+		return Node{}, err
+	}
+	if !old.active() {
+		// An earlier write may have failed.
+		if r.dirty {
+			err = r.commit(st)
+		}
+		return old.clone(), err
+	}
+	n := old.clone()
+	n.RevokedAt, n.RevokedBy = wall(time.Now()), by
+	next := st.clone()
+	next.put(&n)
+	r.now.Store(next)
+	r.tell(Change{Event: EventRevoked, Key: n.Key, Node: n.clone()})
+	if err := r.commit(next); err != nil {
+		return n.clone(), corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "node %s is revoked, but that is not on disk yet: %w", n.Name, err)
+	}
+	return n.clone(), nil
+}
+
+// Forget removes a node that was revoked. Its key is unknown from then on.
+func (r *Registry) Forget(ref string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return errClosed
+	}
+	st := r.now.Load()
+	n, err := st.find(ref)
+	if err != nil {
+		return err
+	}
+	if n.active() {
+		return corral.Errorf(corral.ErrInvalid, "revoke it first", "cannot forget node %s: it is paired", n.Name)
+	}
+	next := st.clone()
+	delete(next.nodes, n.ID)
+	if err := r.commit(next); err != nil {
+		return err
+	}
+	r.tell(Change{Event: EventForgotten, Key: n.Key, Node: n.clone()})
+	return nil
+}
+
+// Seen tells where a node connected from, if that is known, and what it says of
+// itself. Who is no node is not noted.
+func (r *Registry) Seen(key string, from netip.Addr, h Hello) error {
+	if err := h.validate(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return errClosed
+	}
+	st := r.now.Load()
+	id, ok := st.active[key]
+	if !ok {
+		return nil
+	}
+	n := st.nodes[id].clone()
+	if !n.note(from, h) {
+		return nil
+	}
+	next := st.clone()
+	next.put(&n)
+	r.now.Store(next)
+	r.later()
+	return nil
+}
+
+// note takes over what is new, and reports whether anything is.
+func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
+	if from.IsValid() {
+		a := from.Unmap().WithZone("").String()
+		if changed = len(n.Addresses) == 0 || n.Addresses[0] != a; changed {
+			others := slices.DeleteFunc(n.Addresses, func(b string) bool { return a == b })
+			n.Addresses = append([]string{a}, others[:min(len(others), maxSeen-1)]...)
+		}
+	}
+	if changed || n.OS != h.OS || n.Arch != h.Arch || n.Version != h.Version || !slices.Equal(n.Features, h.Features) {
+		n.OS, n.Arch, n.Version, n.Features = h.OS, h.Arch, h.Version, slices.Clone(h.Features)
+		return true
+	}
+	return false
+}
+
+// commit makes a state what counts, once it is on disk. If that fails, what
+// counted before does, and is written soon. mu is held.
+func (r *Registry) commit(next *state) error {
+	if err := r.store.write(next); err != nil {
+		r.later() // it may be on disk nevertheless, and does not count
+		return err
+	}
+	r.now.Store(next)
+	r.dirty = false
+	return nil
+}
+
+// later has what is in memory written soon. mu is held.
+func (r *Registry) later() {
+	r.dirty = true
+	if r.timer == nil {
+		r.timer = time.AfterFunc(writeDelay, r.wake)
+	}
+}
+
+func (r *Registry) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = nil
+	if r.store == nil || !r.dirty {
+		return
+	}
+	if err := r.commit(r.now.Load()); err != nil {
+		r.opts.Log.Error("cannot write the registry of nodes; trying again", "error", err)
+	}
+}
+
+// tell passes on a change. mu is held.
+func (r *Registry) tell(c Change) {
+	r.opts.Log.Info("pairing", "event", c.Event, "key", c.Key, "node", c.Node.ID, "name", c.Node.Name)
+	if r.opts.Changed != nil {
+		r.opts.Changed(c)
+	}
+}
+
+// wall is a time as it is written.
+func wall(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -1,0 +1,310 @@
+package pairing
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// RequestLimit is how long there is to answer a request since the node asked the
+// last time, and how long a rejection stays.
+const RequestLimit = time.Hour
+
+// Bounds of the requests that are kept.
+const (
+	maxRequests   = 256
+	maxPerAddress = 8
+)
+
+// A State is how far a request is.
+type State string
+
+// The states of a request.
+const (
+	Pending  State = "pending"
+	Approved State = "approved"
+	Rejected State = "rejected"
+)
+
+// A Request is a key that asks to be a node.
+type Request struct {
+	ID    string // of the node that it would be, or is
+	Key   string
+	Code  string // empty for the key of a node
+	State State
+
+	Name  string // that the node gets, unless another one is given
+	Hello Hello  // what the node says of itself; its addresses are claims
+	From  string // the address that it was seen at; empty if unknown
+
+	// SameName is the id of another node that the suggested name stands for: the
+	// machine may have lost its key, or somebody may pretend to be it.
+	SameName string
+	// RevokedAt is when this very key was revoked; zero if it never was.
+	RevokedAt time.Time
+
+	AskedAt, ExpiresAt time.Time
+	AnsweredBy         string
+	AnsweredAt         time.Time
+}
+
+// Ask asks for a key to be a node, or how that went. It returns the request,
+// which is Approved for the key of a node. Too many requests are an
+// ErrUnavailable.
+func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
+	if err := cmp.Or(ValidateKey(key), h.validate()); err != nil {
+		return Request{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return Request{}, errClosed
+	}
+	now := time.Now()
+	r.expire(now)
+	st := r.now.Load()
+	old := r.requests[key]
+	switch id, paired := st.active[key]; {
+	case paired:
+		n := st.nodes[id]
+		return Request{
+			ID: id, Key: key, State: Approved, Name: n.Name, Hello: h.clone(), From: address(from),
+			AskedAt: now, ExpiresAt: now, AnsweredBy: n.ApprovedBy, AnsweredAt: n.PairedAt,
+		}, nil
+	case old != nil && old.State == Rejected:
+		return r.view(old), nil
+	}
+	all, here := 0, 0
+	for _, q := range r.requests {
+		if q.Key == key || q.State == Approved {
+			continue
+		}
+		all++
+		if from.IsValid() && origin(q.From) == origin(address(from)) {
+			here++
+		}
+	}
+	if all >= maxRequests || here >= maxPerAddress {
+		return Request{}, corral.Errorf(corral.ErrUnavailable, "answer some of them, wait until they expire, or use a setup token",
+			"too many keys ask to be paired: %d, %d of them from %s", all, here, cmp.Or(address(from), "there"))
+	}
+	q := &Request{ID: ID(key), Key: key, State: Pending, Hello: h.clone(), From: address(from), AskedAt: now, ExpiresAt: now.Add(RequestLimit)}
+	if again := old != nil && old.State == Pending; again {
+		q.Code, q.AskedAt = old.Code, old.AskedAt
+		r.requests[key] = q
+		return r.view(q), nil
+	}
+	q.Code = r.opts.code(key, r.opts.GatewayKey)
+	r.requests[key] = q
+	r.tell(Change{Event: EventAsked, Key: key})
+	return r.view(q), nil
+}
+
+func (h Hello) clone() Hello {
+	h.Addresses, h.Features = slices.Clone(h.Addresses), slices.Clone(h.Features)
+	return h
+}
+
+func address(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.Unmap().WithZone("").String()
+}
+
+// origin is what counts as one address: whoever has an IPv6 address has all of
+// its /64.
+func origin(s string) string {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Is4() {
+		return s
+	}
+	p, _ := a.Prefix(64) // 64 is a length of IPv6
+	return p.String()
+}
+
+// expire drops what is over, and the oldest approvals if they are many. mu is
+// held.
+func (r *Registry) expire(now time.Time) {
+	var approved []*Request
+	for key, q := range r.requests {
+		switch {
+		case !q.ExpiresAt.After(now):
+			delete(r.requests, key)
+		case q.State == Approved:
+			approved = append(approved, q)
+		}
+	}
+	slices.SortFunc(approved, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
+	for _, q := range approved[:max(0, len(approved)-maxRequests)] {
+		delete(r.requests, q.Key)
+	}
+}
+
+// view is a request as it is shown: what it would come to now. mu is held.
+func (r *Registry) view(q *Request) Request {
+	v := *q
+	v.Hello = q.Hello.clone()
+	if q.State == Pending {
+		st := r.now.Load()
+		name := suggested(q.Hello.Name)
+		v.Name, v.SameName = st.unique(name, q.ID), st.holder(name, q.ID)
+		if n := st.nodes[q.ID]; n != nil {
+			v.RevokedAt = n.RevokedAt
+		}
+	}
+	return v
+}
+
+// Requests returns those that are pending, and those that were answered not long
+// ago, the oldest first.
+func (r *Registry) Requests() []Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expire(time.Now())
+	list := make([]Request, 0, len(r.requests))
+	for _, q := range r.requests {
+		list = append(list, r.view(q))
+	}
+	slices.SortFunc(list, func(a, b Request) int {
+		return cmp.Or(a.AskedAt.Compare(b.AskedAt), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// An Approval is how a key becomes a node.
+type Approval struct {
+	By string
+	// Name that the node gets. Give the one that was shown to who approves: what
+	// the node suggests may have changed since. Empty: that of the request.
+	Name   string
+	Labels map[string]string
+}
+
+// Approve makes a node of the key with that code, id or key. If somebody else
+// answered first, it is an ErrConflict that says who answered what.
+func (r *Registry) Approve(ref string, a Approval) (Node, error) {
+	if err := cmp.Or(validateWho(a.By), validateLabels(a.Labels)); err != nil {
+		return Node{}, err
+	}
+	if a.Name != "" {
+		if err := validateName(a.Name); err != nil {
+			return Node{}, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q, err := r.unanswered(ref)
+	if err != nil {
+		return Node{}, err
+	}
+	next := r.now.Load().clone()
+	n, err := next.pair(q.Key, cmp.Or(a.Name, suggested(q.Hello.Name)), a.Name != "")
+	if err != nil {
+		return Node{}, err
+	}
+	n.Labels, n.ApprovedBy = cloneLabels(a.Labels), a.By
+	from, _ := netip.ParseAddr(q.From) // it is one, or empty
+	n.note(from, q.Hello)
+	if err := r.commit(next); err != nil {
+		return Node{}, err
+	}
+	r.settle(q, Approved, a.By, n.Name)
+	r.tell(Change{Event: EventPaired, Key: n.Key, Node: n.clone()})
+	return n.clone(), nil
+}
+
+// pair adds a node, or pairs again one that was revoked: the same key is the same
+// node. A name that is asked for has to be free, a suggested one is made so.
+func (s *state) pair(key, name string, exactly bool) (*Node, error) {
+	id := ID(key)
+	old := s.nodes[id]
+	switch {
+	case old != nil && old.Key != key:
+		return nil, corral.Errorf(corral.ErrConflict, "make a new key on that node", "the key %s has the id of another node, %s", key, id)
+	case old == nil && len(s.nodes) >= maxNodes:
+		return nil, corral.Errorf(corral.ErrUnavailable, "forget nodes that were revoked", "there are %d nodes, of at most %d", len(s.nodes), maxNodes)
+	}
+	if !exactly {
+		name = s.unique(name, id)
+	} else if err := s.free(name, id); err != nil {
+		return nil, err
+	}
+	n := &Node{ID: id, Name: name, Key: key, PairedAt: wall(time.Now())}
+	if old != nil {
+		n.Addresses = slices.Clone(old.Addresses)
+	}
+	s.put(n)
+	return n, nil
+}
+
+func cloneLabels(labels map[string]string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	c := make(map[string]string, len(labels))
+	for k, v := range labels {
+		c[k] = v
+	}
+	return c
+}
+
+// Reject tells the key with that code, id or key that it will not be a node. If
+// somebody else answered first, it is an ErrConflict that says who answered what.
+func (r *Registry) Reject(ref, by string) error {
+	if err := validateWho(by); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q, err := r.unanswered(ref)
+	if err != nil {
+		return err
+	}
+	r.settle(q, Rejected, by, suggested(q.Hello.Name))
+	r.tell(Change{Event: EventRejected, Key: q.Key})
+	return nil
+}
+
+// settle notes the answer to a request. mu is held.
+func (r *Registry) settle(q *Request, s State, by, name string) {
+	answered := *q
+	now := time.Now()
+	answered.State, answered.AnsweredBy, answered.AnsweredAt, answered.Name = s, by, now, name
+	answered.ExpiresAt = now.Add(RequestLimit)
+	r.requests[q.Key] = &answered
+}
+
+// unanswered finds a request that can be answered. mu is held.
+func (r *Registry) unanswered(ref string) (*Request, error) {
+	if r.store == nil {
+		return nil, errClosed
+	}
+	r.expire(time.Now())
+	ref = strings.TrimSpace(ref)
+	var pending, settled []*Request
+	for _, q := range r.requests {
+		switch {
+		case !SameCode(q.Code, ref) && q.ID != ref && q.Key != ref:
+		case q.State == Pending:
+			pending = append(pending, q)
+		default:
+			settled = append(settled, q)
+		}
+	}
+	switch {
+	case len(pending) == 1:
+		return pending[0], nil
+	case len(pending) > 1: // somebody went to great lengths
+		return nil, corral.Errorf(corral.ErrInvalid, "compare the keys, and use the id", "%d keys that ask to be paired have the code %s", len(pending), quote(ref))
+	case len(settled) > 0:
+		q := slices.MaxFunc(settled, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
+		return nil, corral.Errorf(corral.ErrConflict, "", "the request of %s (%s) was %s by %s at %s", q.Name, q.ID, q.State,
+			cmp.Or(q.AnsweredBy, "somebody"), q.AnsweredAt.UTC().Format(time.RFC3339))
+	}
+	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending; a node that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
+}

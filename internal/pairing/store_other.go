@@ -1,0 +1,21 @@
+//go:build !unix
+
+package pairing
+
+import (
+	"io/fs"
+	"os"
+)
+
+const noFollow = 0
+
+// Access lists are not read here.
+
+func checkFile(string, fs.FileInfo) error { return nil }
+func checkDir(string, fs.FileInfo) error  { return nil }
+
+// tryLock does nothing: that one process at a time has the directory open is up
+// to its user here.
+func tryLock(*os.File) error { return nil }
+
+func syncDir(*os.Root) error { return nil }

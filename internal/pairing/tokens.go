@@ -1,0 +1,155 @@
+package pairing
+
+import (
+	"cmp"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Bounds of a setup token.
+const (
+	MaxUses     = 1000
+	MaxTokenAge = 90 * 24 * time.Hour
+)
+
+// NewToken makes a setup token that lasts for a time and pairs as many nodes, all
+// of which get the labels. The secret is not kept: it is told this once.
+func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]string, by string) (secret string, t Token, err error) {
+	if err := cmp.Or(validateWho(by), validateLabels(labels)); err != nil {
+		return "", Token{}, err
+	}
+	if ttl < time.Second || ttl > MaxTokenAge || uses < 1 || uses > MaxUses {
+		return "", Token{}, corral.Errorf(corral.ErrInvalid, "use 1 s to 90 days, and 1 to 1000 uses", "cannot make a setup token for %s and %d uses", ttl, uses)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return "", Token{}, errClosed
+	}
+	now := wall(time.Now())
+	next := r.now.Load().clone()
+	for id, t := range next.tokens {
+		if !t.ExpiresAt.After(now) {
+			delete(next.tokens, id)
+		}
+	}
+	if len(next.tokens) >= maxTokens {
+		return "", Token{}, corral.Errorf(corral.ErrUnavailable, "withdraw those that are not needed", "there are %d setup tokens, of at most %d", len(next.tokens), maxTokens)
+	}
+	secret, id := newSecret()
+	for next.tokens[id] != nil {
+		secret, id = newSecret()
+	}
+	hash := tokenHash(secret)
+	made := &Token{
+		ID: id, Hash: hex.EncodeToString(hash[:]), Left: uses, Labels: cloneLabels(labels), By: by,
+		CreatedAt: now, ExpiresAt: wall(now.Add(ttl)),
+	}
+	next.tokens[id] = made
+	if err := r.commit(next); err != nil {
+		return "", Token{}, err
+	}
+	return secret, made.clone(), nil
+}
+
+func (t *Token) clone() Token {
+	c := *t
+	c.Labels = cloneLabels(t.Labels)
+	return c
+}
+
+// Tokens returns the setup tokens that can be used, the oldest first.
+func (r *Registry) Tokens() []Token {
+	now := time.Now()
+	list := []Token{}
+	for _, t := range r.now.Load().tokens {
+		if t.ExpiresAt.After(now) {
+			list = append(list, t.clone())
+		}
+	}
+	slices.SortFunc(list, func(a, b Token) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// Withdraw ends that a setup token, named by its id, can be used. Nodes that it
+// paired stay.
+func (r *Registry) Withdraw(id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return errClosed
+	}
+	st := r.now.Load()
+	if st.tokens[id] == nil {
+		return corral.Errorf(corral.ErrNotFound, "see which there are", "there is no setup token %s", quote(id))
+	}
+	next := st.clone()
+	delete(next.tokens, id)
+	return r.commit(next)
+}
+
+// Redeem makes a node of a key that proves to have a setup token. The key of a
+// node is that node, and uses no token. What the proof does not prove is an
+// ErrDenied, and so is a key that was revoked.
+func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, error) {
+	if err := cmp.Or(ValidateKey(key), h.validate()); err != nil {
+		return Node{}, err
+	}
+	id, mac, wellFormed := parseProof(proof)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return Node{}, errClosed
+	}
+	st := r.now.Load()
+	if n := st.nodes[ID(key)]; n != nil && n.Key == key && n.active() {
+		return n.clone(), nil
+	}
+	t := st.tokens[id]
+	if !wellFormed || t == nil || !proves(mac, t.Hash, key, r.opts.GatewayKey) || !t.ExpiresAt.After(time.Now()) {
+		return Node{}, corral.Errorf(corral.ErrDenied, "ask for a new setup token, or have the node approved",
+			"the setup token is not one of this gateway, was used, withdrawn, or has expired")
+	}
+	if n := st.nodes[ID(key)]; n != nil && !n.active() {
+		return Node{}, corral.Errorf(corral.ErrDenied, "have it approved, or make a new key", "the key of node %s was revoked, and no setup token can pair it", n.Name)
+	}
+	next := st.clone()
+	n, err := next.pair(key, suggested(h.Name), false)
+	if err != nil {
+		return Node{}, err
+	}
+	n.Labels = cloneLabels(t.Labels)
+	n.ApprovedBy = approvedBy(t)
+	n.note(from, h)
+	if used := t.clone(); used.Left > 1 {
+		used.Left--
+		next.tokens[id] = &used
+	} else {
+		delete(next.tokens, id)
+	}
+	if err := r.commit(next); err != nil {
+		return Node{}, err
+	}
+	delete(r.requests, key)
+	r.tell(Change{Event: EventPaired, Key: key, Node: n.clone()})
+	return n.clone(), nil
+}
+
+func approvedBy(t *Token) string {
+	who := "token " + t.ID
+	if t.By != "" {
+		who += " of " + t.By
+	}
+	for len(who) > maxText {
+		r := []rune(who)
+		who = string(r[:len(r)-1])
+	}
+	return who
+}
