@@ -50,9 +50,10 @@ const (
 // connections with that key have to be made anew, so that they may do what they
 // may now.
 type Change struct {
-	Event Event
-	Key   string
-	Node  Node // zero for EventAsked and EventRejected
+	Event   Event
+	Key     string
+	Node    Node    // zero for EventAsked and EventRejected
+	Request Request // zero for all others
 }
 
 // A Registry knows who is a node. Its methods may be called at any time.

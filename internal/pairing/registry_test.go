@@ -154,7 +154,7 @@ func TestPairing(t *testing.T) {
 	for _, c := range changes {
 		events = append(events, c.Event)
 	}
-	if !slices.Equal(events, []Event{EventAsked, EventPaired, EventRenamed}) || changes[1].Node.Key != key(1) {
+	if !slices.Equal(events, []Event{EventAsked, EventPaired, EventRenamed}) || changes[1].Node.Key != key(1) || changes[0].Request.Code != Code(key(1), gateway) {
 		t.Errorf("%+v", changes)
 	}
 }
@@ -516,4 +516,61 @@ func BenchmarkAuthorize(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Who asks whether a key is that of a node waits for nobody.
+func TestAuthorizeTakesNoLock(t *testing.T) {
+	r := open(t, newDir(t), quick)
+	pair(t, r, 1, "a")
+	r.mu.Lock()
+	wantAuthorised(t, r, 1)
+	if _, err := r.Node("a"); err != nil || len(r.Nodes()) != 1 || len(r.Tokens()) != 0 {
+		t.Error(err)
+	}
+	r.mu.Unlock()
+
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if id, is := r.Authorize(key(1)); !is || id != ID(key(1)) {
+					t.Error("it is no node")
+					return
+				}
+				r.Nodes()
+			}
+		})
+	}
+	for n := 2; n < 20; n++ {
+		pair(t, r, n, "a")
+		ok(t, r.Seen(key(1), home, Hello{Version: fmt.Sprint(n)}))
+		_, err := r.Revoke(key(n), "")
+		ok(t, err)
+	}
+	close(stop)
+	all.Wait()
+	wantAuthorised(t, r, 1)
+}
+
+// Two keys with one code are not told apart by it.
+func TestSameCodes(t *testing.T) {
+	r := open(t, newDir(t), func(o *Options) { o.code = func(string, string) string { return "0000-0000" } })
+	q := ask(t, r, 1, "a")
+	ask(t, r, 2, "a")
+	_, err := r.Approve(q.Code, Approval{})
+	wantKind(t, err, corral.ErrInvalid, "2 keys")
+	wantAuthorised(t, r)
+	_, err = r.Approve(q.ID, Approval{})
+	ok(t, err)
+	wantAuthorised(t, r, 1)
+	// The code is now that of the one which waits.
+	wantKind(t, r.Reject(q.ID, ""), corral.ErrConflict, "approved")
+	ok(t, r.Reject(q.Code, ""))
+	wantAuthorised(t, r, 1)
 }

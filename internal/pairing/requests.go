@@ -100,7 +100,7 @@ func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
 	}
 	q.Code = r.opts.code(key, r.opts.GatewayKey)
 	r.requests[key] = q
-	r.tell(Change{Event: EventAsked, Key: key})
+	r.tell(Change{Event: EventAsked, Key: key, Request: r.view(q)})
 	return r.view(q), nil
 }
 
@@ -265,18 +265,19 @@ func (r *Registry) Reject(ref, by string) error {
 	if err != nil {
 		return err
 	}
-	r.settle(q, Rejected, by, suggested(q.Hello.Name))
-	r.tell(Change{Event: EventRejected, Key: q.Key})
+	answered := r.settle(q, Rejected, by, suggested(q.Hello.Name))
+	r.tell(Change{Event: EventRejected, Key: q.Key, Request: r.view(answered)})
 	return nil
 }
 
 // settle notes the answer to a request. mu is held.
-func (r *Registry) settle(q *Request, s State, by, name string) {
+func (r *Registry) settle(q *Request, s State, by, name string) *Request {
 	answered := *q
 	now := time.Now()
 	answered.State, answered.AnsweredBy, answered.AnsweredAt, answered.Name = s, by, now, name
 	answered.ExpiresAt = now.Add(RequestLimit)
 	r.requests[q.Key] = &answered
+	return &answered
 }
 
 // unanswered finds a request that can be answered. mu is held.
