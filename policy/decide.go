@@ -350,6 +350,9 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 		}
 		return "a shell runs whatever it reads", ""
 	}
+	if j.req.TTY {
+		return seg.Path + " may start others on a terminal, such as a pager or an editor: a rule has to name its arguments", "run it without a terminal"
+	}
 	why = "no rule allows " + seg.Path
 	if seg.safeBin != "" {
 		why += ", and as a safe bin it " + seg.safeBin
@@ -427,6 +430,9 @@ func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
 		return seg.operand == 1 && r.allows(script, seg.SHA256)
 	}
 	if seg.Inline != "" && !r.narrow() && !r.any() {
+		return false
+	}
+	if j.req.TTY && !r.narrow() && !r.any() {
 		return false
 	}
 	if r.any() && seg.Path == "" {

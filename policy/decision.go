@@ -12,6 +12,7 @@ type Request struct {
 	Dir   string   // working directory, absolute
 	Path  string   // PATH of the command
 	Home  string   // of the account that it runs as, for ~
+	TTY   bool     // on a terminal, where programs ask, and start pagers and editors
 }
 
 // A View is what Decide sees of the file system. Every path is absolute.

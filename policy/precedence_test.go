@@ -226,3 +226,22 @@ func TestSource(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal git starts a pager, in which a line can be typed that runs
+// anything: what a rule allows there has to be spelled out.
+func TestTerminal(t *testing.T) {
+	rules := Rules{
+		Security: Setting[Security]{Value: SecurityAllowlist}, Ask: Setting[Ask]{Value: AskOnMiss},
+		SafeBins: Setting[[]string]{Value: []string{"head"}},
+		List:     []Rule{{Action: Allow, Pattern: "/usr/bin/git log"}, {Action: Allow, Pattern: "/usr/bin/git", Args: []string{"status"}}},
+	}
+	for text, want := range map[string]Outcome{"git log": Asked, "git log | head": Asked, "git status": Allowed, "head -3": Allowed} {
+		req := Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/tmp", Path: "/usr/bin:/bin", TTY: true}
+		if d := Decide(req, rules, OS{}); d.Outcome != want {
+			t.Errorf("%s on a terminal: %s: %s", text, d.Outcome, d.Reason)
+		}
+		if req.TTY = false; Decide(req, rules, OS{}).Outcome != Allowed {
+			t.Errorf("%s without a terminal is not allowed", text)
+		}
+	}
+}

@@ -64,7 +64,7 @@ const maxScript = 64 << 20
 // caller set. What cannot be bound, such as a script that cannot be read, is an
 // ErrDenied.
 func Bind(req policy.Request, d policy.Decision, env map[string]string, view policy.View) (Binding, error) {
-	b := Binding{Command: sum(req.Command, req.Args, req.Shell), Dir: req.Dir, Path: req.Path}
+	b := Binding{Command: sumCommand(req), Dir: req.Dir, Path: req.Path}
 	b.Env = slices.Sorted(maps.Keys(env))
 	pairs := make([][2]string, len(b.Env))
 	for i, k := range b.Env {
@@ -121,6 +121,14 @@ func sum(values ...any) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%#v", values)
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// sumCommand is what a command is, and how it is run.
+func sumCommand(req policy.Request) string {
+	if req.TTY {
+		return sum(req.Command, req.Args, req.Shell, "tty")
+	}
+	return sum(req.Command, req.Args, req.Shell)
 }
 
 func sumFile(view policy.View, path string) (string, error) {

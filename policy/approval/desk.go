@@ -185,7 +185,7 @@ func (req Request) validate() error {
 	if (req.Command.Command == "") == (len(req.Command.Args) == 0) {
 		return corral.Errorf(corral.ErrInvalid, "set one of them", "an approval is for shell text or for a list of arguments")
 	}
-	if want := sum(req.Command.Command, req.Command.Args, req.Command.Shell); req.Binding.Command != want || req.Binding.Dir != req.Command.Dir {
+	if want := sumCommand(req.Command); req.Binding.Command != want || req.Binding.Dir != req.Command.Dir {
 		return corral.Errorf(corral.ErrInvalid, "use the binding of this command", "the approval is bound to another command")
 	}
 	return nil

@@ -246,7 +246,7 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, TTY: cmd.TTY != nil}
 		if cmd.Shell != "" {
 			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
 		}
