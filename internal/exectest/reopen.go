@@ -58,7 +58,7 @@ func reopenEndedBefore(t *T) {
 
 func reopenEndedBetween(t *T) {
 	t.X = t.fresh()
-	p := t.start(t.sh("echo before; sleep 0.05; echo between; kill -USR1 $$"))
+	p := t.start(t.sh("echo before; sleep 0.5; echo between; kill -USR1 $$"))
 	t.await(p, 0, "before\n")
 	r := t.finish(t.nextLife(p))
 	equal(t, "the output", r.stdout, "before\nbetween\n")
