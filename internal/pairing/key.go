@@ -146,7 +146,7 @@ func parseProof(proof string) (id string, mac []byte, ok bool) {
 	if !ok || len(id) != tokenIDLength || len(text) != base64.RawURLEncoding.EncodedLen(sha256.Size) {
 		return "", nil, false
 	}
-	mac, err := base64.RawURLEncoding.DecodeString(text)
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	return id, mac, err == nil && len(mac) == sha256.Size
 }
 

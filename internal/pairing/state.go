@@ -67,8 +67,8 @@ func (n *Node) clone() Node {
 // A Token is what is known of a setup token.
 type Token struct {
 	ID        string            `json:"id"`
-	Hash      string            `json:"sha256"` // of the token, in hex
-	Left      int               `json:"left"`   // uses
+	Hash      string            `json:"sha256,omitempty"` // of the token, in hex; never told, as it proves as much
+	Left      int               `json:"left"`             // uses
 	Labels    map[string]string `json:"labels,omitempty"`
 	By        string            `json:"by"`
 	CreatedAt time.Time         `json:"createdAt"`

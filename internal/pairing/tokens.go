@@ -54,12 +54,19 @@ func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]strin
 	if err := r.commit(next); err != nil {
 		return "", Token{}, err
 	}
-	return secret, made.clone(), nil
+	return secret, made.told(), nil
 }
 
 func (t *Token) clone() Token {
 	c := *t
 	c.Labels = cloneLabels(t.Labels)
+	return c
+}
+
+// told is what others may know of a token.
+func (t *Token) told() Token {
+	c := t.clone()
+	c.Hash = ""
 	return c
 }
 
@@ -69,7 +76,7 @@ func (r *Registry) Tokens() []Token {
 	list := []Token{}
 	for _, t := range r.now.Load().tokens {
 		if t.ExpiresAt.After(now) {
-			list = append(list, t.clone())
+			list = append(list, t.told())
 		}
 	}
 	slices.SortFunc(list, func(a, b Token) int {

@@ -37,8 +37,8 @@ func TestToken(t *testing.T) {
 	dir := newDir(t)
 	r := open(t, dir)
 	secret, tok := token(t, r, 2)
-	if diff := cmp.Diff([]Token{tok}, r.Tokens()); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]Token{tok}, r.Tokens()); diff != "" || tok.Hash != "" {
+		t.Error(tok, diff)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, fileName))
 	ok(t, err)
@@ -125,6 +125,10 @@ func TestBadProofs(t *testing.T) {
 	ok(t, err)
 	bad := []string{"", ".", tok.ID, tok.ID + ".", secret, elsewhere, wrong, unknown, good + "A", good[:len(good)-1], " " + good, good + "\n",
 		tok.ID + "." + strings.Repeat("A", 43), strings.Repeat("x", 1<<20)}
+	// The last character says 4 bits, and could have others.
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(digits, good[len(good)-1])
+	bad = append(bad, good[:len(good)-1]+digits[last+1:last+2])
 	for i := range good {
 		b := []byte(good)
 		b[i] ^= 1
