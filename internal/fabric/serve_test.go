@@ -3,6 +3,7 @@ package fabric_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -66,11 +67,14 @@ func newKey(t *testing.T) (nkeys.KeyPair, string) {
 	return k, public
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
 	r := &rig{t: t, life: corral.NewID(), heard: make(chan *nats.Msg, 1000), lines: &lines{}, exec: &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "sleep": fakeexec.Sleep, "print": fakeexec.Print("printed", "", 3)},
 	}}
+	for _, f := range change {
+		f(r.exec)
+	}
 	t.Cleanup(func() { _ = r.exec.Close() })
 	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Authorize: func(string) (string, bool) { return "", false }})
 	if err != nil {
@@ -376,6 +380,54 @@ func TestInputReplayed(t *testing.T) {
 	}
 	if got != "abcdef" {
 		t.Errorf("the process read %q", got)
+	}
+}
+
+// A reader that is told to go back while the end of its output is on its way
+// does so, and ends again.
+func TestResetAtEnd(t *testing.T) {
+	waiting, release := make(chan struct{}, 10), make(chan struct{})
+	r := newRig(t, func(x *fakeexec.Executor) {
+		x.Fault = func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpWait {
+				waiting <- struct{}{}
+				<-release
+			}
+			return nil
+		}
+	})
+	h := r.header(fabric.OpStart, "job")
+	r.send(r.seal(h, startBody(t, "job", "print"))...)
+	r.answer(h.Seq)
+	grant := func(g fabric.Grant) {
+		body, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(r.seal(r.header(fabric.OpRead, "job"), body)...)
+	}
+	hear := func() fabric.Output {
+		o, err := fabric.ParseOutput(r.hear(fabric.KindOutput, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	grant(fabric.Grant{Reader: 1, Limit: 100})
+	if o := hear(); string(o.Data) != "printed" {
+		t.Fatalf("%+v", o)
+	}
+	<-waiting
+	grant(fabric.Grant{Reader: 1, Limit: 100, From: 2, Reset: true})
+	r.settled()
+	close(release)
+	if o := hear(); o.From != 2 || string(o.Data) != "inted" {
+		t.Fatalf("%+v", o)
+	}
+	o := hear()
+	a, err := fabric.ParseAnswer(o.Data)
+	if o.From != 7 || o.Flags != fabric.FlagEnd || err != nil || a.Exit == nil || a.Exit.Code != 3 {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 
