@@ -86,9 +86,9 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 		s.seq, s.replies = f.expect()
 	}
 	var err error
-	s.messages, err = fabric.Seal(fabric.Header{
+	s.messages, err = f.signer.Seal(fabric.Header{
 		Version: fabric.Version, Node: p.id, Boot: boot, Life: f.life, Seq: s.seq, Expires: s.until.UnixMilli(), Op: op, ID: id,
-	}, body, f.key)
+	}, body)
 	if err != nil {
 		f.forget(s.seq)
 	}

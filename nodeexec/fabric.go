@@ -49,7 +49,7 @@ const poolBytes = 32 << 20
 // goroutine.
 type Fabric struct {
 	conn     *nats.Conn
-	key      nkeys.KeyPair
+	signer   *fabric.Signer
 	paired   func() []Paired
 	patience time.Duration
 	log      *slog.Logger
@@ -77,8 +77,12 @@ var _ corral.Nodes = (*Fabric)(nil)
 
 // New makes a Fabric. Close ends it.
 func New(cfg Config) (*Fabric, error) {
+	signer, err := fabric.NewSigner(cfg.Key)
+	if err != nil {
+		return nil, err
+	}
 	f := &Fabric{
-		conn: cfg.Conn, key: cfg.Key, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, life: corral.NewID(),
+		conn: cfg.Conn, signer: signer, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, life: corral.NewID(),
 		peers: map[string]*peer{}, waiting: map[uint64]chan<- reply{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
 		seen: map[string]string{}, pool: poolBytes,
 	}

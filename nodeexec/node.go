@@ -46,6 +46,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 		first.close()
 		return nil, err
 	}
+	p.noStdin = !cmd.Stdin && cmd.TTY == nil
 	p.log.put(first, 0)
 	return p, nil
 }

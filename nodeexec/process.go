@@ -17,6 +17,8 @@ type process struct {
 	info corral.Info
 	log  log
 
+	noStdin bool // it was started without, which is not known of all
+
 	ended sync.Once
 	known chan struct{} // closed when exit is
 	exit  corral.Exit
@@ -112,6 +114,9 @@ func (p *process) Resize(ctx context.Context, size corral.Size) error {
 
 // CloseStdin implements corral.Process.
 func (p *process) CloseStdin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || p.noStdin {
+		return err
+	}
 	_, err := p.ask(ctx, fabric.OpEOF, p.info.ID, nil, p.f.patience)
 	return err
 }

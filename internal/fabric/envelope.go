@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -84,18 +85,39 @@ func (h *Header) answered() bool { return !h.Op.Bulk() && h.Op != OpOpen }
 // domain keeps signatures from meaning anything elsewhere.
 const domain = "corral fabric request\n"
 
+// A Signer is a gateway's key, made ready: nkeys derives it anew each time that
+// it signs.
+type Signer struct {
+	public  string
+	private ed25519.PrivateKey
+}
+
+// NewSigner makes a key ready.
+func NewSigner(key nkeys.KeyPair) (*Signer, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the key of the gateway: %w", err)
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the key of the gateway: %w", err)
+	}
+	_, raw, err := nkeys.DecodeSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the key of the gateway: %w", err)
+	}
+	return &Signer{public, ed25519.NewKeyFromSeed(raw)}, nil
+}
+
 // Seal signs a request. The first message goes to RequestSubject; if there are
 // more, the body goes to PartSubject, in that order. h.Key, h.Size and h.Digest
 // are filled in.
-func Seal(h Header, body []byte, key nkeys.KeyPair) (messages [][]byte, err error) {
+func (s *Signer) Seal(h Header, body []byte) (messages [][]byte, err error) {
 	if len(body) > MaxBody {
 		return nil, corral.Errorf(corral.ErrInvalid, "pass large data on standard input or in a file", "the request has %d bytes, more than %d", len(body), MaxBody)
 	}
-	if h.Key, err = key.PublicKey(); err != nil {
-		return nil, fmt.Errorf("cannot sign for node %s: %w", h.Node, err)
-	}
 	sum := sha256.Sum256(body)
-	h.Size, h.Digest = len(body), sum[:]
+	h.Key, h.Size, h.Digest = s.public, len(body), sum[:]
 	head, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
@@ -103,10 +125,7 @@ func Seal(h Header, body []byte, key nkeys.KeyPair) (messages [][]byte, err erro
 	if len(head) > maxHeader {
 		return nil, fmt.Errorf("%w: a header of %d bytes", ErrMalformed, len(head))
 	}
-	sig, err := key.Sign(signed(head))
-	if err != nil {
-		return nil, fmt.Errorf("cannot sign for node %s: %w", h.Node, err)
-	}
+	sig := ed25519.Sign(s.private, signed(head))
 	m := make([]byte, 0, 2+len(head)+sigLen+min(len(body), MaxData))
 	m = binary.BigEndian.AppendUint16(m, uint16(len(head)))
 	m = append(append(m, head...), sig...)

@@ -16,7 +16,11 @@ func sealed(tb testing.TB, size int) ([][]byte, nkeys.KeyPair) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := Seal(Header{Version: 1, Node: "n1", Boot: "b", Life: "l", Seq: 1, Expires: 1, Op: OpStart, ID: "job"}, make([]byte, size), key)
+	s, err := NewSigner(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := s.Seal(Header{Version: 1, Node: "n1", Boot: "b", Life: "l", Seq: 1, Expires: 1, Op: OpStart, ID: "job"}, make([]byte, size))
 	if err != nil {
 		tb.Fatal(err)
 	}

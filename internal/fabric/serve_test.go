@@ -140,9 +140,18 @@ func (r *rig) header(op fabric.Op, id string) fabric.Header {
 
 func (r *rig) seal(h fabric.Header, body []byte) [][]byte {
 	r.t.Helper()
-	m, err := fabric.Seal(h, body, r.key)
+	return sealBy(r.t, r.key, h, body)
+}
+
+func sealBy(t *testing.T, key nkeys.KeyPair, h fabric.Header, body []byte) [][]byte {
+	t.Helper()
+	s, err := fabric.NewSigner(key)
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
+	}
+	m, err := s.Seal(h, body)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return m
 }
@@ -251,10 +260,7 @@ func TestForged(t *testing.T) {
 			if tc.by != nil {
 				key = tc.by
 			}
-			m, err := fabric.Seal(h, startBody(t, "job", "print"), key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := sealBy(t, key, h, startBody(t, "job", "print"))
 			if tc.spoil != nil {
 				m = tc.spoil(m)
 			}
