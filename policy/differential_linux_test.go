@@ -178,10 +178,14 @@ func output(text string, r exectrace.Result) []byte {
 // the builtin is of the same name, in whose place it is pinned: echo of dash
 // interprets backslashes, and errors of printf and test have other exit codes.
 func incomparable(text, shell string, pinned, original exectrace.Result) bool {
-	if strings.Contains(text, "2>&1") || strings.Contains(text, "|&") {
+	plain := unquoted.Replace(text) // they may be in the text of a shell, quoted more than once
+	if strings.Contains(plain, ">&") || strings.Contains(plain, "|&") || strings.Contains(plain, "&>") {
 		return true
 	}
-	if strings.Contains(text, `\`) && strings.Contains(text, "cho") && (shell != "/bin/bash" || strings.Contains(text, "sh")) {
+	dash := shell != "/bin/bash" || slices.ContainsFunc(slices.Concat(pinned.Programs, original.Programs), func(p string) bool {
+		return filepath.Base(p) == "dash"
+	})
+	if dash && strings.Contains(text, `\`) && strings.Contains(plain, "echo") {
 		return true
 	}
 	for _, r := range []exectrace.Result{pinned, original} {
@@ -191,6 +195,8 @@ func incomparable(text, shell string, pinned, original exectrace.Result) bool {
 	}
 	return false
 }
+
+var unquoted = strings.NewReplacer(`\`, "", "'", "", `"`, "", "\n", "")
 
 var builtinError = regexp.MustCompile(`(printf|test|echo|pwd)'?: `)
 
