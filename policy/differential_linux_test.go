@@ -182,6 +182,11 @@ func incomparable(text, shell string, pinned, original exectrace.Result) bool {
 	if strings.Contains(plain, ">&") || strings.Contains(plain, "|&") || strings.Contains(plain, "&>") {
 		return true
 	}
+	// Two that write at a time, to what is a file here, may overwrite each other;
+	// and what is outside of the sandbox changes between the two runs.
+	if strings.Contains(strings.ReplaceAll(plain, "&&", ""), "&") || strings.Contains(plain, " /*") {
+		return true
+	}
 	dash := shell != "/bin/bash" || slices.ContainsFunc(slices.Concat(pinned.Programs, original.Programs), func(p string) bool {
 		return filepath.Base(p) == "dash"
 	})
