@@ -141,13 +141,13 @@ func (v allowlistVector) loose() bool {
 // system is where the programs of a row are: whatever it names.
 func (v allowlistVector) system() (files, *strings.Replacer) {
 	names := files{"/bin/bash": "", "/bin/sh": ""}
-	dirs := strings.NewReplacer("D/", "/usr/bin/", "R/", "/work/r/")
+	dirs := strings.NewReplacer("D/", "/usr/bin/", "R/", "/srv/r/")
 	for _, dir := range []string{"/bin/", "/usr/bin/"} {
 		for _, name := range strings.Fields("sh bash zsh ksh fish ash env sudo cat printf echo gog-wrapper obsidian-cli head tr tee grep ls rm rg node python whoami false busybox") {
 			names[dir+name] = ""
 		}
 	}
-	names["/work/r/bin/gog-wrapper"] = ""
+	names["/srv/r/bin/gog-wrapper"] = ""
 	if v.Input.PathHead != "" {
 		names[v.Input.PathHead] = ""
 	}
@@ -163,7 +163,7 @@ func (v allowlistVector) decide(list ...Rule) Decision {
 	}
 	rules.SafeBins.Value = v.Input.SafeBins
 	rules.Chaining.Value, rules.Redirections.Value = v.loose(), v.loose()
-	req := Request{Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/usr/bin:/bin", Home: "/home/a"}
+	req := Request{Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: "/usr/bin:/bin", Home: "/home/a"}
 	if v.Input.PathHead != "" {
 		req.Path = path.Dir(v.Input.PathHead) + ":" + req.Path
 	}
@@ -310,7 +310,7 @@ var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]a
 	"forbid_approve_in_shell": func(_ *testing.T, v allowlistVector) map[string]any {
 		rules := rulesOf(SecurityFull, AskOff, allow("*"))
 		view, _ := v.system()
-		d := Decide(Request{Command: v.Input.Command, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/usr/bin:/bin"}, rules, view)
+		d := Decide(Request{Command: v.Input.Command, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: "/usr/bin:/bin"}, rules, view)
 		return map[string]any{"rejected": d.Outcome == Denied}
 	},
 	"redirection": func(_ *testing.T, v allowlistVector) map[string]any {

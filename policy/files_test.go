@@ -90,12 +90,12 @@ var someFiles = files{
 	"/bin/bash": "", "/bin/sh": "", "/bin/ls": "", "/bin/cat": "", "/bin/rm": "", "/bin/echo": "", "/bin/env": "", "/bin/sleep": "", "/bin/corral": "",
 	"/usr/bin/git": "", "/usr/bin/grep": "", "/usr/bin/head": "", "/usr/bin/sort": "", "/usr/bin/python3": "-> python3.11", "/usr/bin/python3.11": "",
 	"/usr/bin/npm": "", "/usr/bin/xargs": "", "/usr/bin/nice": "", "/usr/bin/tr": "", "/usr/bin/wc": "", "/usr/bin/make": "", "/usr/bin/find": "", "/usr/bin/awk": "",
-	"/opt/brew/bin/rg": "-> ../cellar/rg/14/rg", "/opt/brew/cellar/rg/14/rg": "", "/home/a/bin/tool": "", "/work/run.sh": "echo run\n", "/work/my tool": "",
+	"/opt/brew/bin/rg": "-> ../cellar/rg/14/rg", "/opt/brew/cellar/rg/14/rg": "", "/home/a/bin/tool": "", "/srv/run.sh": "echo run\n", "/srv/my tool": "",
 }
 
-// requestOf is the text for bash, in /work.
+// requestOf is the text for bash, in /srv.
 func requestOf(text string) Request {
-	return Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/home/a/bin:/opt/brew/bin:/usr/bin:/bin", Home: "/home/a"}
+	return Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: "/home/a/bin:/opt/brew/bin:/usr/bin:/bin", Home: "/home/a"}
 }
 
 func rulesOf(security Security, ask Ask, list ...Rule) Rules {

@@ -185,8 +185,8 @@ func TestRuleMatches(t *testing.T) {
 		{allow("/opt/brew/bin/rg"), "+rg x"},
 		{allow("/opt/brew/cellar/rg/14/rg"), "-rg x\n+/opt/brew/cellar/rg/14/rg x"}, // the path as found
 		{allow("*"), "+ls\n+git push\n-unknown"},
-		{allow("'/work/my tool'"), "+'/work/my tool' x\n+./my\\ tool"},
-		{allow(`/work/my\ tool`), "+'/work/my tool'"},
+		{allow("'/srv/my tool'"), "+'/srv/my tool' x\n+./my\\ tool"},
+		{allow(`/srv/my\ tool`), "+'/srv/my tool'"},
 		{allow(""), "-ls"},
 		{allow("   "), "-ls"},
 

@@ -214,7 +214,7 @@ func TestOrdinary(t *testing.T) {
 	full.Security.Value = policy.SecurityFull
 
 	decide := func(rules policy.Rules, text string) policy.Decision {
-		return policy.Decide(policy.Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: "/usr/bin", Home: "/home/a"}, rules, usrBin{})
+		return policy.Decide(policy.Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: "/usr/bin", Home: "/home/a"}, rules, usrBin{})
 	}
 	allowed := func(rules policy.Rules, name string, commands []string) {
 		for _, text := range commands {

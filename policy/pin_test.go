@@ -15,7 +15,7 @@ func TestPinned(t *testing.T) {
 		"ls \"a\"\\ b":              {"/bin/ls", "a b"},
 		"~/bin/tool":                {"/bin/bash", "-c", "'/home/a/bin/tool'"},
 		"rg x":                      {"/opt/brew/bin/rg", "x"}, // the path, not the file that it is a link to
-		"./run.sh":                  {"/work/run.sh"},
+		"./run.sh":                  {"/srv/run.sh"},
 		"nice -n 5 ls x":            {"/usr/bin/nice", "-n", "5", "/bin/ls", "x"},
 		"find . -exec ls {} \\;":    {"/usr/bin/find", ".", "-exec", "/bin/ls", "{}", ";"},
 		"ls *.go":                   {"/bin/bash", "-c", "'/bin/ls' *.go"},
@@ -28,8 +28,8 @@ func TestPinned(t *testing.T) {
 		"sh -c 'ls x'":              {"/bin/sh", "-c", "'/bin/ls' x"},
 		"sh -c \"sh -c 'ls | wc'\"": {"/bin/sh", "-c", `'/bin/sh' -c ''\''/bin/ls'\'' | '\''/usr/bin/wc'\'''`},
 		"cat <<'X'\nrm $(x)\nX":     {"/bin/bash", "-c", "'/bin/cat' <<'X'\nrm $(x)\nX"},
-		"'/work/my tool'":           {"/work/my tool"},
-		"'/work/my tool' *":         {"/bin/bash", "-c", "'/work/my tool' *"},
+		"'/srv/my tool'":           {"/srv/my tool"},
+		"'/srv/my tool' *":         {"/bin/bash", "-c", "'/srv/my tool' *"},
 	} {
 		d := Decide(requestOf(text), rules, someFiles)
 		if d.Outcome != Allowed || d.Run == nil {
@@ -39,7 +39,7 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	// A list of arguments needs no shell.
-	d := Decide(Request{Args: []string{"ls", "$X; rm", "*"}, Dir: "/work", Path: "/bin"}, rules, someFiles)
+	d := Decide(Request{Args: []string{"ls", "$X; rm", "*"}, Dir: "/srv", Path: "/bin"}, rules, someFiles)
 	if d.Outcome != Allowed || !slices.Equal(d.Run.Args, []string{"/bin/ls", "$X; rm", "*"}) {
 		t.Errorf("%s, runs %+v", d.Outcome, d.Run)
 	}
@@ -100,7 +100,7 @@ func TestSafeBins(t *testing.T) {
 		rules.SafeBins.Value = []string{" Head", "wc", "mine", "sed", "python3", "bash", "head"}
 		rules.SafeBinDirs = []string{"/opt/bin"}
 		rules.SafeBinProfiles = map[string]SafeBin{"mine": {Flags: []string{"--ok"}}, "sed": {MaxPositional: 9, Flags: []string{"-n"}}, "python3": {MaxPositional: 9}}
-		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: c.path}, rules, view)
+		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: c.path}, rules, view)
 		if (d.Outcome == Allowed) != c.ok || !strings.Contains(d.Reason, c.why) {
 			t.Errorf("%q on %s: %s: %s", c.text, c.path, d.Outcome, d.Reason)
 		}

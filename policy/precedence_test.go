@@ -145,7 +145,7 @@ func TestReasons(t *testing.T) {
 		{"ls", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "\"ls\": no rule allows /bin/ls", `add the rule {allow: "/bin/ls"}`},
 		{"git status -s", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /usr/bin/git", `add the rule {allow: "/usr/bin/git status"}`},
 		{"ls src/x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/ls", `add the rule {allow: "/bin/ls"}`},
-		{"'/work/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /work/my tool", `add the rule {allow: "'/work/my tool'"}`},
+		{"'/srv/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /srv/my tool", `add the rule {allow: "'/srv/my tool'"}`},
 		{"ls", rulesOf(SecurityAllowlist, AskOff), Denied, "no rule allows /bin/ls; and nobody is asked, by ask=off (test)", ""},
 		{"ls", rulesOf(SecurityDeny, AskOnMiss, allow("*")), Denied, "security=deny (test)", "set security to allowlist where it says deny: test"},
 		{"ls", rulesOf(SecurityFull, AskAlways), Asked, "ask=always (test)", ""},
@@ -166,7 +166,7 @@ func TestReasons(t *testing.T) {
 		{"$X y", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "which program it is can only be told by running it", ""},
 		{"$X y", rulesOf(SecurityFull, AskOnMiss, deny("rm")), Asked, "deny rules cannot be checked", "write the command so that the programs that it runs can be told from its text"},
 		{"python3 -c 'print(1)'", rulesOf(SecurityAllowlist, AskOnMiss, allow("/usr/bin/python3")), Asked, "python3 -c runs the code that it is given", "allow exactly these arguments: approve it with allow-always"},
-		{"bash run.sh", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/bash")), Asked, "no rule allows the script /work/run.sh", `add the rule {allow: "/work/run.sh"}`},
+		{"bash run.sh", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/bash")), Asked, "no rule allows the script /srv/run.sh", `add the rule {allow: "/srv/run.sh"}`},
 		{"ls 'a", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "cannot be parsed", ""},
 		{"'a\nb' x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "a b: command not found on PATH", ""},
 		{strings.Repeat("x", 9999), rulesOf(SecurityAllowlist, AskOnMiss), Asked, "xxx…: command not found on PATH", ""},
@@ -189,7 +189,7 @@ func TestReasons(t *testing.T) {
 
 // The rule that a fix names does what it says.
 func TestFixesHelp(t *testing.T) {
-	for _, text := range []string{"ls -l", "git status -s", "'/work/my tool' x", "~/bin/tool", "bash run.sh 1", "/work/run.sh", "rg x | head -3", "nice ls", "git -C x log", "npm test", "make V=1"} {
+	for _, text := range []string{"ls -l", "git status -s", "'/srv/my tool' x", "~/bin/tool", "bash run.sh 1", "/srv/run.sh", "rg x | head -3", "nice ls", "git -C x log", "npm test", "make V=1"} {
 		rules := rulesOf(SecurityAllowlist, AskOnMiss)
 		for range 5 {
 			d := Decide(requestOf(text), rules, someFiles)

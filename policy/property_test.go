@@ -13,7 +13,7 @@ var (
 	someWords = []string{"ls", "rm", "git", "status", "push", "-f", "-rf", "x", "/bin/ls", "./run.sh", "$X", "\"$X\"", "'a b'", "~/bin/tool", "*.go", "head", "-5", "env", "A=b", "nice", "sh", "bash", "-c", "'ls; rm x'", "\"git push\"", "xargs", "sudo", "find", ".", "-exec", "{}", "\\;", "$(rm)", "python3", "echo", "cd", "/usr/bin/git", "corral", "approvals", "allow", "timeout", "5", "PATH=x", "export", "printf", "-v", "PATH", "tr", "a", "b"}
 	someGlue  = []string{" ", " ", " ", " ", " ", " ", "; ", " && ", " | ", " || ", "\n", " & ", " >/dev/null ", " 2>&1 ", " >x "}
 
-	somePatterns = []string{"ls", "rm", "git", "git push", "rm -rf", "/bin/ls", "/bin/*", "/usr/bin/git", "/usr/bin/git status", "/usr/bin/*", "/**", "*", "~/bin/*", "/work/run.sh", "/bin/sh", "sudo", "python3", "/bin/ls -*"}
+	somePatterns = []string{"ls", "rm", "git", "git push", "rm -rf", "/bin/ls", "/bin/*", "/usr/bin/git", "/usr/bin/git status", "/usr/bin/*", "/**", "*", "~/bin/*", "/srv/run.sh", "/bin/sh", "sudo", "python3", "/bin/ls -*"}
 )
 
 // aCommand is text that is like a command.
@@ -136,7 +136,7 @@ func TestInvariants(t *testing.T) {
 
 // fuzzRules are rules that have something of everything.
 func fuzzRules(mode uint8) Rules {
-	r := rulesOf(Securities[mode%3], Asks[mode/3%3], allow("/bin/ls"), allow("/usr/bin/git status"), allow("/work/*"), allow("~/bin/*"), deny("rm"), deny("git push --force"), query("git push"))
+	r := rulesOf(Securities[mode%3], Asks[mode/3%3], allow("/bin/ls"), allow("/usr/bin/git status"), allow("/srv/*"), allow("~/bin/*"), deny("rm"), deny("git push --force"), query("git push"))
 	r.AskFallback.Value = Securities[mode/9%3]
 	r.Chaining.Value, r.Redirections.Value = mode&64 != 0, mode&128 != 0
 	r.SafeBins.Value = []string{"head", "tr", "wc", "sort", "grep"}

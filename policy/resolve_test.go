@@ -16,7 +16,7 @@ import (
 func TestResolve(t *testing.T) {
 	view := files{
 		"/a/x": "", "/b/x": "", "/b/y": "-> ../a/x", "/a/dangling": "-> gone", "/a/loop": "-> loop", "/a/loop1": "-> loop2", "/a/loop2": "-> loop1",
-		"/a/dir": "dir", "/a/data": "data", "/b/data": "", "/a/secret": "denied", "/b/dir": "", "/work/x": "", "/work/sub/x": "", "/home/a/t": "", "/a/link": "-> /b/link2", "/b/link2": "-> ../a/x",
+		"/a/dir": "dir", "/a/data": "data", "/b/data": "", "/a/secret": "denied", "/b/dir": "", "/srv/x": "", "/srv/sub/x": "", "/home/a/t": "", "/a/link": "-> /b/link2", "/b/link2": "-> ../a/x",
 		"/a/été": "", "/a/sp ace": "",
 	}
 	for _, c := range []struct {
@@ -38,15 +38,15 @@ func TestResolve(t *testing.T) {
 		{"/a", "dir", "", "", "/a/dir is no program"},
 		{"/a:/b", "data", "/b/data", "/b/data", ""},
 		{"/a", "data", "", "", "/a/data cannot be executed"},
-		{"/a", "./x", "/work/x", "/work/x", ""},
-		{"/a", "sub/x", "/work/sub/x", "/work/sub/x", ""},
+		{"/a", "./x", "/srv/x", "/srv/x", ""},
+		{"/a", "sub/x", "/srv/sub/x", "/srv/sub/x", ""},
 		{"/a", "../a/x", "/a/x", "/a/x", ""},
 		{"/a", "secret", "", "", "cannot be looked at"},
-		{"", "x", "/work/x", "/work/x", ""}, // an empty entry is the working directory
+		{"", "x", "/srv/x", "/srv/x", ""}, // an empty entry is the working directory
 		{"/b:", "y", "/b/y", "/a/x", ""},
-		{":/a", "x", "/work/x", "/work/x", ""},
-		{"sub:/a", "x", "/work/sub/x", "/work/sub/x", ""},
-		{".", "x", "/work/x", "/work/x", ""},
+		{":/a", "x", "/srv/x", "/srv/x", ""},
+		{"sub:/a", "x", "/srv/sub/x", "/srv/sub/x", ""},
+		{".", "x", "/srv/x", "/srv/x", ""},
 		{"/a", "~/t", "/home/a/t", "/home/a/t", ""},
 		{"/a", "''", "", "", "the program has no name"},
 		{"/a", "$X", "", "", "can only be told by running it"},
@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 		{"/a", "/a", "", "", "there is no such file"},
 		{"/gone:/a", "x", "/a/x", "/a/x", ""},
 	} {
-		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: c.path, Home: "/home/a"}, rulesOf(SecurityAllowlist, AskOnMiss), view)
+		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: c.path, Home: "/home/a"}, rulesOf(SecurityAllowlist, AskOnMiss), view)
 		if len(d.Segments) != 1 {
 			t.Errorf("%q: %d segments", c.text, len(d.Segments))
 			continue
@@ -73,7 +73,7 @@ func TestResolve(t *testing.T) {
 // Behind cd it is not known where relative names lead: neither a path nor, with
 // such an entry in PATH, a name.
 func TestMovedNames(t *testing.T) {
-	view := files{"/bin/x": "", "/work/y": "", "/work/x": "", "/bin/cd": "", "/bin/bash": "", "/work/run.sh": "x"}
+	view := files{"/bin/x": "", "/srv/y": "", "/srv/x": "", "/bin/cd": "", "/bin/bash": "", "/srv/run.sh": "x"}
 	for _, c := range []struct {
 		path, text string
 		known      bool // whether the last program is found
@@ -92,7 +92,7 @@ func TestMovedNames(t *testing.T) {
 	} {
 		rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("*"))
 		rules.Chaining.Value = true
-		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/work", Path: c.path}, rules, view)
+		d := Decide(Request{Command: c.text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: c.path}, rules, view)
 		var last Segment
 		for _, s := range d.Segments {
 			if s.Argv[0] != "cd" && s.Argv[0] != "bash" {
@@ -104,7 +104,7 @@ func TestMovedNames(t *testing.T) {
 		}
 	}
 	// The script of an interpreter too.
-	d := Decide(Request{Command: "cd sub; bash run.sh", Shell: []string{"/bin/bash"}, Dir: "/work", Path: "/bin"}, rulesOf(SecurityAllowlist, AskOnMiss), view)
+	d := Decide(Request{Command: "cd sub; bash run.sh", Shell: []string{"/bin/bash"}, Dir: "/srv", Path: "/bin"}, rulesOf(SecurityAllowlist, AskOnMiss), view)
 	if s := d.Segments[len(d.Segments)-1]; s.Script != "" || s.SHA256 != "" {
 		t.Errorf("the script behind cd is %q", s.Script)
 	}
@@ -120,20 +120,20 @@ func TestScripts(t *testing.T) {
 		rule Rule
 		want Outcome
 	}{
-		{"bash run.sh", allow("/work/run.sh"), Allowed},
-		{"bash ./run.sh a", allow("/work/run.sh a"), Allowed},
-		{"bash ./run.sh b", allow("/work/run.sh a"), Asked},
-		{"bash -x run.sh", allow("/work/run.sh"), Asked}, // options of the shell are not what the rule is about
+		{"bash run.sh", allow("/srv/run.sh"), Allowed},
+		{"bash ./run.sh a", allow("/srv/run.sh a"), Allowed},
+		{"bash ./run.sh b", allow("/srv/run.sh a"), Asked},
+		{"bash -x run.sh", allow("/srv/run.sh"), Asked}, // options of the shell are not what the rule is about
 		{"bash run.sh", allow("/bin/bash"), Asked},
 		{"bash run.sh", allow("/bin/bash run.sh"), Asked},
 		{"bash run.sh", Rule{Action: Allow, Pattern: "/bin/bash", Args: []string{"run.sh"}, SHA256: digest}, Allowed},
 		{"bash run.sh", Rule{Action: Allow, Pattern: "/bin/bash", Args: []string{"run.sh"}, SHA256: strings.ToUpper(digest)}, Allowed},
 		{"bash run.sh", Rule{Action: Allow, Pattern: "/bin/bash", Args: []string{"run.sh"}, SHA256: digest[1:] + "0"}, Asked},
-		{"bash run.sh", Rule{Action: Allow, Pattern: "/work/run.sh", SHA256: digest}, Allowed},
+		{"bash run.sh", Rule{Action: Allow, Pattern: "/srv/run.sh", SHA256: digest}, Allowed},
 		{"python3 run.sh", Rule{Action: Allow, Pattern: "/usr/bin/python3", SHA256: digest}, Allowed},
 		{"python3 gone.py", Rule{Action: Allow, Pattern: "/usr/bin/python3", SHA256: digest}, Asked},
-		{"bash gone.sh", allow("/work/gone.sh"), Asked},
-		{"bash /work", allow("/work"), Asked},
+		{"bash gone.sh", allow("/srv/gone.sh"), Asked},
+		{"bash /srv", allow("/srv"), Asked},
 		{"ls", Rule{Action: Allow, Pattern: "/bin/ls", SHA256: digest}, Asked},
 	} {
 		if d := Decide(requestOf(c.text), rulesOf(SecurityAllowlist, AskOnMiss, c.rule), someFiles); d.Outcome != c.want {
@@ -141,7 +141,7 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	d := Decide(requestOf("bash run.sh"), rulesOf(SecurityAllowlist, AskOnMiss), someFiles)
-	if s := d.Segments[0]; s.Script != "/work/run.sh" || s.SHA256 != digest {
+	if s := d.Segments[0]; s.Script != "/srv/run.sh" || s.SHA256 != digest {
 		t.Errorf("script %q, digest %q", s.Script, s.SHA256)
 	}
 }
@@ -158,7 +158,7 @@ func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 func (endless) Close() error               { return nil }
 
 func TestLongScript(t *testing.T) {
-	d := Decide(requestOf("bash run.sh"), rulesOf(SecurityAllowlist, AskOnMiss, allow("/work/run.sh")), big{someFiles})
+	d := Decide(requestOf("bash run.sh"), rulesOf(SecurityAllowlist, AskOnMiss, allow("/srv/run.sh")), big{someFiles})
 	if d.Outcome != Asked || d.Segments[0].SHA256 != "" || !strings.Contains(d.Segments[0].Unbound, "longer than 16 MiB") {
 		t.Errorf("%s: %s: %+v", d.Outcome, d.Reason, d.Segments[0])
 	}

@@ -36,13 +36,13 @@ func request(command string) Request {
 	words := strings.Fields(command)
 	req := Request{
 		Agent: "main", Host: corral.HostGateway, SessionKey: "s",
-		Command: policy.Request{Command: command, Dir: "/work", Shell: []string{"/bin/sh", "-c"}},
+		Command: policy.Request{Command: command, Dir: "/srv", Shell: []string{"/bin/sh", "-c"}},
 		Decision: policy.Decision{
 			Outcome: policy.Asked, Miss: true, Ask: policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
 			Segments: []policy.Segment{{Text: command, Words: policy.Literals(words...), Argv: words, Path: "/bin/" + words[0], RealPath: "/bin/" + words[0]}},
 		},
 	}
-	req.Binding = Binding{Command: sum(command, req.Command.Args, req.Command.Shell), Dir: "/work", RealDir: "/work", EnvSum: sum("none")}
+	req.Binding = Binding{Command: sum(command, req.Command.Args, req.Command.Shell), Dir: "/srv", RealDir: "/srv", EnvSum: sum("none")}
 	return req
 }
 
