@@ -67,7 +67,13 @@ func (s *Supervisor) reaped(pid int, status syscall.WaitStatus) {
 	if status.Signaled() {
 		how.ExitCode, how.Signal = 0, uint64(status.Signal())
 	}
-	left := s.orphans(p)
+	s.mu.Lock()
+	kept := !p.timedOut // what it left; else all of it is about to be killed
+	s.mu.Unlock()
+	var left []string
+	if kept {
+		left = s.orphans(p)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !p.timedOut {
