@@ -28,8 +28,8 @@ func TestPinned(t *testing.T) {
 		"sh -c 'ls x'":              {"/bin/sh", "-c", "'/bin/ls' x"},
 		"sh -c \"sh -c 'ls | wc'\"": {"/bin/sh", "-c", `'/bin/sh' -c ''\''/bin/ls'\'' | '\''/usr/bin/wc'\'''`},
 		"cat <<'X'\nrm $(x)\nX":     {"/bin/bash", "-c", "'/bin/cat' <<'X'\nrm $(x)\nX"},
-		"'/srv/my tool'":           {"/srv/my tool"},
-		"'/srv/my tool' *":         {"/bin/bash", "-c", "'/srv/my tool' *"},
+		"'/srv/my tool'":            {"/srv/my tool"},
+		"'/srv/my tool' *":          {"/bin/bash", "-c", "'/srv/my tool' *"},
 	} {
 		d := Decide(requestOf(text), rules, someFiles)
 		if d.Outcome != Allowed || d.Run == nil {
