@@ -76,6 +76,9 @@ func (pl *plan) hunk(ctx context.Context, h Hunk) error {
 		if f.exists {
 			return corral.Errorf(corral.ErrInvalid, "use '*** Update File: ' to change it", "Failed to add %s: it exists, as %v", h.Path, f.nowKind())
 		}
+		if err := pl.room(f, h.Path); err != nil {
+			return err
+		}
 		pl.put(f, []byte(h.Content), byUmask, f.dir.heirs)
 		pl.sum.added(f.name)
 		return nil
@@ -117,9 +120,27 @@ func (pl *plan) hunk(ctx context.Context, h Hunk) error {
 	if to.exists {
 		return corral.Errorf(corral.ErrInvalid, "delete it first, or choose another name", "Failed to move %s to %s: that exists, as %v", h.Path, h.MoveTo, to.nowKind())
 	}
+	if err := pl.room(to, h.MoveTo); err != nil {
+		return err
+	}
 	pl.put(to, data, f.perm, f.owner)
 	f.exists, f.written, f.data = false, false, nil
 	pl.sum.moved(f.name, to.name)
+	return nil
+}
+
+// room refuses a new file where the patch, as far as it has come, has made its
+// directory a file, or the file's own path a directory.
+func (pl *plan) room(f *file, written string) error {
+	for _, other := range pl.order {
+		switch {
+		case !other.exists:
+		case other.nowKind() == kindFile && strings.HasPrefix(f.name, other.name+"/"):
+			return corral.Errorf(corral.ErrInvalid, "", "cannot use the path %s: %s is %v, not a directory", written, other.name, kindFile)
+		case strings.HasPrefix(other.name, f.name+"/"):
+			return corral.Errorf(corral.ErrInvalid, "choose another name", "cannot use the path %s: it is the directory of %s", written, other.name)
+		}
+	}
 	return nil
 }
 
