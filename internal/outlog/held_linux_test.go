@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
 )
@@ -126,4 +127,53 @@ func TestSweepTwo(t *testing.T) {
 	if got := l.length(); got != 2*n {
 		t.Errorf("%d bytes were swept, want %d", got, 2*n)
 	}
+}
+
+// Sweeping a terminal takes all that was written to it, although the kernel
+// counts only what has passed its line discipline.
+func TestSweepTerminal(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close() // a descendant holds it
+	written := fill(t, slave)
+	if counted, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCINQ); err != nil || counted >= written {
+		t.Errorf("the kernel counts %d of %d bytes, %v: the test shows nothing", counted, written, err)
+	}
+	if err := unix.SetNonblock(int(master.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	l := New(testRoot(t), "x", corral.LogLimit{})
+	defer l.Abandon()
+	if err := l.Sweep(Source{End: endOf(t, master), Stream: corral.Stdout, TTY: true}); err != nil {
+		t.Error(err)
+	}
+	if got := l.length(); got != int64(written) {
+		t.Errorf("%d bytes were swept, want %d", got, written)
+	}
+}
+
+// fill writes to a terminal as much as it takes.
+func fill(t *testing.T, slave *os.File) (written int) {
+	t.Helper()
+	fd := int(slave.Fd())
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for quiet := 0; quiet < 3; { // the kernel moves it on by and by
+		n, err := unix.Write(fd, []byte(strings.Repeat("x", 1000)))
+		switch {
+		case err == nil:
+			written += n
+			quiet = 0
+		case err == unix.EAGAIN:
+			quiet++
+			time.Sleep(20 * time.Millisecond)
+		default:
+			t.Fatal(err)
+		}
+	}
+	return written
 }

@@ -136,16 +136,26 @@ func (l *Log) flush() error {
 	return l.settle()
 }
 
-// ready is what poll says of a descriptor now. It never blocks, so the runtime
-// need not be told of the system call, which costs more than the call.
+// ready is what poll says of a descriptor now. The kernel looks at the bytes
+// first and at the writers then: what the last one writes in between shows at a
+// second look.
 func ready(fd int) (events int16, err error) {
-	poll := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	if events, err = poll(fd); err == nil && events&unix.POLLIN == 0 && events&(unix.POLLHUP|unix.POLLERR) != 0 {
+		events, err = poll(fd)
+	}
+	return events, err
+}
+
+// poll never blocks, so the runtime need not be told of the system call, which
+// costs more than the call.
+func poll(fd int) (events int16, err error) {
+	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	var timeout unix.Timespec
-	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&timeout)), 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&timeout)), 0, 0, 0)
 	if errno != 0 && errno != unix.EINTR {
 		return 0, errno
 	}
-	return poll.Revents, nil
+	return p.Revents, nil
 }
 
 // AtEnd tells whether everything was taken and nobody can write any more.
@@ -283,6 +293,12 @@ func (l *Log) AdoptRelay(r, w *os.File) error {
 	return l.settle()
 }
 
+// terminalHolds is more than a terminal holds of output, in bytes: Linux bounds
+// the buffers before its line discipline to 8 KiB (pty_common_install) and a
+// last write, and those behind it to 4 KiB (N_TTY_BUF_SIZE). TIOCINQ counts only
+// the latter.
+const terminalHolds = 64 << 10
+
 // Sweep moves what is there now and does not wait for more: the last bytes of
 // a process of which a descendant goes on writing.
 func (l *Log) Sweep(src Source) error {
@@ -291,8 +307,8 @@ func (l *Log) Sweep(src Source) error {
 		l.writing.Lock()
 		merr = l.flush()
 		l.writing.Unlock()
-		left := 0
-		if merr == nil {
+		left := terminalHolds
+		if merr == nil && !src.TTY {
 			left, merr = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		}
 		// The log may grow by another stream meanwhile.

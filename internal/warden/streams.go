@@ -134,13 +134,20 @@ func (st *streams) read(f *os.File, stream uint64) {
 
 var errEnd = errors.New("end of output")
 
+// terminalHolds is more than a terminal holds of output, in bytes, of which
+// TIOCINQ counts only a part; outlog has its reason.
+const terminalHolds = 64 << 10
+
 // sweep takes what is in the pipe now: the process wrote it before its exit,
 // and only a full window kept it from being read in time.
 func (st *streams) sweep(rc interface{ Control(func(uintptr)) error }, stream uint64) {
-	left := 0
-	_ = rc.Control(func(fd uintptr) { // fails when it was closed: nothing is left
-		left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-	})
+	left := terminalHolds
+	if !st.tty {
+		left = 0
+		_ = rc.Control(func(fd uintptr) { // fails when it was closed: nothing is left
+			left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		})
+	}
 	for left > 0 {
 		buf := make([]byte, min(left, chunk))
 		n := 0

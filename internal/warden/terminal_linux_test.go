@@ -1,8 +1,12 @@
 package warden
 
 import (
+	"bytes"
 	"io"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/wire"
 )
@@ -52,4 +56,40 @@ func TestTerminalReopened(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
+}
+
+// The last output of a terminal is taken whole, also where the kernel counts
+// only a part of it, and a descendant holds the terminal open.
+func TestSweepTerminal(t *testing.T) {
+	master, slave, err := openTerminal(24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(slave)
+	if err := unix.SetNonblock(slave, true); err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for quiet := 0; quiet < 3; { // the kernel moves it on by and by
+		n, err := unix.Write(slave, bytes.Repeat([]byte("x"), 1000))
+		switch err {
+		case nil:
+			written, quiet = written+n, 0
+		case unix.EAGAIN:
+			quiet++
+			time.Sleep(20 * time.Millisecond)
+		default:
+			t.Fatal(err)
+		}
+	}
+	st := newStreams("x", -1, []int{master}, true)
+	defer st.release(false)
+	rc, err := st.outs[0].SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.sweep(rc, 1)
+	if st.end != int64(written) || written <= 4096 {
+		t.Errorf("%d bytes were swept, want %d, more than 4096", st.end, written)
+	}
 }

@@ -318,7 +318,7 @@ func (pi *pipes) ready(s *source, readable bool) {
 		case s.wake <- struct{}{}:
 		default:
 		}
-	case readable:
+	case readable, !(outlog.Source{End: s.end}).AtEnd(): // the kernel may see the end before the last bytes
 		s.pumping = true
 		pi.wg.Go(func() { pi.pump(s) })
 	default:
