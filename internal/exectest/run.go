@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -43,6 +45,9 @@ func Run(t *testing.T, tg Target) {
 	t.Helper()
 	if err := tg.check(); err != nil {
 		t.Fatalf("target %s: %v", tg.Name, err)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: commands of this process would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	shared := tg.New(t)
 	var ran, unsupported, exempt, without int
