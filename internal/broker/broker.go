@@ -5,7 +5,7 @@
 // A connection is known by its nkey, with which it signs the server's nonce.
 // The key of a node may use the subjects of that node and no other (see package
 // fabric), so that the server itself stops a node that speaks for another. A
-// key that belongs to no node may ask to be paired, and nothing else. The
+// key that belongs to no node may ask to be one, and nothing else. The
 // gateway's own connection is made in memory and may use everything.
 //
 // The certificate is made by the server itself and kept in its directory. It is
@@ -30,6 +30,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[string]map[uint64]struct{} // by nkey
+	from  map[string]netip.Addr          // where a key connected from last
 }
 
 // Start starts a server. Close ends it.
@@ -93,7 +95,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a certificate in %s: %w", cfg.Dir, err)
 	}
-	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), conns: map[string]map[uint64]struct{}{}}
+	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -162,6 +164,14 @@ func (s *Server) Disconnect(nkey string) {
 	}
 }
 
+// From is the address that a key connected from last; the zero address if it
+// never did.
+func (s *Server) From(nkey string) netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.from[nkey]
+}
+
 // Check is called by the server for every connection.
 func (s *Server) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
@@ -174,28 +184,27 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 		s.log.Warn("refused a connection without a valid key", "from", remote(c))
 		return false
 	}
-	s.note(o.Nkey, c.GetID())
+	s.note(o.Nkey, c)
 	user := &server.User{Username: o.Nkey}
 	if o.Nkey == s.ownPublic {
 		c.RegisterUser(user)
 		return true
 	}
-	node, ok := s.authorize(o.Nkey)
-	if ok && fabric.ValidateNodeID(node) == nil {
-		user.Permissions = allow(
-			[]string{fabric.FromNode(node), fabric.HelloSubject(node)},
-			[]string{fabric.NodeSubjects(node)})
-	} else {
-		ask, answer := fabric.PairSubjects(o.Nkey)
-		user.Permissions = allow([]string{ask}, []string{answer})
+	ask, answer := fabric.PairSubjects(o.Nkey)
+	publish, subscribe := []string{ask}, []string{answer}
+	if node, ok := s.authorize(o.Nkey); ok && fabric.ValidateNodeID(node) == nil {
+		publish = append(publish, fabric.FromNode(node), fabric.HelloSubject(node))
+		subscribe = append(subscribe, fabric.NodeSubjects(node))
 	}
+	user.Permissions = allow(publish, subscribe)
 	c.RegisterUser(user)
 	return true
 }
 
 // note remembers connections by key. Those that are gone go when there are
 // many.
-func (s *Server) note(nkey string, id uint64) {
+func (s *Server) note(nkey string, c server.ClientAuthentication) {
+	id := c.GetID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.conns[nkey]) >= 16 {
@@ -213,8 +222,12 @@ func (s *Server) note(nkey string, id uint64) {
 			}
 			if !alive {
 				delete(s.conns, key)
+				delete(s.from, key)
 			}
 		}
+	}
+	if a, err := netip.ParseAddrPort(remote(c)); err == nil {
+		s.from[nkey] = a.Addr().Unmap()
 	}
 	if s.conns[nkey] == nil {
 		s.conns[nkey] = map[uint64]struct{}{}

@@ -78,7 +78,7 @@ func TestPermissions(t *testing.T) {
 		{
 			key,
 			[]string{fabric.HelloSubject("n1"), fabric.ToGateway("life", "n1", fabric.KindOutput, 1)},
-			[]string{fabric.HelloSubject("n2"), fabric.ToGateway("life", "n2", fabric.KindOutput, 1), fabric.RequestSubject("n1"), fabric.RequestSubject("n2"), "fab.pair." + public, "$SYS.x", "x", "_INBOX.x"},
+			[]string{fabric.HelloSubject("n2"), fabric.ToGateway("life", "n2", fabric.KindOutput, 1), fabric.RequestSubject("n1"), fabric.RequestSubject("n2"), "$SYS.x", "x", "_INBOX.x"},
 			[]string{fabric.RequestSubject("n1"), fabric.NodeSubjects("n1"), fabric.WhoSubject("n1")},
 			[]string{fabric.RequestSubject("n2"), fabric.AllHellos, fabric.GatewaySubjects("life"), ">", "fab.>", "fab.n.>", "fab.n.*.req", "$SYS.>", "_INBOX.>"},
 		},

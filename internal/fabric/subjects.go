@@ -92,7 +92,8 @@ func ParseHello(subject string) (node string, ok bool) {
 }
 
 // PairSubjects are the only ones that a connection may use whose key belongs
-// to no node: it asks on one and is answered on the other.
+// to no node: it asks on one and is answered on the other. Nodes may use theirs
+// as well, to ask whether they are still nodes.
 func PairSubjects(nkey string) (ask, answer string) { return "fab.pair." + nkey, "fab.paired." + nkey }
 
 func validateToken(s string) error {

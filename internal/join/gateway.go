@@ -1,0 +1,172 @@
+package join
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/pairing"
+)
+
+// Config of a Desk. All but Log is required.
+type Config struct {
+	Conn     *nats.Conn // the gateway's own
+	Key      nkeys.KeyPair
+	Registry *pairing.Registry
+	// From is the address that the message server sees a key at; the zero
+	// address if it is not known.
+	From func(nkey string) netip.Addr
+	Log  *slog.Logger
+}
+
+// A Desk takes the requests of machines, and tells them how these went.
+type Desk struct {
+	cfg   Config
+	sub   *nats.Subscription
+	warns *rate.Limiter // whoever can send can have lines written
+
+	mu     sync.Mutex
+	nonces map[string]string // by key, of those that wait
+}
+
+// maxWaiting bounds the keys that are told of a decision at once; the others
+// hear of it when they ask again.
+const maxWaiting = 1024
+
+// maxQueued bounds what is asked and not yet answered, in messages.
+const maxQueued = 1024
+
+// Open makes a desk. Close ends it.
+func Open(cfg Config) (*Desk, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), nonces: map[string]string{}}
+	ask, _ := fabric.PairSubjects("*")
+	sub, err := cfg.Conn.Subscribe(ask, d.receive)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to machines that ask to be nodes: %w", err)
+	}
+	if err := sub.SetPendingLimits(maxQueued, maxQueued*maxMessage); err != nil {
+		return nil, errors.Join(err, sub.Unsubscribe())
+	}
+	d.sub = sub
+	return d, nil
+}
+
+// Close ends the desk.
+func (d *Desk) Close() error {
+	if err := d.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("cannot end listening to machines that ask to be nodes: %w", err)
+	}
+	return nil
+}
+
+// Changed tells a machine that waits what was decided; it is for
+// [pairing.Options].Changed.
+func (d *Desk) Changed(c pairing.Change) {
+	if c.Event != pairing.EventPaired && c.Event != pairing.EventRejected {
+		return
+	}
+	d.mu.Lock()
+	nonce, waits := d.nonces[c.Key]
+	delete(d.nonces, c.Key)
+	d.mu.Unlock()
+	if !waits {
+		return
+	}
+	v := Verdict{Nonce: nonce, State: pairing.Rejected, ID: pairing.ID(c.Key)}
+	if c.Event == pairing.EventPaired {
+		v.State, v.Name = pairing.Approved, c.Node.Name
+	}
+	d.tell(c.Key, v)
+}
+
+// receive is called with one message after the other.
+func (d *Desk) receive(m *nats.Msg) {
+	all, _ := fabric.PairSubjects("")
+	key, ok := strings.CutPrefix(m.Subject, all)
+	if !ok || pairing.ValidateKey(key) != nil {
+		return // the server lets nobody say that
+	}
+	ask, err := parseAsk(m.Data)
+	if err != nil {
+		if d.warns.Allow() {
+			d.cfg.Log.Warn("a machine asks to be a node in a way that cannot be read", "key", key, "error", err)
+		}
+		return
+	}
+	v := d.answer(key, ask)
+	v.Nonce = ask.Nonce
+	d.mu.Lock()
+	if v.State == pairing.Pending && len(d.nonces) < maxWaiting {
+		d.nonces[key] = ask.Nonce
+	} else {
+		delete(d.nonces, key)
+	}
+	d.mu.Unlock()
+	d.tell(key, v)
+}
+
+func (d *Desk) answer(key string, ask Ask) Verdict {
+	fail := func(err error) Verdict {
+		if d.warns.Allow() {
+			d.cfg.Log.Warn("a machine cannot be a node", "key", key, "error", err)
+		}
+		_, body := api.Encode(err)
+		return Verdict{Error: &body.Error}
+	}
+	if ask.Version != Version {
+		return fail(corral.Errorf(corral.ErrUnavailable, "use the same version of Corral on both sides",
+			"the machine speaks version %d of pairing, and this gateway version %d", ask.Version, Version))
+	}
+	from := d.cfg.From(key)
+	if id, paired := d.cfg.Registry.Authorize(key); paired {
+		if err := d.cfg.Registry.Seen(key, from, ask.Hello); err != nil {
+			return fail(err)
+		}
+		n, err := d.cfg.Registry.Node(id)
+		if err != nil {
+			return fail(err)
+		}
+		return Verdict{State: pairing.Approved, ID: n.ID, Name: n.Name}
+	}
+	if ask.Proof != "" {
+		n, err := d.cfg.Registry.Redeem(ask.Proof, key, from, ask.Hello)
+		if err != nil {
+			return fail(err)
+		}
+		return Verdict{State: pairing.Approved, ID: n.ID, Name: n.Name}
+	}
+	q, err := d.cfg.Registry.Ask(key, from, ask.Hello)
+	if err != nil {
+		return fail(err)
+	}
+	return Verdict{State: q.State, Code: q.Code, ID: q.ID, Name: q.Name, Expires: q.ExpiresAt}
+}
+
+func (d *Desk) tell(key string, v Verdict) {
+	v.Version = Version
+	b, err := v.encode(d.cfg.Key, key)
+	if err == nil {
+		_, to := fabric.PairSubjects(key)
+		err = d.cfg.Conn.Publish(to, b) // if it does not arrive, the machine asks again
+	}
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		d.cfg.Log.Warn("a machine could not be told how its request went", "key", key, "error", err)
+	}
+}
+
+// encodeAsk is for tests of both ends.
+func encodeAsk(a Ask) ([]byte, error) { return json.Marshal(a) }
