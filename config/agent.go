@@ -106,7 +106,7 @@ type Elevated struct {
 type RunShellCommand struct {
 	Enabled      policy.Setting[bool]     `json:"enabled" default:"false" by:"tools" doc:"Whether there is the tool."`
 	Profile      policy.Setting[Profile]  `json:"profile" default:"qwen" by:"run_shell_command" doc:"Whose tool it behaves like. asimi has no is_background, and no command substitution."`
-	CoreTools    policy.Setting[[]string] `json:"coreTools" by:"run_shell_command" doc:"What may run: run_shell_command, or run_shell_command(PREFIX). Without a list: everything."`
+	CoreTools    policy.Setting[[]string] `json:"coreTools" by:"run_shell_command" doc:"What may run: run_shell_command, or run_shell_command(PREFIX). Without a list: everything; with one that says nothing of the tool: nothing, unless somebody approves it."`
 	ExcludeTools policy.Setting[[]string] `json:"excludeTools" by:"run_shell_command" doc:"What may not run, in the same form; it always wins."`
 }
 

@@ -95,8 +95,15 @@ func (s *site) clear(left *traces.Traces) {
 	for _, agent := range []string{"main", "other"} {
 		s.corral("sandbox", "rm", "--state-dir", s.state, agent)
 	}
-	running := left.Look(s.t)
-	if running["process"] > 0 || running["container"] > 0 {
-		s.t.Errorf("left behind: %s", traces.Summary(running))
+	// The supervisor of this machine's commands ends by itself, a little later.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		running := left.Look(s.t)
+		if running["process"] == 0 && running["container"] == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Errorf("left behind: %s", traces.Summary(running))
+			return
+		}
 	}
 }

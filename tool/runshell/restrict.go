@@ -39,9 +39,13 @@ type rule struct {
 const sep = "\x00"
 
 // parseRestrictions reads both lists. An entry that cannot be understood matches
-// nothing; the error names all of them.
+// nothing; the error names all of them. A list of core tools in which this one is
+// not, as where its name is misspelt, has none of its commands; * is every tool.
 func parseRestrictions(core, exclude []string) (restrictions, error) {
 	c, badCore := parseRules(core)
+	if len(core) > 0 && !c.all && !slices.Contains(core, "*") {
+		c.specific = true
+	}
 	e, badExclude := parseRules(exclude)
 	r := restrictions{c, e}
 	if bad := append(badCore, badExclude...); len(bad) > 0 {

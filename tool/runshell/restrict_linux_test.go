@@ -37,6 +37,23 @@ func TestWildcards(t *testing.T) {
 	}
 }
 
+// A list that does not name the tool allows none of its commands: it may be a
+// slip of the pen.
+func TestNotAmongCoreTools(t *testing.T) {
+	for core, want := range map[string]policy.Outcome{
+		"": policy.Allowed, "*": policy.Allowed, "ReadFile,*": policy.Allowed, Name: policy.Allowed,
+		"ReadFile": policy.Asked, "run_shel_command(ls)": policy.Asked, "run_shell_commander": policy.Asked,
+	} {
+		var list []string
+		if core != "" {
+			list = strings.Split(core, ",")
+		}
+		if v := newTool(t, Config{CoreTools: list}).Check("ls"); v.Outcome != want {
+			t.Errorf("%q: %+v", core, v)
+		}
+	}
+}
+
 func TestExcludedInDisguise(t *testing.T) {
 	tool := newTool(t, Config{CoreTools: []string{Name}, ExcludeTools: entries([]string{"rm", "git push", "docker * --privileged"})})
 	for command, want := range map[string]policy.Outcome{
