@@ -63,6 +63,7 @@ var rules = map[string]rule{
 	"internal/broker": {imports: []string{".", "internal/fabric"}},
 
 	"internal/pairing":  {imports: contract},
+	"internal/testnet":  {},
 	"internal/join":     {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/cli":      {imports: service},
 	"cmd/corral":        {imports: program},
