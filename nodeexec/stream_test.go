@@ -1,0 +1,124 @@
+package nodeexec
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/exectest/pattern"
+	"github.com/corral-exec/corral/internal/fabric"
+)
+
+func testStream(window int64) *stream {
+	f := &Fabric{pool: poolBytes}
+	p := &process{link: link{f: f}, known: make(chan struct{})}
+	p.log.init(p)
+	return &stream{log: &p.log, ready: make(chan struct{}, 1), window: window, limit: window, asked: true}
+}
+
+// A node that sends more than it was granted, in large or in tiny pieces, fills
+// nothing but the window.
+func TestStreamIsBounded(t *testing.T) {
+	for _, size := range []int{fabric.MaxData, 1} {
+		s := testStream(firstWindow)
+		streams := [2]corral.Stream{corral.Stdout, corral.Stderr} // so that pieces cannot be joined
+		off := int64(0)
+		for i := range 200_000 {
+			s.receive(fabric.Output{From: off, Offset: off, Stream: streams[i%2], Data: make([]byte, size)})
+			off += int64(size)
+		}
+		if s.held > firstWindow+fabric.MaxData || len(s.queue) > mostQueued {
+			t.Errorf("pieces of %d: %d bytes in %d pieces are held", size, s.held, len(s.queue))
+		}
+		if !s.lost {
+			t.Errorf("pieces of %d: what was dropped is not asked for again", size)
+		}
+	}
+}
+
+// What there is memory for is shared, and given back.
+func TestPool(t *testing.T) {
+	f := &Fabric{pool: poolBytes}
+	total := int64(0)
+	for range 1000 {
+		total += f.lend(firstWindow)
+	}
+	if total != poolBytes || f.pool != 0 {
+		t.Errorf("%d bytes were lent, and %d are left", total, f.pool)
+	}
+	f.giveBack(total)
+	if got := f.lend(2 * poolBytes); got != poolBytes {
+		t.Errorf("%d bytes were lent", got)
+	}
+}
+
+// However pieces of a log arrive, what is read is the log, in order, with its
+// gap, and once; and what is missing is asked for.
+func TestStreamReadsTheLog(t *testing.T) {
+	const size = 20_000
+	data := make([]byte, size)
+	pattern.Fill(data, 1, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		gap := rapid.Int64Range(0, size/2).Draw(t, "gap")
+		after := gap + rapid.Int64Range(0, size/2).Draw(t, "length of the gap")
+		// piece is what an honest node sends from an offset on.
+		piece := func(from, most int64) fabric.Output {
+			off := from
+			if off >= gap && off < after {
+				off = after
+			}
+			end := min(off+most, size)
+			if off < gap {
+				end = min(end, gap)
+			}
+			if off >= size {
+				return fabric.Output{From: from, Offset: from, Flags: fabric.FlagEnd}
+			}
+			return fabric.Output{From: from, Offset: off, Stream: corral.Stdout, Data: bytes.Clone(data[off:end])}
+		}
+		s := testStream(size)
+		var got []byte
+		at, buf := int64(0), make([]byte, 3000)
+		read := func() error {
+			for {
+				c, _, err := s.next(buf)
+				if err != nil || len(c.Data) == 0 {
+					return err
+				}
+				if c.Offset != at && (at < gap || c.Offset != after) {
+					t.Fatalf("at %d: a chunk at %d", at, c.Offset)
+				}
+				got, at = append(got, c.Data...), c.Next()
+			}
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "pieces") {
+			from := s.expected
+			if rapid.Bool().Draw(t, "astray") {
+				from = rapid.Int64Range(0, size).Draw(t, "from")
+			}
+			before := s.expected
+			s.receive(piece(from, rapid.Int64Range(1, 3000).Draw(t, "most")))
+			if from > before && !s.lost && s.err == nil {
+				t.Fatalf("from %d, expecting %d: nothing is missed", from, before)
+			}
+			if rapid.Bool().Draw(t, "read") {
+				if err := read(); err != nil {
+					break
+				}
+			}
+		}
+		for s.err == nil {
+			s.receive(piece(s.expected, 3000))
+		}
+		if err := read(); !errors.Is(err, io.EOF) {
+			t.Fatalf("at the end: %v", err)
+		}
+		if want := append(bytes.Clone(data[:gap]), data[after:]...); !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes were read, and not %d", len(got), len(want))
+		}
+	})
+}
