@@ -164,4 +164,37 @@ func TestClose(t *testing.T) {
 	}
 }
 
-var _ corral.Nodes = (*nodeexec.Fabric)(nil)
+// A Router sends to the node what is for it, and finds it there again.
+func TestRouter(t *testing.T) {
+	r := newRig(t)
+	x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"print": fakeexec.Print("printed", "", 3)}}
+	t.Cleanup(func() { _ = x.Close() })
+	r.serve(x)
+	router := func(f *nodeexec.Fabric) *corral.Router {
+		return corral.NewRouter(corral.RouterOptions{Host: corral.HostNode, Node: "builder", Nodes: f})
+	}
+	cmd := corral.Command{ID: "job", Shell: "print"}
+	first := router(r.open())
+	r.node()
+	p := start(t, first, cmd)
+	start(t, first, cmd)
+	r.end()
+	next := router(r.open())
+	r.node()
+	q := start(t, next, cmd)
+	if exit, err := q.Wait(t.Context()); err != nil || exit.Code != 3 || x.Starts() != 1 {
+		t.Errorf("Wait: %v, %v; %d commands ran", exit, err, x.Starts())
+	}
+	if got := q.Info(); got.Host != corral.HostNode || got.Node != "builder" || got.ID != p.Info().ID {
+		t.Errorf("Info: %+v", got)
+	}
+	other := cmd
+	other.Shell = "other"
+	_, err := next.Start(t.Context(), other)
+	is(t, "Start of another command", err, corral.ErrConflict)
+	if err := q.Remove(t.Context()); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+	_, err = next.Attach(t.Context(), "job")
+	is(t, "Attach after Remove", err, corral.ErrNotFound)
+}
