@@ -2,6 +2,10 @@
 // nodes that dial in. It is the only package that knows the server's library,
 // whose interface for embedding is not promised to stay.
 //
+// The server listens for NATS, for NATS in a WebSocket, or for both. A WebSocket
+// passes proxies, and may share a port with a web server in front. Nothing else
+// differs: the certificate, the keys and what they may do are the same.
+//
 // A connection is known by its nkey, with which it signs the server's nonce.
 // The key of a node may use the subjects of that node and no other (see package
 // fabric), so that the server itself stops a node that speaks for another. A
@@ -13,44 +17,36 @@
 package broker
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fabric"
 )
 
-// Config of a Server. Dir and Authorize are required.
+// Config of a Server. Dir, Authorize and an address are required.
 type Config struct {
 	// Dir is where the certificate is kept. It exists.
 	Dir string
-	// Listen is the address for nodes, as "127.0.0.1:7422"; port 0 is any.
-	Listen string
+	// Listen is the address for nodes, as "127.0.0.1:7422", and WebSocket that
+	// for nodes that connect by WebSocket. Port 0 is any; an empty address is
+	// not listened on.
+	Listen, WebSocket string
 	// Authorize says which node has a key, at every connection.
 	Authorize func(nkey string) (nodeID string, ok bool)
 	Log       *slog.Logger
@@ -62,6 +58,7 @@ const (
 	maxConnections = 8192
 	maxPending     = 16 << 20 // bytes for a connection that does not read
 	startLimit     = 10 * time.Second
+	helloLimit     = 5 * time.Second // for what comes before the first message
 )
 
 // A Server takes the connections of nodes.
@@ -71,7 +68,10 @@ type Server struct {
 	ownPublic   string
 	authorize   func(string) (string, bool)
 	fingerprint string
+	webSocket   net.Addr
 	log         *slog.Logger
+	lines       *rate.Limiter
+	unsaid      atomic.Int64
 
 	mu    sync.Mutex
 	conns map[string]map[uint64]struct{} // by nkey
@@ -80,22 +80,22 @@ type Server struct {
 
 // Start starts a server. Close ends it.
 func Start(cfg Config) (*Server, error) {
-	host, port, err := net.SplitHostPort(cfg.Listen)
-	if err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "%q is no address to listen on: %w", cfg.Listen, err)
+	if cfg.Listen == "" && cfg.WebSocket == "" {
+		return nil, corral.Errorf(corral.ErrInvalid, addressHint, "the message server has no address to listen on")
 	}
-	number, err := net.LookupPort("tcp", port)
+	host, port, err := address(cfg.Listen)
 	if err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "%q is no port to listen on: %w", port, err)
+		return nil, err
 	}
-	if number == 0 {
-		number = server.RANDOM_PORT
+	wsHost, wsPort, err := address(cfg.WebSocket)
+	if err != nil {
+		return nil, err
 	}
 	cert, err := certificate(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a certificate in %s: %w", cfg.Dir, err)
 	}
-	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
+	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -105,19 +105,21 @@ func Start(cfg Config) (*Server, error) {
 	if s.ownPublic, err = s.own.PublicKey(); err != nil {
 		return nil, err
 	}
+	secure := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
 	s.server, err = server.NewServer(&server.Options{
-		ServerName: "corral", Host: host, Port: number,
+		ServerName: "corral", Host: host, Port: port, DontListen: cfg.Listen == "",
 		NoSigs: true, NoLog: true, NoSystemAccount: true,
 		MaxPayload: maxPayload, MaxPending: maxPending, MaxConn: maxConnections, MaxSubs: 16, MaxControlLine: 1024,
-		WriteDeadline: 10 * time.Second, PingInterval: 5 * time.Second, MaxPingsOut: 2, AuthTimeout: 5,
-		TLSConfig:  &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
-		TLSTimeout: 5, TLS: true, TLSHandshakeFirst: true,
+		WriteDeadline: 10 * time.Second, PingInterval: 5 * time.Second, MaxPingsOut: 2, AuthTimeout: helloLimit.Seconds(),
+		TLSConfig:  secure,
+		TLSTimeout: helloLimit.Seconds(), TLS: true, TLSHandshakeFirst: true,
+		Websocket:         server.WebsocketOpts{Host: wsHost, Port: wsPort, TLSConfig: secure.Clone(), HandshakeTimeout: helloLimit},
 		AlwaysEnableNonce: true, CustomClientAuthentication: s,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the message server: %w", err)
 	}
-	l := logger{s.log, make(chan string, 1)}
+	l := logger{s, make(chan string, 1)}
 	s.server.SetLoggerV2(l, false, false, false)
 	s.server.Start()
 	for end := time.Now().Add(startLimit); !s.server.ReadyForConnections(20 * time.Millisecond); {
@@ -130,9 +132,50 @@ func Start(cfg Config) (*Server, error) {
 			}
 		}
 		s.Close()
-		return nil, corral.Errorf(corral.ErrUnavailable, "choose another address to listen on, or end what listens there", "the message server cannot listen on %s: %s", cfg.Listen, why)
+		where := strings.Join(slices.DeleteFunc([]string{cfg.Listen, cfg.WebSocket}, func(a string) bool { return a == "" }), " and ")
+		return nil, corral.Errorf(corral.ErrUnavailable, "choose another address to listen on, or end what listens there", "the message server cannot listen on %s: %s", where, why)
+	}
+	if cfg.WebSocket != "" {
+		if s.webSocket, err = webSocketAddr(s.server); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	return s, nil
+}
+
+const addressHint = "write it like 0.0.0.0:7422"
+
+// address reads an address to listen on, as the server's library takes it. Both
+// are empty if there is none.
+func address(s string) (host string, port int, err error) {
+	if s == "" {
+		return "", 0, nil
+	}
+	host, name, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, corral.Errorf(corral.ErrInvalid, addressHint, "%q is no address to listen on: %w", s, err)
+	}
+	if port, err = net.LookupPort("tcp", name); err != nil {
+		return "", 0, corral.Errorf(corral.ErrInvalid, addressHint, "%q is no port to listen on: %w", name, err)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// webSocketAddr is where a server that is ready listens for WebSockets.
+func webSocketAddr(s *server.Server) (net.Addr, error) {
+	u, err := url.Parse(s.WebsocketURL())
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell where the message server listens for WebSockets: %w", err)
+	}
+	a, err := net.ResolveTCPAddr("tcp", u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell where the message server listens for WebSockets: %w", err)
+	}
+	return a, nil
 }
 
 // Close ends the server and every connection.
@@ -141,8 +184,11 @@ func (s *Server) Close() {
 	s.server.WaitForShutdown()
 }
 
-// Addr is where nodes connect to.
+// Addr is where nodes connect to; nil if only by WebSocket.
 func (s *Server) Addr() net.Addr { return s.server.Addr() }
+
+// WebSocketAddr is where nodes connect to by WebSocket; nil if they do not.
+func (s *Server) WebSocketAddr() net.Addr { return s.webSocket }
 
 // Fingerprint is that of the certificate: the SHA-256 of it, in hexadecimal.
 func (s *Server) Fingerprint() string { return s.fingerprint }
@@ -181,7 +227,7 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	}
 	key, err := nkeys.FromPublicKey(o.Nkey)
 	if err != nil || key.Verify(c.GetNonce(), sig) != nil {
-		s.log.Warn("refused a connection without a valid key", "from", remote(c))
+		s.say(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
 		return false
 	}
 	s.note(o.Nkey, c)
@@ -190,13 +236,15 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 		c.RegisterUser(user)
 		return true
 	}
-	ask, answer := fabric.PairSubjects(o.Nkey)
-	publish, subscribe := []string{ask}, []string{answer}
-	if node, ok := s.authorize(o.Nkey); ok && fabric.ValidateNodeID(node) == nil {
-		publish = append(publish, fabric.FromNode(node), fabric.HelloSubject(node))
-		subscribe = append(subscribe, fabric.NodeSubjects(node))
+	node, ok := s.authorize(o.Nkey)
+	if !ok || fabric.ValidateNodeID(node) != nil {
+		node = ""
 	}
-	user.Permissions = allow(publish, subscribe)
+	r := rightsOf(o.Nkey, node)
+	user.Permissions = &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: r.publish},
+		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
+	}
 	c.RegisterUser(user)
 	return true
 }
@@ -235,131 +283,9 @@ func (s *Server) note(nkey string, c server.ClientAuthentication) {
 	s.conns[nkey][id] = struct{}{}
 }
 
-func allow(publish, subscribe []string) *server.Permissions {
-	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: publish},
-		Subscribe: &server.SubjectPermission{Allow: subscribe},
-	}
-}
-
 func remote(c server.ClientAuthentication) string {
 	if a := c.RemoteAddress(); a != nil {
 		return a.String()
 	}
 	return "this program"
 }
-
-// Pinned is how a node connects: to a server whose certificate has that
-// fingerprint, with a key of its own.
-func Pinned(want string, key nkeys.KeyPair) ([]nats.Option, error) {
-	public, err := key.PublicKey()
-	if err != nil {
-		return nil, err
-	}
-	return []nats.Option{
-		nats.Nkey(public, key.Sign),
-		nats.TLSHandshakeFirst(),
-		nats.Secure(&tls.Config{
-			MinVersion: tls.VersionTLS13,
-			// The certificate is known by itself, and not by who signed it.
-			InsecureSkipVerify: true,
-			VerifyConnection: func(c tls.ConnectionState) error {
-				if got := fingerprint(c.PeerCertificates[0].Raw); got != strings.ToLower(want) {
-					return corral.Errorf(corral.ErrDenied, "pair the node again, if it is the right gateway",
-						"the gateway's certificate has the fingerprint %s, and not %s", got, want)
-				}
-				return nil
-			},
-		}),
-	}, nil
-}
-
-func fingerprint(der []byte) string {
-	sum := sha256.Sum256(der)
-	return hex.EncodeToString(sum[:])
-}
-
-// certificate loads the certificate of a directory, or makes it.
-func certificate(dir string) (tls.Certificate, error) {
-	path := filepath.Join(dir, "nodes.pem")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if data, err = newCertificate(); err == nil {
-			err = writeFile(path, data)
-		}
-	}
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(data, data)
-}
-
-func newCertificate() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: number, Subject: pkix.Name{CommonName: "corral gateway"}, DNSNames: []string{"corral"},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(100, 0, 0), // it is pinned, and cannot be renewed
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
-}
-
-// writeFile writes a file that is whole or not there, and nobody else's.
-func writeFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".nodes-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// logger passes on what the server logs.
-type logger struct {
-	log   *slog.Logger
-	fatal chan string // the first thing that ends the server
-}
-
-func (l logger) write(level slog.Level, format string, v []any) {
-	if l.log.Enabled(context.Background(), level) {
-		l.log.Log(context.Background(), level, "message server: "+fmt.Sprintf(format, v...))
-	}
-}
-
-func (l logger) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
-func (l logger) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
-func (l logger) Fatalf(format string, v ...any) {
-	select {
-	case l.fatal <- fmt.Sprintf(format, v...):
-	default:
-	}
-	l.write(slog.LevelError, format, v)
-}
-func (l logger) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
-func (l logger) Debugf(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
-func (l logger) Tracef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"errors"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,9 +31,22 @@ func newKey(t *testing.T) (nkeys.KeyPair, string) {
 	return k, public
 }
 
+// transports are the ways to a server, by the URL of its test server.
+var transports = map[string]func(*Server) string{
+	"TLS":       func(s *Server) string { return "tls://" + s.Addr().String() },
+	"WebSocket": func(s *Server) string { return "wss://" + s.WebSocketAddr().String() },
+}
+
+// overEach runs a test over each transport.
+func overEach(t *testing.T, test func(t *testing.T, url func(*Server) string)) {
+	for name, url := range transports {
+		t.Run(name, func(t *testing.T) { test(t, url) })
+	}
+}
+
 func serve(t *testing.T, dir string, authorize func(string) (string, bool)) *Server {
 	t.Helper()
-	s, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0", Authorize: authorize})
+	s, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Authorize: authorize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +54,13 @@ func serve(t *testing.T, dir string, authorize func(string) (string, bool)) *Ser
 	return s
 }
 
-func dial(t *testing.T, s *Server, key nkeys.KeyPair, more ...nats.Option) *nats.Conn {
+func connect(t *testing.T, url string, s *Server, key nkeys.KeyPair, more ...nats.Option) *nats.Conn {
 	t.Helper()
 	opts, err := Pinned(s.Fingerprint(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := nats.Connect("tls://"+s.Addr().String(), append(opts, more...)...)
+	c, err := nats.Connect(url, append(opts, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +69,9 @@ func dial(t *testing.T, s *Server, key nkeys.KeyPair, more ...nats.Option) *nats
 }
 
 // A node speaks for itself alone, and hears nothing that is said to others.
-func TestPermissions(t *testing.T) {
+func TestPermissions(t *testing.T) { overEach(t, testPermissions) }
+
+func testPermissions(t *testing.T, url func(*Server) string) {
 	key, public := newKey(t)
 	stranger, strange := newKey(t)
 	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public })
@@ -91,7 +108,7 @@ func TestPermissions(t *testing.T) {
 		},
 	} {
 		errs := make(chan error, 100)
-		c := dial(t, s, tc.who, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err }))
+		c := connect(t, url(s), s, tc.who, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err }))
 		for _, subject := range tc.may {
 			if err := errors.Join(c.Publish(subject, []byte("x")), c.Flush()); err != nil {
 				t.Fatal(err)
@@ -133,7 +150,9 @@ func TestPermissions(t *testing.T) {
 
 // The certificate stays, so that its fingerprint does; nobody else reads it,
 // and nobody connects to another.
-func TestCertificate(t *testing.T) {
+func TestCertificate(t *testing.T) { overEach(t, testCertificate) }
+
+func testCertificate(t *testing.T, url func(*Server) string) {
 	dir := t.TempDir()
 	s := serve(t, dir, func(string) (string, bool) { return "", false })
 	first := s.Fingerprint()
@@ -150,7 +169,7 @@ func TestCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nats.Connect("tls://"+s.Addr().String(), opts...); !errors.Is(err, corral.ErrDenied) {
+	if _, err := nats.Connect(url(s), opts...); !errors.Is(err, corral.ErrDenied) {
 		t.Errorf("connecting to a gateway with another certificate: %v", err)
 	}
 	// Nor does anything go without TLS, or without a key.
@@ -158,11 +177,15 @@ func TestCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nats.Connect("tls://"+s.Addr().String(), opts[1:]...); err == nil {
+	if _, err := nats.Connect(url(s), opts[1:]...); err == nil {
 		t.Error("connected without a key")
 	}
-	if _, err := nats.Connect("nats://"+s.Addr().String(), opts[0]); err == nil {
-		t.Error("connected without TLS")
+	scheme, address, _ := strings.Cut(url(s), "s://")
+	if scheme == "tl" {
+		scheme = "nats"
+	}
+	if c, err := nats.Connect(scheme+"://"+address, opts[0]); err == nil {
+		t.Errorf("connected to %s without TLS", c.ConnectedUrl())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "nodes.pem"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
@@ -174,13 +197,15 @@ func TestCertificate(t *testing.T) {
 
 // A key that is not a node's any more is disconnected, and is then a
 // stranger's.
-func TestDisconnect(t *testing.T) {
+func TestDisconnect(t *testing.T) { overEach(t, testDisconnect) }
+
+func testDisconnect(t *testing.T, url func(*Server) string) {
 	key, public := newKey(t)
 	var revoked atomic.Bool
 	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public && !revoked.Load() })
 	again := make(chan struct{}, 1)
 	errs := make(chan error, 10)
-	c := dial(t, s, key, nats.ReconnectWait(time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { again <- struct{}{} }),
+	c := connect(t, url(s), s, key, nats.ReconnectWait(time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { again <- struct{}{} }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err }))
 	revoked.Store(true)
 	s.Disconnect(public)
@@ -195,12 +220,49 @@ func TestDisconnect(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	s := serve(t, t.TempDir(), func(string) (string, bool) { return "", false })
-	for _, listen := range []string{"nonsense", "127.0.0.1:none"} {
-		if _, err := Start(Config{Dir: t.TempDir(), Listen: listen}); !errors.Is(err, corral.ErrInvalid) {
-			t.Errorf("listening on %s: %v", listen, err)
+	for _, cfg := range []Config{{}, {Listen: "nonsense"}, {Listen: "127.0.0.1:none"}, {WebSocket: "nonsense"}, {Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:none"}} {
+		cfg.Dir = t.TempDir()
+		if _, err := Start(cfg); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+			t.Errorf("listening on %q and %q: %v", cfg.Listen, cfg.WebSocket, err)
 		}
 	}
-	if _, err := Start(Config{Dir: t.TempDir(), Listen: s.Addr().String()}); !errors.Is(err, corral.ErrUnavailable) {
-		t.Errorf("listening where somebody does: %v", err)
+	for _, cfg := range []Config{{Listen: s.Addr().String()}, {WebSocket: s.WebSocketAddr().String()}, {Listen: "127.0.0.1:0", WebSocket: s.WebSocketAddr().String()}} {
+		cfg.Dir = t.TempDir()
+		if _, err := Start(cfg); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("listening where somebody does, on %q and %q: %v", cfg.Listen, cfg.WebSocket, err)
+		}
+	}
+}
+
+// A server may be there for WebSockets alone, or for none.
+func TestOneTransport(t *testing.T) {
+	key, _ := newKey(t)
+	nobody := func(string) (string, bool) { return "", false }
+	for name, cfg := range map[string]Config{"TLS": {Listen: "127.0.0.1:0"}, "WebSocket": {WebSocket: "127.0.0.1:0"}} {
+		cfg.Dir, cfg.Authorize = t.TempDir(), nobody
+		s, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		if (s.Addr() != nil) != (name == "TLS") || (s.WebSocketAddr() != nil) != (name == "WebSocket") {
+			t.Errorf("%s: %v and %v", name, s.Addr(), s.WebSocketAddr())
+		}
+		connect(t, transports[name](s), s, key)
+		c, err := s.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+}
+
+// Whatever a WebSocket's request claims, who connects is where he is.
+func TestForwardedFor(t *testing.T) {
+	key, public := newKey(t)
+	s := serve(t, t.TempDir(), func(string) (string, bool) { return "", false })
+	connect(t, transports["WebSocket"](s), s, key, nats.WebSocketConnectionHeaders(http.Header{"X-Forwarded-For": {"192.0.2.7"}}))
+	if got := s.From(public); got != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("the key is said to be at %v", got)
 	}
 }

@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+)
+
+// Pinned is how a node connects to a [Server]: to one whose certificate has that
+// fingerprint, with a key of its own. URLs are tls:// or wss://.
+func Pinned(want string, key nkeys.KeyPair) ([]nats.Option, error) {
+	auth, err := withKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return []nats.Option{auth, tlsFirst, nats.Secure(pinned(want))}, nil
+}
+
+// Dial connects a node, or a machine that asks to be one, to a message server: a
+// [Server], or one of somebody else's. The URL is tls:// or wss://; there may be
+// several, separated by commas. The certificate has that fingerprint or, if that
+// is empty, is one that the machine trusts. The key is the node's own.
+//
+// The first connection is made before Dial returns; nats.RetryOnFailedConnect
+// is not for it.
+func Dial(url, cert string, key nkeys.KeyPair, opts ...nats.Option) (*nats.Conn, error) {
+	auth, err := withKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return dial(url, nats.Secure(pinned(cert)), append([]nats.Option{auth}, opts...))
+}
+
+// dial begins with TLS, as a Server does, if it is to be secure. Other servers
+// usually say something before.
+func dial(url string, secure nats.Option, opts []nats.Option) (c *nats.Conn, err error) {
+	plain := append(opts[:len(opts):len(opts)], secure)
+	if secure != nil {
+		c, err = nats.Connect(url, append(plain, tlsFirst)...)
+	}
+	if other := (tls.RecordHeaderError{}); secure == nil || errors.As(err, &other) {
+		c, err = nats.Connect(url, plain...)
+	}
+	if err != nil {
+		return nil, dialError(url, err)
+	}
+	return c, nil
+}
+
+func dialError(url string, err error) error {
+	kind, hint := corral.ErrUnavailable, "look whether it is the right address, whether the server runs, and whether a firewall is in between"
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case errors.Is(err, corral.ErrDenied):
+		kind, hint = corral.ErrDenied, corral.Hint(err)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		kind, hint = corral.ErrDenied, "have whoever runs the server allow the key: corral nodes server-config prints what its configuration needs"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		kind, hint = corral.ErrDenied, "configure TLS in the message server"
+	case errors.As(err, &unknown), errors.As(err, &name):
+		kind, hint = corral.ErrDenied, "use a certificate that this machine trusts for that name, or give the fingerprint of the one that there is"
+	}
+	return corral.Errorf(kind, hint, "cannot connect to the message server %s: %w", redacted(url), err)
+}
+
+// redacted is url without what may be secret.
+func redacted(url string) string {
+	list := strings.Split(url, ",")
+	for i, u := range list {
+		scheme, rest, ok := strings.Cut(u, "://")
+		if !ok {
+			scheme, rest = "", u
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			rest = "…" + rest[at:]
+		}
+		if list[i] = rest; ok {
+			list[i] = scheme + "://" + rest
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+func withKey(key nkeys.KeyPair) (nats.Option, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	return nats.Nkey(public, key.Sign), nil
+}
+
+// pinned is TLS with a server whose certificate has that fingerprint or, if it is
+// empty, is one that the machine trusts.
+func pinned(want string) *tls.Config {
+	if want == "" {
+		return &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		// The certificate is known by itself, and not by who signed it.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if got := fingerprint(c.PeerCertificates[0].Raw); got != strings.ToLower(want) {
+				return corral.Errorf(corral.ErrDenied, "pair the node again, if it is the right gateway",
+					"the gateway's certificate has the fingerprint %s, and not %s", got, want)
+			}
+			return nil
+		},
+	}
+}
+
+// tlsFirst has the connection begin with TLS. In one by WebSocket that is so
+// anyway, and the client would begin TLS again within.
+func tlsFirst(o *nats.Options) error {
+	for _, u := range o.Servers {
+		if scheme, _, _ := strings.Cut(u, "://"); strings.EqualFold(scheme, "wss") {
+			return nil
+		}
+	}
+	return nats.TLSHandshakeFirst()(o)
+}
