@@ -73,6 +73,10 @@ type Command struct {
 	// sets it, so that what it looked at is what runs; the Router takes it
 	// from nobody else.
 	Exec []string `json:"-"`
+	// Grant, if there is one, is what a Guard has to say to the node that the
+	// command goes to: by whose leave it may run there. The Router takes it
+	// from nobody else, and nobody else reads it.
+	Grant []byte `json:"-"`
 }
 
 // DefaultGrace is how long a tree has between SIGTERM and SIGKILL when its
@@ -105,7 +109,8 @@ func ValidateID(id string) error {
 }
 
 // Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, what the Router reads, and Exec are not in it.
+// same, wherever they run. The ID, what the Router reads, Exec and Grant are not in
+// it.
 func (c Command) Digest() string {
 	h := sha256.New()
 	// %q tells apart whatever bytes strings have, and prints maps sorted.

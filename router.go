@@ -29,8 +29,10 @@ type RouterOptions struct {
 }
 
 // A Guard decides whether a command may run. It returns the command, with Exec
-// set to what is to be executed, or why it may not: ErrDenied, or ErrApproval
-// if somebody has to approve it. Package policy/guard has one.
+// set to what is to be executed, or Grant to what the node is to be told; or why
+// it may not: ErrDenied, or ErrApproval if somebody has to approve it. The Node
+// of the route is the full name of the one that was selected. Package
+// policy/guard has a Guard.
 type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
 
 // Nodes are the paired machines. Package nodeexec implements it.
@@ -89,7 +91,7 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
 	}
-	cmd.Exec = nil
+	cmd.Exec, cmd.Grant = nil, nil
 	route, err := r.Route(cmd)
 	if err != nil {
 		return nil, err
@@ -122,6 +124,9 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 	ex, node, err := r.executor(ctx, route.Host, route.Node)
 	if err != nil {
 		return nil, err
+	}
+	if route.Host == HostNode {
+		route.Node = node // so that it is the one the guard asks
 	}
 	switch {
 	case route.Guarded && r.opt.Guard != nil:

@@ -128,3 +128,9 @@ type Gateway struct {
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
 	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins of which pages may call the gateway."`
 }
+
+// Node is what a machine that is a node lets gateways do.
+type Node struct {
+	Approvals   policy.Setting[Approver] `json:"approvals" default:"gateway" by:"node" doc:"Who approves commands of gateways that need it by this machine's policy: the operators of the gateway, or with local only those of this machine. Allow-always of a gateway is remembered in this machine's approvals file, and with local is refused."`
+	Directories policy.Setting[[]string] `json:"directories" item:"^(/|~/)" like:"/srv/builds" by:"node" doc:"Directories in which commands of gateways may work, and below them, symbolic links followed; a leading ~/ is the home directory. Without a list: all. What a command then does elsewhere is not limited by it."`
+}

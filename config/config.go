@@ -21,6 +21,7 @@ type Config struct {
 	Commands  Commands  `json:"commands" doc:"What people can say to an agent."`
 	Approvals Approvals `json:"approvals" doc:"Approvals of commands."`
 	Gateway   Gateway   `json:"gateway" doc:"Where a gateway listens, and for whom."`
+	Node      Node      `json:"node" doc:"What this machine lets gateways do, if it is a node."`
 
 	doc    *json5.Document
 	agents map[string]Agent

@@ -209,6 +209,7 @@ var sets = map[reflect.Type][]any{
 	reflect.TypeFor[Scope]():           setOf(ScopeSession, ScopeAgent, ScopeShared),
 	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
 	reflect.TypeFor[Access]():          setOf[Access]("none", "ro", "rw"),
+	reflect.TypeFor[Approver]():        setOf(ApproverGateway, ApproverLocal),
 	reflect.TypeFor[Chaining]():        setOf(ChainingNone, ChainingEach),
 	reflect.TypeFor[Redirections]():    setOf(RedirectionsNone, RedirectionsHarmless),
 	reflect.TypeFor[Level]():           setOf(ElevatedOff, ElevatedOn, ElevatedAsk, ElevatedFull),

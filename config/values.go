@@ -18,6 +18,7 @@ type (
 	Redirections string // of tools.exec.allowlist.redirections
 	Level        string // of tools.elevated.default
 	Profile      string // of tools.runShellCommand.profile
+	Approver     string // of node.approvals
 )
 
 // The values that they have.
@@ -39,6 +40,9 @@ const (
 	ElevatedOn   Level = "on"
 	ElevatedAsk  Level = "ask" // the same as on
 	ElevatedFull Level = "full"
+
+	ApproverGateway Approver = "gateway"
+	ApproverLocal   Approver = "local"
 
 	ProfileQwen  Profile = "qwen"
 	ProfileAsimi Profile = "asimi"

@@ -9,6 +9,9 @@
 // by sh, else by fish after all. The environment is this process's, less what
 // package pathenv leaves out, with the login shell's PATH before it.
 //
+// On a machine that is a node ([Config].Node) it is /bin/sh -lc, and the call's
+// PATH, which may only add to the node's, is put in place after the profile.
+//
 // A command's tree is killed as a whole. Where a cgroup v2 directory has been
 // delegated to this process that is the kernel's doing (cgroup.kill);
 // elsewhere the tree is found by session, parents, environment and limits,

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wardenexec"
@@ -29,13 +30,20 @@ type Config struct {
 	// PATH, in this order.
 	WardenPath string
 
+	// Node is for a machine that is a node of that kind: its commands get the
+	// environment that pathenv.Node makes, and shell text is read by a login
+	// shell, with PATH put in place after its profile. Empty: this machine is
+	// a gateway.
+	Node pathenv.NodeKind
+
 	// Environ is what commands inherit. Nil: this process's environment.
 	Environ []string
 	// LoginPath yields the login shell's PATH. Nil: there is none to merge.
 	LoginPath func(context.Context) (string, error)
-	// PathPrepend are directories before everything else on PATH.
+	// PathPrepend are directories before everything else on PATH; on a node
+	// there are none.
 	PathPrepend []string
-	// EnvPath is what becomes of a PATH in a command's Env.
+	// EnvPath is what becomes of a PATH in a command's Env on a gateway.
 	EnvPath pathenv.EnvPath
 	// Keep names variables to hand on that look like credentials.
 	Keep []string
@@ -64,28 +72,58 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 			warnings = append(warnings, "The login shell's PATH could not be found out and is left out: "+err.Error()+".")
 		}
 	}
+	p := Plan{Args: cmd.Args, Dir: cmd.Dir}
+	if !filepath.IsAbs(p.Dir) {
+		p.Dir = filepath.Join(c.Workspace, p.Dir)
+	}
+	if len(cmd.Exec) > 0 {
+		p.Args = cmd.Exec
+	}
+	var err error
+	if c.Node != "" {
+		var more []string
+		more, err = c.planNode(ctx, cmd, login, &p)
+		warnings = append(warnings, more...)
+	} else {
+		err = c.planGateway(ctx, cmd, login, &p)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Warnings = append(warnings, p.Env.Warnings()...)
+	return p, nil
+}
+
+// planGateway fills in the environment, and the shell if there are no Args.
+func (c *Config) planGateway(ctx context.Context, cmd corral.Command, login string, p *Plan) (err error) {
 	rules := c.rules(ctx)
-	env, err := pathenv.Gateway(pathenv.GatewayOptions{
+	p.Env, err = pathenv.Gateway(pathenv.GatewayOptions{
 		Inherited: c.Environ, Call: cmd.Env,
 		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), c.PathPrepend...),
 		LoginPath:   login, EnvPath: rules.EnvPath, Keep: rules.Keep, Profile: c.Profile, TTY: cmd.TTY != nil,
 	})
+	if err == nil && len(p.Args) == 0 {
+		path, _ := p.Env.Lookup("PATH")
+		p.Args = append(pathenv.Shell(pathenv.ShellOptions{Getenv: c.getenv, Path: path, Profile: c.Profile}), cmd.Shell)
+	}
+	return err
+}
+
+// planNode is planGateway on a node: both ends of what package pathenv says of
+// nodes are here, since the call comes as it was made.
+func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string, p *Plan) (warnings []string, err error) {
+	call, warnings, err := pathenv.NodeRequest(pathenv.NodeRequestOptions{Call: cmd.Env, PathPrepend: cmd.PathPrepend, GOOS: runtime.GOOS})
 	if err != nil {
-		return Plan{}, err
+		return nil, err
 	}
-	args := cmd.Args
-	switch {
-	case len(cmd.Exec) > 0:
-		args = cmd.Exec
-	case len(args) == 0:
-		path, _ := env.Lookup("PATH")
-		args = append(pathenv.Shell(pathenv.ShellOptions{Getenv: c.getenv, Path: path, Profile: c.Profile}), cmd.Shell)
+	p.Env, err = pathenv.Node(pathenv.NodeOptions{
+		Inherited: c.Environ, Call: call, LoginPath: login, Keep: c.rules(ctx).Keep, Kind: c.Node, Profile: c.Profile, TTY: cmd.TTY != nil,
+	})
+	if err == nil && len(p.Args) == 0 {
+		l := p.Env.LoginShell(cmd.Shell, p.Env.PathDirs())
+		p.Args, p.Env = l.Args, l.Env
 	}
-	dir := cmd.Dir
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(c.Workspace, dir)
-	}
-	return Plan{Args: args, Env: env, Dir: dir, Warnings: append(warnings, env.Warnings()...)}, nil
+	return warnings, err
 }
 
 // prepare turns a command into what the warden executes.

@@ -38,7 +38,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	}
 	p := n.newProcess(cmd.ID)
 	first := p.log.open(0, false, 0)
-	body, err := fabric.EncodeStart(cmd, first.first(cmd.Log.Head))
+	body, err := fabric.EncodeStart(agentOf(ctx), cmd, first.first(cmd.Log.Head))
 	if err == nil {
 		err = n.start(ctx, cmd.ID, body, p)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
@@ -194,8 +195,8 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	if err != nil {
 		return r, errors.Join(err, p.close())
 	}
-	p.decide(ex)
-	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, policies: p, agents: map[string]*agentHosts{}}
+	p.decide(ex, nodeexec.None{})
+	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	r, err = hostPolicy{hosts: h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
 	r.FromFiles = true

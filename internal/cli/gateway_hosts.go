@@ -30,6 +30,7 @@ type hosts struct {
 	elevated bool // calls may leave the sandbox
 	log      *slog.Logger
 	gateway  executor
+	nodes    corral.Nodes
 	policies *policies
 
 	mu     sync.Mutex
@@ -70,8 +71,8 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 	if err != nil {
 		return nil, err
 	}
-	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}}
-	if h.policies, err = a.openPolicies(stateDir, gw, log); err != nil {
+	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, nodes: nodeexec.None{}, agents: map[string]*agentHosts{}}
+	if h.policies, err = a.openPolicies(stateDir, gw, h.nodes, log); err != nil {
 		return nil, errors.Join(err, gw.Close())
 	}
 	return h, nil
@@ -116,7 +117,7 @@ func (a *agentHosts) current() (*corral.Router, config.Agent) {
 		a.routes = want
 		a.router = corral.NewRouter(corral.RouterOptions{
 			Host: want.host, Node: want.node, SandboxOn: want.on, SandboxRequired: want.required,
-			Gateway: a.hosts.gateway, Sandbox: a.sandbox, Nodes: nodeexec.None{},
+			Gateway: a.hosts.gateway, Sandbox: a.sandbox, Nodes: a.hosts.nodes,
 			Guard: a.hosts.policies.guard.For(a.name),
 		})
 	}
@@ -179,6 +180,7 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if err != nil {
 		return nil, err
 	}
+	ctx = nodeexec.WithAgent(ctx, a.name)
 	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
 	return router.Start(ctx, a.placed(cmd, route))
 }

@@ -45,8 +45,8 @@ type policies struct {
 }
 
 // openPolicies opens what the policy is made of, and the desk. Commands on this
-// machine run as plan says.
-func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *policies, err error) {
+// machine run as on says; those for nodes are decided on there.
+func (a *app) openPolicies(stateDir string, on executor, nodes corral.Nodes, log *slog.Logger) (_ *policies, err error) {
 	p, err := a.policyFiles(stateDir, log)
 	if err != nil {
 		return nil, err
@@ -54,13 +54,16 @@ func (a *app) openPolicies(stateDir string, on executor, log *slog.Logger) (_ *p
 	p.desk, err = approval.OpenDesk(approval.Options{
 		Dir: filepath.Join(stateDir, deskDir), Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
+			if rec.Host == corral.HostNode {
+				return nil // the node does, when it is told of it with the command
+			}
 			return p.file.Add(rec.Agent, rec.Scope, rules...)
 		},
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.decide(on)
+	p.decide(on, nodes)
 	return p, nil
 }
 
@@ -80,13 +83,14 @@ func (a *app) policyFiles(stateDir string, log *slog.Logger) (_ *policies, err e
 }
 
 // decide makes the guard.
-func (p *policies) decide(on executor) {
+func (p *policies) decide(on executor, nodes corral.Nodes) {
 	plan := planned
 	if on, ok := on.(planner); ok {
 		plan = on.Plan
 	}
+	asked, _ := nodes.(guard.Nodes)
 	p.guard = guard.New(guard.Config{
-		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Overrides: p.over, Home: accountHome(), Log: p.log,
+		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Nodes: asked, Overrides: p.over, Home: accountHome(), Log: p.log,
 	})
 }
 

@@ -45,6 +45,7 @@ type Op string
 
 const (
 	OpStart  Op = "start"  // body Start; answers Info
+	OpDecide Op = "decide" // body Start; answers Decision; starts nothing
 	OpAttach Op = "attach" // answers Info; never starts anything
 	OpWait   Op = "wait"   // answers Exit, or Pending after WaitStep
 	OpStat   Op = "stat"   // answers Stat

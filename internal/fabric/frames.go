@@ -16,18 +16,24 @@ import (
 // WaitStep is how long a node lets one OpWait wait.
 const WaitStep = 20 * time.Second
 
-// Start is the body of OpStart.
+// MaxGrant bounds a Command.Grant, in bytes.
+const MaxGrant = 4 << 10
+
+// Start is the body of OpStart and OpDecide.
 type Start struct {
 	api.Start
-	// Exec is Command.Exec, which has no JSON of its own.
-	Exec [][]byte `json:"exec,omitempty"`
+	// Agent is the gateway's agent whose command it is.
+	Agent string `json:"agent,omitempty"`
+	// Exec and Grant are those of the Command, which have no JSON of their own.
+	Exec  [][]byte `json:"exec,omitempty"`
+	Grant []byte   `json:"grant,omitempty"`
 	// Read is a first reader, which need not be asked for then.
 	Read *Grant `json:"read,omitempty"`
 }
 
-// EncodeStart is the body that asks for cmd.
-func EncodeStart(cmd corral.Command, read *Grant) ([]byte, error) {
-	s := Start{Start: api.NewStart(cmd, false), Read: read}
+// EncodeStart is the body that asks for cmd, of an agent.
+func EncodeStart(agent string, cmd corral.Command, read *Grant) ([]byte, error) {
+	s := Start{Start: api.NewStart(cmd, false), Agent: agent, Grant: cmd.Grant, Read: read}
 	for _, a := range cmd.Exec {
 		s.Exec = append(s.Exec, []byte(a))
 	}
@@ -40,18 +46,29 @@ func EncodeStart(cmd corral.Command, read *Grant) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// DecodeStart is the reverse. The command is valid.
-func DecodeStart(body []byte) (cmd corral.Command, read *Grant, err error) {
+// DecodeStart is the reverse. The command is valid, and so is the agent, if there
+// is one.
+func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, err error) {
 	var s Start
+	fail := func(err error) (string, corral.Command, *Grant, error) { return "", corral.Command{}, nil, err }
 	if err := json.Unmarshal(body, &s); err != nil {
-		return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
+		return fail(corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err))
 	}
 	if cmd, err = s.Decode(); err != nil {
-		return corral.Command{}, nil, err
+		return fail(err)
 	}
+	if s.Agent != "" {
+		if err := corral.ValidateID(s.Agent); err != nil {
+			return fail(corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the request to start is of no agent: %w", err))
+		}
+	}
+	if len(s.Grant) > MaxGrant {
+		return fail(corral.Errorf(corral.ErrInvalid, "", "the grant of the request to start has %d bytes, more than %d", len(s.Grant), MaxGrant))
+	}
+	cmd.Grant = s.Grant
 	if s.Read != nil {
 		if err := s.Read.bound(); err != nil {
-			return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the request to start: %w", err)
+			return fail(corral.Errorf(corral.ErrInvalid, "", "the request to start: %w", err))
 		}
 	}
 	exec := 0
@@ -60,9 +77,9 @@ func DecodeStart(body []byte) (cmd corral.Command, read *Grant, err error) {
 		exec += len(a)
 	}
 	if exec > corral.MaxCommandBytes {
-		return corral.Command{}, nil, corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes)
+		return fail(corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes))
 	}
-	return cmd, s.Read, cmd.Validate()
+	return s.Agent, cmd, s.Read, cmd.Validate()
 }
 
 // Signal is the body of OpSignal.
@@ -78,6 +95,9 @@ type Answer struct {
 	Exit    *corral.Exit    `json:"exit,omitempty"`
 	Stat    *corral.LogStat `json:"stat,omitempty"`
 	Pending bool            `json:"pending,omitempty"`
+	// Decision is that of a Guarded. What is in it is for whoever asked to
+	// make out, and the node's claim.
+	Decision json.RawMessage `json:"decision,omitempty"`
 	// Refused: this message was not acted upon, for a reason that lies in
 	// the message and not in what it asks for.
 	Refused Refusal        `json:"refused,omitempty"`

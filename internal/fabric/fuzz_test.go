@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func FuzzAnswer(f *testing.F) {
 	for _, a := range []Answer{
 		{Boot: "b"}, {Boot: "b", Exit: &corral.Exit{Code: 3, Reason: corral.ReasonExited}},
 		{Boot: "b", Stat: &corral.LogStat{Size: 9, GapStart: 1, GapEnd: 4}}, {Boot: "b", Info: &corral.Info{ID: "job", Warnings: []string{"a"}}},
+		{Boot: "b", Decision: json.RawMessage(`{"decision":{"decision":"ask"}}`)},
 		{Boot: "b", Error: EncodeError(corral.Errorf(corral.ErrDir, "hint", "text"))},
 	} {
 		f.Add(EncodeAnswer(a))
@@ -151,24 +153,27 @@ func FuzzHello(f *testing.F) {
 }
 
 func FuzzStart(f *testing.F) {
-	for _, cmd := range []corral.Command{{ID: "job", Shell: "echo <&>"}, {ID: "job", Args: []string{"a", "\xff"}, Exec: []string{"/bin/a", "\xfe"}}} {
-		b, err := EncodeStart(cmd, &Grant{Limit: 9})
+	for _, cmd := range []corral.Command{{ID: "job", Shell: "echo <&>"}, {ID: "job", Args: []string{"a", "\xff"}, Exec: []string{"/bin/a", "\xfe"}, Grant: []byte(`{"approval":"a"}`)}} {
+		b, err := EncodeStart("main", cmd, &Grant{Limit: 9})
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		cmd, read, err := DecodeStart(b)
+		agent, cmd, read, err := DecodeStart(b)
 		if err != nil {
 			return
 		}
-		again, err := EncodeStart(cmd, read)
+		if agent != "" && corral.ValidateID(agent) != nil || len(cmd.Grant) > MaxGrant {
+			t.Fatalf("agent %q, grant %q", agent, cmd.Grant)
+		}
+		again, err := EncodeStart(agent, cmd, read)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := DecodeStart(again)
-		if err != nil || got.Digest() != cmd.Digest() || len(got.Exec) != len(cmd.Exec) {
+		who, got, _, err := DecodeStart(again)
+		if err != nil || who != agent || got.Digest() != cmd.Digest() || len(got.Exec) != len(cmd.Exec) || !bytes.Equal(got.Grant, cmd.Grant) {
 			t.Fatalf("%+v came back as %+v, %v", cmd, got, err)
 		}
 	})

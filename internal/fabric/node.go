@@ -29,6 +29,22 @@ type NodeConfig struct {
 	Log       *slog.Logger
 }
 
+// A Guarded is an executor with a policy of its own, as that of a node should
+// have. Who asks is the agent of a gateway, and may be empty.
+type Guarded interface {
+	corral.Executor
+	// StartFor is Start of an agent's command. Security and Ask of the
+	// command are how strict the gateway wants it at least, and Grant is what
+	// the gateway says about who approved it.
+	StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error)
+	// Decide says in JSON, of at most MaxDecision bytes, what would become of
+	// that. It starts nothing and asks nobody.
+	Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error)
+}
+
+// MaxDecision bounds what a Guarded says, in bytes.
+const MaxDecision = 48 << 10
+
 // Bounds of a node.
 const (
 	maxRequests   = 4096 // answered at a time
@@ -318,15 +334,18 @@ func (n *node) answer(e *Envelope) {
 // do acts upon a request that has an answer.
 func (n *node) do(e *Envelope) Answer {
 	fail := func(err error) Answer { return Answer{Error: EncodeError(err)} }
-	if e.Op == OpStart {
-		cmd, read, err := DecodeStart(e.Body)
+	if e.Op == OpStart || e.Op == OpDecide {
+		agent, cmd, read, err := DecodeStart(e.Body)
 		if err == nil && cmd.ID != e.ID {
 			err = corral.Errorf(corral.ErrInvalid, "", "the request is about process %s and its command is %s", e.ID, cmd.ID)
 		}
 		if err != nil {
 			return fail(err)
 		}
-		p, err := n.exec.Start(n.ctx, cmd)
+		if e.Op == OpDecide {
+			return n.decide(agent, cmd)
+		}
+		p, err := n.start(agent, cmd)
 		if err != nil {
 			return fail(err)
 		}
@@ -385,6 +404,29 @@ func (n *node) do(e *Envelope) Answer {
 		return fail(err)
 	}
 	return Answer{}
+}
+
+// start starts a command, by the node's own policy if it has one.
+func (n *node) start(agent string, cmd corral.Command) (corral.Process, error) {
+	if g, ok := n.exec.(Guarded); ok {
+		return g.StartFor(n.ctx, agent, cmd)
+	}
+	return n.exec.Start(n.ctx, cmd)
+}
+
+func (n *node) decide(agent string, cmd corral.Command) Answer {
+	g, ok := n.exec.(Guarded)
+	if !ok {
+		return Answer{Error: EncodeError(corral.Errorf(errors.ErrUnsupported, "", "node %s has no policy of its own", n.id))}
+	}
+	b, err := g.Decide(n.ctx, agent, cmd)
+	if err == nil && len(b) > MaxDecision {
+		err = fmt.Errorf("the decision has %d bytes, more than %d", len(b), MaxDecision)
+	}
+	if err != nil {
+		return Answer{Error: EncodeError(err)}
+	}
+	return Answer{Decision: b}
 }
 
 // starting is an ID of which commands are being started.

@@ -205,7 +205,7 @@ func (r *rig) settled() {
 
 func startBody(t *testing.T, id, text string) []byte {
 	t.Helper()
-	b, err := fabric.EncodeStart(corral.Command{ID: id, Shell: text, Stdin: text == "cat"}, nil)
+	b, err := fabric.EncodeStart("main", corral.Command{ID: id, Shell: text, Stdin: text == "cat"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestResetAtEnd(t *testing.T) {
 // A large request comes in parts, in whatever order and number of times.
 func TestParts(t *testing.T) {
 	r := newRig(t)
-	body, err := fabric.EncodeStart(corral.Command{ID: "job", Args: []string{"print", strings.Repeat("x<\x01", 400_000)}}, nil)
+	body, err := fabric.EncodeStart("main", corral.Command{ID: "job", Args: []string{"print", strings.Repeat("x<\x01", 400_000)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

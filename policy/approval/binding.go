@@ -18,6 +18,12 @@ import (
 // A Binding is what an approval is for. It has digests of the command and of the
 // values of the environment, and not themselves.
 type Binding struct {
+	// Node is the id of the node that made it, and NodeSum the digest that it
+	// has there; empty for a binding of this host's own. What is below then is
+	// what the node says, but Command and the environment.
+	Node    string `json:"node,omitempty"`
+	NodeSum string `json:"nodeSum,omitempty"`
+
 	Command string `json:"command"` // SHA-256 of the text, the arguments and the shell, in hex
 
 	Dir     string   `json:"dir"`
@@ -64,14 +70,7 @@ const maxScript = 64 << 20
 // caller set. What cannot be bound, such as a script that cannot be read, is an
 // ErrDenied.
 func Bind(req policy.Request, d policy.Decision, env map[string]string, view policy.View) (Binding, error) {
-	b := Binding{Command: sumCommand(req), Dir: req.Dir, Path: req.Path}
-	b.Env = slices.Sorted(maps.Keys(env))
-	pairs := make([][2]string, len(b.Env))
-	for i, k := range b.Env {
-		pairs[i] = [2]string{k, env[k]}
-	}
-	b.EnvSum = sum(pairs)
-
+	b := bindText(req, env)
 	info, err := view.Stat(req.Dir)
 	if err == nil {
 		b.RealDir, err = view.RealPath(req.Dir)
@@ -110,6 +109,29 @@ func Bind(req policy.Request, d policy.Decision, env map[string]string, view pol
 		b.Scripts = append(b.Scripts, script)
 	}
 	return b, nil
+}
+
+// bindText is the part of a binding for which no file is looked at.
+func bindText(req policy.Request, env map[string]string) Binding {
+	b := Binding{Command: sumCommand(req), Dir: req.Dir, Path: req.Path}
+	b.Env = slices.Sorted(maps.Keys(env))
+	pairs := make([][2]string, len(b.Env))
+	for i, k := range b.Env {
+		pairs[i] = [2]string{k, env[k]}
+	}
+	b.EnvSum = sum(pairs)
+	return b
+}
+
+// BindOnNode makes the binding of a command that is to run on a node, where
+// nothing can be looked at: what the node says of it, of which it has the
+// digest nodeSum, but for the command and the environment, which are known.
+// Of a node that says nothing there is only these, and said is the zero Binding.
+func BindOnNode(req policy.Request, env map[string]string, node string, said Binding, nodeSum string) Binding {
+	b := bindText(req, env)
+	b.Node, b.NodeSum = node, nodeSum
+	b.RealDir, b.DirID, b.Programs, b.Scripts = said.RealDir, said.DirID, said.Programs, said.Scripts
+	return b
 }
 
 // Digest identifies the binding: two that have the same one are the same.
@@ -161,6 +183,8 @@ func (b Binding) differs(now Binding) string {
 	switch {
 	case b.Command == "" || b.EnvSum == "":
 		return "the approval is not bound to a command"
+	case b.Node != now.Node:
+		return fmt.Sprintf("it was approved for the node of id %s, and this one is %s", cmp.Or(b.Node, "none"), cmp.Or(now.Node, "none"))
 	case b.Command != now.Command:
 		return "the command is not the one that was approved"
 	case b.Dir != now.Dir:

@@ -130,7 +130,10 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	if err := req.validate(); err != nil {
 		return Record{}, err
 	}
-	previews := Previews(req.Command, req.Decision, req.Again)
+	previews := req.Previews
+	if previews == nil {
+		previews = Previews(req.Command, req.Decision, req.Again)
+	}
 	allowed, why := decisions(req.Decision, previews, d.opts.Remember != nil)
 
 	d.mu.Lock()
@@ -268,7 +271,7 @@ func (d *Desk) wake() {
 func (d *Desk) forget(now time.Time) {
 	kept, size := 0, int64(0)
 	for _, r := range slices.Backward(d.byAge()) {
-		if r.State == Pending || r.State == Allowed {
+		if r.State == Pending || r.State == Allowed || r.Granted && r.ExpiresAt.After(now) {
 			continue
 		}
 		kept++

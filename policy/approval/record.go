@@ -14,7 +14,7 @@ import (
 type Request struct {
 	Agent      string
 	Host       corral.Host
-	Node       string // its ID, on a node
+	Node       string // its full name, on a node
 	SessionKey string // of the conversation that it comes from
 
 	Command policy.Request
@@ -30,6 +30,9 @@ type Request struct {
 	// Again decides on the command with further rules, so that nothing is
 	// offered to be remembered that would not do. Nil: that is not looked at.
 	Again func(further []policy.Rule) policy.Decision
+	// Previews are what AllowAlways would remember, for a command of which
+	// another host says that. Nil: it is found out.
+	Previews []Preview
 }
 
 // State is what became of a request. The set is closed.
@@ -84,6 +87,10 @@ type Record struct {
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
 
 	Note json.RawMessage `json:"note,omitempty"` // of the Request
+
+	// Granted: it was approved at a gateway, whose ID of it this is, and is here
+	// so that it is not used twice, which until ExpiresAt it might be.
+	Granted bool `json:"granted,omitempty"`
 
 	CommandID  string    `json:"commandId,omitempty"` // of what it was used by, or is to be, where that is known
 	ConsumedAt time.Time `json:"consumedAt,omitzero"`

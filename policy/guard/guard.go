@@ -26,6 +26,9 @@ type Config struct {
 	// Plan says how the gateway would run a command, as
 	// hostexec.Executor.Plan does.
 	Plan func(context.Context, corral.Command) (hostexec.Plan, error)
+	// Nodes are asked about commands that go to them. Nil: such commands are
+	// decided on by their text alone.
+	Nodes Nodes
 
 	// View is the file system of the gateway. Nil: policy.OS.
 	View policy.View
@@ -77,11 +80,13 @@ func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, rou
 	switch {
 	case d.Outcome == policy.Denied:
 		return cmd, &DeniedError{Decision: d, Reason: d.Reason}
+	case e.node.answersForItself() && e.gateway.Outcome == policy.Allowed:
+		return e.pinned(cmd), nil // whom it asks, if need be, the node says when it is to start it
 	case d.Outcome == policy.Allowed:
 		if err := g.spent(ctx, agent, cmd, e); err != nil {
 			return cmd, err
 		}
-		if g.cfg.File != nil {
+		if g.cfg.File != nil && e.Route.Host != corral.HostNode {
 			g.cfg.File.Used(e.text(), d)
 		}
 		return e.pinned(cmd), nil
@@ -109,11 +114,15 @@ func (g *Guard) spent(ctx context.Context, agent string, cmd corral.Command, e E
 
 // claimOf is a command as things are now.
 func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approval.Claim, error) {
-	binding, err := approval.Bind(e.Request, e.Decision, cmd.Env, g.cfg.View)
-	if err != nil {
-		return approval.Claim{}, err
+	claim := approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node}
+	var err error
+	switch {
+	case e.node != nil:
+		claim.Binding, err = e.node.bind(e.Request, cmd.Env)
+	default:
+		claim.Binding, err = approval.Bind(e.Request, e.Decision, cmd.Env, g.cfg.View)
 	}
-	return approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Binding: binding}, nil
+	return claim, err
 }
 
 // ask is for a command that needs an approval: it may have one.
@@ -132,7 +141,10 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	if cmd.Approval != "" {
 		return g.claim(ctx, cmd, e, claim)
 	}
-	note, err := newNote(cmd)
+	if e.node != nil && e.node.id != "" {
+		cmd.Node = e.node.id // for when it runs, and no other of its name
+	}
+	note, err := e.note(cmd)
 	if err != nil {
 		return cmd, err
 	}
@@ -144,12 +156,14 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
 		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: binding, Note: note,
-		Again: func(further []policy.Rule) policy.Decision { return e.again(further) },
+		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
 	if err != nil {
 		return cmd, err
 	}
-	g.remember(rec.ID, cmd)
+	if note != nil {
+		g.remember(rec.ID, cmd)
+	}
 	return cmd, &PendingError{Record: rec}
 }
 
@@ -171,7 +185,7 @@ func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, cl
 	if err := g.use(ctx, rec, claim); err != nil {
 		return cmd, err
 	}
-	return e.pinned(cmd), nil
+	return e.granted(cmd, rec)
 }
 
 // fallback is for an approval that cannot be had.
@@ -179,7 +193,7 @@ func (g *Guard) fallback(cmd corral.Command, e Explanation, why string) (corral.
 	d := e.Decision
 	if d.Fallback == policy.Allowed {
 		g.cfg.Log.Info("a command runs by askFallback", "reason", why)
-		return e.pinned(cmd), nil
+		return e.granted(cmd, approval.Record{})
 	}
 	return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, " + why + ", and askFallback is " +
 		string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
@@ -203,44 +217,45 @@ type Explanation struct {
 	rules policy.Rules
 	view  policy.View
 
+	forGateway bool // this machine is the node: who asked runs it, if need be again
+
+	node    *nodeSide       // of a command for a node
+	gateway policy.Decision // and what is decided on it here, by its text
+
 	Unattended bool     `json:"unattended,omitempty"` // nobody can be asked for this agent
 	Warnings   []string `json:"warnings,omitempty"`
 }
 
 // Explain decides on a command and says why. Nothing is started, and nobody is
-// asked. The error is for a command that makes no sense.
+// asked but the node that it goes to. The error is for a command that makes no
+// sense, or of a node that cannot be asked.
 func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
-	e := Explanation{Agent: agent, Route: route, Guarded: route.Guarded}
-	requested, err := asked(cmd)
+	if route.Host == corral.HostNode {
+		return g.explainForNode(ctx, agent, cmd, route)
+	}
+	return g.explainHere(ctx, agent, cmd, route, policy.Source{Name: "the call"})
+}
+
+// explainHere decides on a command for this machine, or for the sandbox. It is
+// as strict as whoever calls wants it, at least.
+func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Command, route corral.Route, caller policy.Source) (Explanation, error) {
+	e, settings, err := g.begin(agent, cmd, route, caller)
 	if err != nil {
 		return e, err
 	}
-	settings := g.settings(agent)
-	e.Unattended = settings.Unattended.Value
 	rules := settings.Tools.Exec.Policy()
-	e.Requested = tighten(settings.Tools.Exec, requested, elevated(settings, cmd, route))
-	if settings.Err != nil {
-		e.Warnings = append(e.Warnings, "The configuration cannot be used, so that nothing may run: "+config.FirstLine(settings.Err)+".")
-	}
-	var host approval.Host
-	if g.cfg.File != nil {
-		var err error
-		if host, err = g.cfg.File.Rules(agent); err != nil {
-			e.Warnings = append(e.Warnings, "The approvals file cannot be used, so that nothing may run: "+err.Error()+".")
-		}
-	}
+	host, _ := g.host(&e)
 	e.Host = host.Settings
 	e.Warnings = append(e.Warnings, host.Warnings...)
 	effective := approval.Effective(e.Requested, e.Host)
 	rules.Security, rules.Ask, rules.AskFallback = effective.Security, effective.Ask, effective.AskFallback
 	rules.List = append(rules.List[:len(rules.List):len(rules.List)], host.Rules...)
 
-	view := g.cfg.View
-	if route.Host == corral.HostNode || route.Sandboxed {
-		// Which programs are there only the node knows, which decides for
-		// itself, and the sandbox, in which nothing is decided.
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: []string{"/bin/sh", "-lc"}, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":")}
-		view = policy.Nothing{}
+	e.rules, e.view = rules, g.cfg.View
+	if route.Sandboxed {
+		// Which programs are there only the sandbox knows, in which nothing
+		// is decided.
+		e.Request, e.view = textOf(cmd), policy.Nothing{}
 	} else {
 		if e.Plan, err = g.cfg.Plan(hostexec.WithEnvRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
 			return e, err
@@ -251,9 +266,46 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
 		}
 	}
-	e.rules, e.view = rules, view
 	e.Decision = e.again(nil)
 	return e, nil
+}
+
+// begin is what is known of a command before anything is looked at.
+func (g *Guard) begin(agent string, cmd corral.Command, route corral.Route, caller policy.Source) (Explanation, config.Agent, error) {
+	e := Explanation{Agent: agent, Route: route, Guarded: route.Guarded}
+	requested, err := asked(cmd, caller)
+	if err != nil {
+		return e, config.Agent{}, err
+	}
+	settings := g.settings(agent)
+	e.Unattended = settings.Unattended.Value
+	e.Requested = tighten(settings.Tools.Exec, requested, elevated(settings, cmd, route))
+	if settings.Err != nil {
+		e.Warnings = append(e.Warnings, "The configuration cannot be used, so that nothing may run: "+config.FirstLine(settings.Err)+".")
+	}
+	return e, settings, nil
+}
+
+// host is what the approvals file of this machine says: if it cannot be used,
+// that nothing may run.
+func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
+	if g.cfg.File == nil {
+		return host, true
+	}
+	host, err := g.cfg.File.Rules(e.Agent)
+	if err != nil {
+		e.Warnings = append(e.Warnings, "The approvals file cannot be used, so that nothing may run: "+err.Error()+".")
+	}
+	return host, err == nil
+}
+
+// textOf is a command of which nothing is known but itself.
+func textOf(cmd corral.Command) policy.Request {
+	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil}
+	if cmd.Shell != "" {
+		r.Shell = []string{"/bin/sh", "-lc"}
+	}
+	return r
 }
 
 // again decides with further rules.
@@ -276,9 +328,8 @@ func (g *Guard) settings(agent string) config.Agent {
 	return settings
 }
 
-// asked is what a call wants.
-func asked(cmd corral.Command) (approval.Settings, error) {
-	call := policy.Source{Name: "the call"}
+// asked is what a call wants, or a gateway.
+func asked(cmd corral.Command, call policy.Source) (approval.Settings, error) {
 	s := approval.Settings{
 		Security: policy.Setting[policy.Security]{Value: policy.Security(cmd.Security), Source: call},
 		Ask:      policy.Setting[policy.Ask]{Value: policy.Ask(cmd.Ask), Source: call},
@@ -316,8 +367,13 @@ func tighten(exec config.Exec, call approval.Settings, elevated *approval.Settin
 }
 
 // pinned is the command with what was decided on to be executed. With
-// security=full nothing was, and it runs as it is.
+// security=full nothing was, and it runs as it is. A node is told how strict it
+// has to be, and decides on what it executes.
 func (e *Explanation) pinned(cmd corral.Command) corral.Command {
+	if e.node != nil {
+		cmd.Security, cmd.Ask = string(e.Requested.Security.Value), string(e.Requested.Ask.Value)
+		return cmd
+	}
 	if e.Decision.Run != nil && e.Decision.Security.Value != policy.SecurityFull {
 		cmd.Exec = e.Decision.Run.Args
 	}

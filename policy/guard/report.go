@@ -67,7 +67,7 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 			r.Fix = append(r.Fix[:len(r.Fix):len(r.Fix)], remark)
 		}
 	}
-	if route.Host == corral.HostNode {
+	if e.node != nil && e.node.silent {
 		r.Warnings = append(r.Warnings, "Which programs there are the node alone knows, and it decides for itself as well.")
 	}
 	switch {
@@ -76,9 +76,12 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 	case !e.Guarded:
 		r.Outcome, r.Reason, r.Fix = policy.Allowed, sandboxOff, nil
 	case r.Outcome == policy.Asked:
-		if e.Unattended {
+		if e.Unattended && !e.node.answersForItself() {
 			r.Outcome = e.Decision.Fallback
 			r.Reason += "; nobody can be asked for this agent, and askFallback is " + string(e.Decision.AskFallback.Value)
+			break
+		}
+		if r.Previews = e.previews(); e.node != nil {
 			break
 		}
 		r.Previews = approval.Previews(e.Request, e.Decision, e.again)

@@ -40,6 +40,14 @@ func newNote(cmd corral.Command) (json.RawMessage, error) {
 	return json.Marshal(n)
 }
 
+// note is what is kept of a command to run it later, if that is done here.
+func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
+	if e.forGateway {
+		return nil, nil
+	}
+	return newNote(cmd)
+}
+
 // remember keeps the environment of a command that waits, for this life.
 func (g *Guard) remember(id string, cmd corral.Command) {
 	if len(cmd.Env) == 0 {

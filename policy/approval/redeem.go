@@ -1,0 +1,76 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// maxGranted bounds the approvals of gateways that could still be used again.
+const maxGranted = 4096
+
+// A Given is an approval that was given at a gateway, for a command on this host.
+type Given struct {
+	ID        string // that the gateway has it under
+	CommandID string
+	Verdict   Verdict
+	Scope     Scope
+	By        string    // who answered, as the gateway says
+	Until     time.Time // it is no good later
+}
+
+// Redeem notes, on disk, that a command uses an approval that was given at a
+// gateway. One that was used by another command, or that is none of a gateway's,
+// is an ErrDenied. Again: it was used by this command before.
+func (d *Desk) Redeem(ctx context.Context, g Given, req Request) (again bool, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return false, err
+	}
+	for _, id := range []string{g.ID, g.CommandID} {
+		if err := corral.ValidateID(id); err != nil {
+			return false, err
+		}
+	}
+	if err := req.validate(); err != nil {
+		return false, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Err() != nil {
+		return false, errClosed
+	}
+	d.tidy()
+	now := time.Now()
+	if was := d.records[g.ID]; was != nil {
+		switch {
+		case !was.Granted:
+			return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval is none that a gateway gave")
+		case was.CommandID != g.CommandID || was.Agent != req.Agent || was.Binding.Digest() != req.Binding.Digest():
+			return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was used already, by the command %s", was.CommandID)
+		}
+		return true, nil
+	}
+	if !g.Until.After(now) {
+		return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was good until %s", g.Until.UTC().Format(time.RFC3339))
+	}
+	granted := 0
+	for _, r := range d.records {
+		if r.Granted && r.ExpiresAt.After(now) {
+			granted++
+		}
+	}
+	if granted >= maxGranted {
+		return false, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "%d approvals were used here in a short time, which have to be remembered", granted)
+	}
+	_, err = d.put(Record{
+		ID: g.ID, Slug: newSlug(d.slugTaken), State: Consumed, Granted: true,
+		Agent: req.Agent, Host: req.Host, Node: req.Node,
+		Command: req.Command.Command, Args: req.Command.Args, Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: req.PathPrepend,
+		Decision: req.Decision, Binding: req.Binding, Previews: []Preview{}, AllowedDecisions: []Verdict{},
+		CreatedAt: now.UTC(), ExpiresAt: g.Until.UTC(),
+		Verdict: g.Verdict, Scope: g.Scope, AnsweredBy: oneLine(g.By, maxWho), AnsweredAt: now.UTC(),
+		CommandID: g.CommandID, ConsumedAt: now.UTC(),
+	})
+	return false, err
+}

@@ -1,0 +1,91 @@
+package guard
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// A grant is a gateway's word to a node, in corral.Command.Grant, that a command
+// was approved. It travels in a request that the gateway signs.
+type grant struct {
+	// Approval is its id at the gateway. Fallback: there is none, since nobody
+	// could be asked, or nobody answered.
+	Approval string `json:"approval,omitempty"`
+	Fallback bool   `json:"fallback,omitempty"`
+
+	Agent   string `json:"agent"`
+	Command string `json:"command"` // the id of the process
+	Binding string `json:"binding"` // the digest that the node told
+
+	Always approval.Scope `json:"always,omitempty"` // to be remembered
+	By     string         `json:"by,omitempty"`     // who answered
+	Until  int64          `json:"until"`            // Unix ms; it is no good later
+}
+
+const (
+	// grantLife is for how long a grant is good: a start is asked for at once.
+	grantLife = 5 * time.Minute
+	// grantSkew is how wrong the clock of a node may be.
+	grantSkew = 2 * time.Minute
+	maxGrant  = 4 << 10 // bytes
+	maxBy     = 200
+)
+
+func (g grant) encode() ([]byte, error) {
+	if len(g.By) > maxBy {
+		g.By = g.By[:maxBy]
+	}
+	return json.Marshal(g)
+}
+
+// parseGrant reads what a gateway says.
+func parseGrant(b []byte) (grant, error) {
+	var g grant
+	if len(b) > maxGrant {
+		return g, refusal("it has %d bytes", len(b))
+	}
+	if err := json.Unmarshal(b, &g); err != nil {
+		return grant{}, refusal("it cannot be read: %v", err)
+	}
+	if g.Fallback == (g.Approval != "") {
+		return grant{}, refusal("it does not say by which approval")
+	}
+	if g.Approval != "" {
+		if err := corral.ValidateID(g.Approval); err != nil {
+			return grant{}, refusal("its approval can be none: %v", err)
+		}
+	}
+	if g.Always != "" {
+		scope, err := approval.ParseScope(string(g.Always))
+		if err != nil {
+			return grant{}, refusal("%v", err)
+		}
+		g.Always = scope
+	}
+	return g, nil
+}
+
+// check reports why the grant is none for this command as things are now.
+func (g grant) check(agent, id, binding string, now time.Time) error {
+	until := time.UnixMilli(g.Until)
+	switch {
+	case g.Agent != agent:
+		return refusal("it is for the agent %q, and the command is of %q", g.Agent, agent)
+	case g.Command != id:
+		return refusal("it is for the process %q, and not for %s", g.Command, id)
+	case g.Binding != binding:
+		return refusal("what it was given for is not what would run now: the command, its directory, environment, programs or scripts were changed")
+	case !now.Before(until):
+		return refusal("it was good until %s, and it is %s here", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case until.After(now.Add(grantLife + grantSkew)):
+		return refusal("it would be good until %s, which is longer than any is", until.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func refusal(format string, args ...any) error {
+	return corral.Errorf(corral.ErrDenied, "ask for a new approval", "the node refuses the gateway's approval: "+format, args...)
+}

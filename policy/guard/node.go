@@ -1,0 +1,425 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// A Node is the executor of a machine that is a node, behind the policy of that
+// machine: its configuration, its approvals file and its desk decide, whatever a
+// gateway says. A gateway can ask for more strictness and never for less.
+//
+// What needs an approval runs if the gateway says that somebody approved it,
+// and if that was for this very command as it would run here; each approval is
+// good for one command, which the desk remembers. Where node.approvals is local
+// in the configuration, the gateway's word counts for nothing: the desk asks the
+// node's own operators.
+//
+// A process that there is already is started again without any of that, since
+// nothing runs by it. Methods may be called from any goroutine.
+type Node struct {
+	host  corral.Executor
+	guard *Guard
+	warns *rate.Limiter // whoever can send can have lines written
+	locks keyed
+
+	mu     sync.Mutex
+	unused map[string]bool // approvals that were used by commands which certainly did not start
+}
+
+var _ corral.Executor = (*Node)(nil)
+
+// onNode is the route of what a Node decides on.
+var onNode = corral.Route{Host: corral.HostNode, Guarded: true, Reason: corral.RouteRequested}
+
+// mainAgent is the agent of a gateway that names none.
+const mainAgent = "main"
+
+// NewNode returns the executor of a node. Plan of the guard is that of host, and
+// its Desk is needed for approvals of a gateway, too. Whoever made the two closes
+// them.
+func NewNode(host corral.Executor, g *Guard) *Node {
+	return &Node{host: host, guard: g, warns: rate.NewLimiter(5, 20), unused: map[string]bool{}}
+}
+
+// Start is StartFor of the agent main.
+func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	return n.StartFor(ctx, mainAgent, cmd)
+}
+
+// Attach implements corral.Executor.
+func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
+	p, err := n.host.Attach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return n.wrap(p, nil), nil
+}
+
+// StartFor is Start of a gateway's agent. Security and Ask of the command are
+// how strict the gateway wants it, and Grant what it says of an approval; what it
+// wants to be executed is of no account.
+func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
+	said := cmd.Grant
+	agent, cmd, err := taken(agent, cmd)
+	if err != nil {
+		return nil, err
+	}
+
+	// Without the lock, a Remove could turn starting again, which nobody is
+	// asked about, into starting anew.
+	unlock, err := n.locks.lock(ctx, cmd.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	_, err = n.host.Attach(ctx, cmd.ID)
+	if err == nil {
+		p, err := n.host.Start(ctx, cmd)
+		if err != nil {
+			return nil, err
+		}
+		return n.wrap(p, nil), nil
+	}
+	if !errors.Is(err, corral.ErrNotFound) {
+		return nil, err
+	}
+	ctx = hostexec.WithEnvRules(ctx, EnvRules(n.guard.settings(agent).Tools.Exec))
+	leave, err := n.leave(ctx, agent, cmd, said)
+	if err != nil {
+		n.refused(agent, cmd.ID, err)
+		return nil, err
+	}
+	p, err := n.host.Start(ctx, leave.cmd)
+	if err != nil {
+		if !errors.Is(err, corral.ErrLost) {
+			n.notUsed(leave.approval)
+		}
+		return nil, err
+	}
+	return n.wrap(p, leave.warnings), nil
+}
+
+// taken is what is taken over from a gateway: the agent, and of the command all
+// but what is decided here.
+func taken(agent string, cmd corral.Command) (string, corral.Command, error) {
+	if err := cmd.Validate(); err != nil {
+		return "", cmd, err
+	}
+	agent = cmp.Or(agent, mainAgent)
+	if err := corral.ValidateID(agent); err != nil { // "*" would be all of them
+		return "", cmd, corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", agent, err)
+	}
+	cmd.Exec, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node, cmd.Elevated = nil, nil, "", "", "", false
+	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
+	return agent, cmd, nil
+}
+
+// A leave is a command that may be started, by whose approval, and what there is
+// to say about that.
+type leave struct {
+	cmd      corral.Command
+	approval string
+	warnings []string
+}
+
+// leave decides on a command that is to be started anew.
+func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said []byte) (leave, error) {
+	e, err := n.explain(ctx, agent, cmd)
+	if err != nil {
+		return leave{}, err
+	}
+	d := e.Decision
+	switch {
+	case d.Outcome == policy.Denied:
+		return leave{}, &DeniedError{Decision: d, Reason: d.Reason}
+	case n.strict() && d.Outcome == policy.Asked:
+		if said != nil {
+			n.refused(agent, cmd.ID, errors.New("the gateway's approval counts for nothing here: node.approvals is local"))
+		}
+		cmd, err := n.guard.ask(ctx, agent, cmd, e)
+		return leave{cmd: cmd}, ownPending(err)
+	case d.Outcome == policy.Asked && said == nil:
+		return leave{}, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
+	case said == nil || n.strict():
+		if n.guard.cfg.File != nil {
+			n.guard.cfg.File.Used(e.text(), d)
+		}
+		return leave{cmd: e.pinned(cmd)}, nil
+	}
+	return n.byGateway(ctx, cmd, e, said)
+}
+
+// ownPending is a pending approval as a gateway has to be told of it, which can
+// do nothing about it.
+func ownPending(err error) error {
+	p, ok := Pending(err)
+	if !ok {
+		return err
+	}
+	return corral.Errorf(corral.ErrApproval, "on the node: corral approvals allow "+p.Record.Slug+"; then have it run again",
+		"approval %s is pending on the node, which answers for itself: %s", p.Record.Slug, p.Record.Decision.Reason)
+}
+
+// byGateway is the leave for a command that comes with a gateway's approval.
+// One that comes has to be good, even if none is needed by now.
+func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation, said []byte) (leave, error) {
+	g, err := parseGrant(said)
+	if err != nil {
+		return leave{}, err
+	}
+	claim, err := n.guard.claimOf(e.Agent, cmd, e)
+	if err != nil {
+		return leave{}, err
+	}
+	if err := g.check(e.Agent, cmd.ID, claim.Binding.Digest(), time.Now()); err != nil {
+		return leave{}, err
+	}
+	l := leave{cmd: e.pinned(cmd), approval: g.Approval}
+	d := e.Decision
+	if g.Fallback {
+		if d.Outcome == policy.Asked && d.Fallback != policy.Allowed {
+			return leave{}, &DeniedError{Decision: d, Reason: d.Reason + "; nobody approved it, and askFallback is " + string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
+		}
+		return l, nil
+	}
+	desk := n.guard.cfg.Desk
+	if desk == nil {
+		return leave{}, refusal("it cannot be remembered here")
+	}
+	again, err := desk.Redeem(ctx, approval.Given{
+		ID: g.Approval, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: time.UnixMilli(g.Until),
+	}, approval.Request{
+		Agent: e.Agent, Host: claim.Host, Node: claim.Node, Command: e.Request, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding,
+	})
+	if err != nil {
+		return leave{}, err
+	}
+	if again && !n.takeUnused(g.Approval) {
+		return leave{}, refusal("it was used already, by a process that is over and removed")
+	}
+	n.guard.cfg.Log.Info("a command runs by an approval of the gateway", "agent", e.Agent, "process", cmd.ID, "approval", g.Approval)
+	if g.Always != "" && d.Outcome == policy.Asked {
+		if err := n.keep(e, g.Always); err != nil {
+			n.guard.cfg.Log.Warn("what the gateway always allows is not remembered", "agent", e.Agent, "approval", g.Approval, "error", err)
+			l.warnings = append(l.warnings, "The node does not remember that this is always allowed: "+err.Error()+".")
+		}
+	}
+	return l, nil
+}
+
+func verdict(g grant) approval.Verdict {
+	if g.Always != "" {
+		return approval.AllowAlways
+	}
+	return approval.AllowOnce
+}
+
+// keep remembers in the approvals file that a command is always allowed.
+func (n *Node) keep(e Explanation, scope approval.Scope) error {
+	previews := n.previews(e)
+	i := slices.IndexFunc(previews, func(p approval.Preview) bool { return p.Scope == scope })
+	switch {
+	case n.guard.cfg.File == nil:
+		return errors.New("there is no file of approvals")
+	case previews[i].Unavailable != "":
+		return errors.New(previews[i].Unavailable)
+	}
+	return n.guard.cfg.File.Add(e.Agent, scope, previews[i].Entries...)
+}
+
+// previews are what would be remembered of a command that is asked about.
+func (n *Node) previews(e Explanation) []approval.Preview {
+	switch d := e.Decision; {
+	case d.Ask.Value == policy.AskAlways:
+		return unavailable("an approval is required every time: " + d.Ask.Source.String())
+	case d.Rule != nil && d.Rule.Action == policy.Query:
+		return unavailable("a rule has this asked about every time: " + d.Rule.Source.String())
+	}
+	return approval.Previews(e.Request, e.Decision, e.again)
+}
+
+// Decide says what would become of a command, as a gateway's guard reads it. It
+// starts nothing and asks nobody.
+func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error) {
+	agent, cmd, err := taken(agent, cmd)
+	if err != nil {
+		return nil, err
+	}
+	e, err := n.explain(ctx, agent, cmd)
+	if err != nil {
+		return nil, err
+	}
+	a := answer{
+		Decision: e.Decision, Local: n.strict(), Warnings: e.Warnings,
+		Shell: e.Request.Shell, Dir: e.Request.Dir, Path: e.Request.Path, Home: e.Request.Home,
+	}
+	if e.Decision.Outcome != policy.Denied {
+		if claim, err := n.guard.claimOf(agent, cmd, e); err != nil {
+			a.Unbound = err.Error()
+		} else {
+			a.Binding, a.Sum = claim.Binding, claim.Binding.Digest()
+		}
+	}
+	if e.Decision.Outcome == policy.Asked {
+		a.Previews = n.previews(e)
+	}
+	return a.encode()
+}
+
+// explain decides on a command by the policy of this machine.
+func (n *Node) explain(ctx context.Context, agent string, cmd corral.Command) (Explanation, error) {
+	e, err := n.guard.explainHere(ctx, agent, cmd, onNode, policy.Source{Name: fromGateway})
+	if err != nil {
+		return e, err
+	}
+	e.forGateway = true
+	return e, n.guard.allowedDir(e.Request.Dir)
+}
+
+// strict reports whether approvals of a gateway count for nothing.
+func (n *Node) strict() bool {
+	return n.guard.cfg.Settings().Node.Approvals.Value == config.ApproverLocal
+}
+
+// allowedDir reports whether commands of a gateway may work in a directory.
+func (g *Guard) allowedDir(dir string) error {
+	set := g.cfg.Settings().Node.Directories
+	if len(set.Value) == 0 {
+		return nil
+	}
+	real, err := g.cfg.View.RealPath(dir)
+	if err != nil {
+		return corral.Errorf(corral.ErrDir, "use a directory that exists on the node", "cannot use the working directory: %w", err)
+	}
+	for _, allowed := range set.Value {
+		allowed, err := g.cfg.View.RealPath(config.ExpandHome(allowed, g.cfg.Home))
+		if err != nil {
+			continue // it is not there, so that nothing can be in it
+		}
+		if rel, err := filepath.Rel(allowed, real); err == nil && filepath.IsLocal(rel) {
+			return nil
+		}
+	}
+	return corral.Errorf(corral.ErrDenied, "use a directory below "+strings.Join(set.Value, " or "),
+		"the node lets no command of a gateway work in %s (%s)", real, set.Source)
+}
+
+// refused writes down that something was refused. The command is not in it.
+func (n *Node) refused(agent, id string, err error) {
+	if !n.warns.Allow() {
+		return
+	}
+	var quiet any = err
+	if d, ok := Refused(err); ok {
+		quiet = d.LogValue()
+	}
+	if errors.Is(err, corral.ErrApproval) {
+		n.guard.cfg.Log.Info("a command waits for an approval on this node", "agent", agent, "process", id)
+		return
+	}
+	n.guard.cfg.Log.Warn("refused a command of the gateway", "agent", agent, "process", id, "error", quiet)
+}
+
+// notUsed notes that the command of an approval was certainly not started: then
+// the same command may try again.
+func (n *Node) notUsed(id string) {
+	const most = 1000
+	if id == "" {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.unused) >= most {
+		clear(n.unused)
+	}
+	n.unused[id] = true
+}
+
+func (n *Node) takeUnused(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	unused := n.unused[id]
+	delete(n.unused, id)
+	return unused
+}
+
+// ofNode is a process of a Node.
+type ofNode struct {
+	corral.Process
+	node *Node
+	info corral.Info
+}
+
+func (n *Node) wrap(p corral.Process, warnings []string) corral.Process {
+	info := p.Info()
+	info.Warnings = slices.Concat(info.Warnings, warnings)
+	return &ofNode{Process: p, node: n, info: info}
+}
+
+func (p *ofNode) Info() corral.Info { return p.info }
+
+func (p *ofNode) Remove(ctx context.Context) error {
+	unlock, err := p.node.locks.lock(ctx, p.info.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return p.Process.Remove(ctx)
+}
+
+// keyed is a lock for each key. It holds no memory for keys that nobody locks or
+// waits for. The zero keyed is ready.
+type keyed struct {
+	mu   sync.Mutex
+	held map[string]*turn
+}
+
+type turn struct {
+	taken chan struct{} // holds a token while somebody has the lock
+	users int           // who has it or waits for it
+}
+
+// lock waits for the lock of a key until ctx ends, and returns how to let it go.
+func (k *keyed) lock(ctx context.Context, key string) (unlock func(), err error) {
+	k.mu.Lock()
+	if k.held == nil {
+		k.held = map[string]*turn{}
+	}
+	t := k.held[key]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		k.held[key] = t
+	}
+	t.users++
+	k.mu.Unlock()
+	leave := func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(k.held, key)
+		}
+	}
+	select {
+	case t.taken <- struct{}{}:
+		return func() { <-t.taken; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("process %s is being started: %w", key, ctx.Err())
+	}
+}

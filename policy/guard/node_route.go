@@ -1,0 +1,191 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// Nodes are machines that decide for themselves. Package nodeexec has them.
+type Nodes interface {
+	// Decide asks a node, by any name that selects it, what it would do with
+	// an agent's command. It returns the node's id and full name, and its
+	// answer, which Node.Decide made. The error is errors.ErrUnsupported for
+	// one that has no policy of its own; id and name are then set as well, if
+	// they are known.
+	Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error)
+}
+
+// nodeSide is the node of a command, and what it says.
+type nodeSide struct {
+	id, name string
+	silent   bool // it has no policy of its own
+	answer   answer
+}
+
+// answersForItself reports whether only the node's own operators approve.
+func (n *nodeSide) answersForItself() bool { return n != nil && n.answer.Local }
+
+// explainForNode decides on a command for a node. What can be told from its text
+// is decided here first, and what that denies the node is not asked. The node
+// says the rest, which can make it stricter only.
+func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
+	e, settings, err := g.begin(agent, cmd, route, policy.Source{Name: "the call"})
+	if err != nil {
+		return e, err
+	}
+	// The approvals file is that of this machine. What it forbids an agent is
+	// forbidden on nodes as well; what it allows is not there.
+	host, usable := g.host(&e)
+	e.Warnings = append(e.Warnings, host.Warnings...)
+	if !usable {
+		e.Requested = approval.Effective(e.Requested, host.Settings)
+	}
+	e.rules, e.view = settings.Tools.Exec.Policy(), policy.Nothing{}
+	e.rules.Security, e.rules.Ask, e.rules.AskFallback = e.Requested.Security, e.Requested.Ask, e.Requested.AskFallback
+	e.rules.List = slices.Concat(e.rules.List, slices.DeleteFunc(slices.Clone(host.Rules), func(r policy.Rule) bool { return r.Action == policy.Allow }))
+	e.node = &nodeSide{name: route.Node}
+	e.Request = textOf(cmd)
+	e.gateway = e.onText(e.Request, policy.Nothing{})
+	e.Decision = e.gateway
+	if e.gateway.Outcome == policy.Denied {
+		return e, nil
+	}
+	var said []byte
+	if g.cfg.Nodes != nil {
+		e.node.id, e.node.name, said, err = g.cfg.Nodes.Decide(ctx, route.Node, agent, e.pinned(cmd))
+		e.node.name = cmp.Or(e.node.name, route.Node)
+		e.Route.Node = e.node.name
+	}
+	if g.cfg.Nodes == nil || errors.Is(err, errors.ErrUnsupported) {
+		// Then this policy is all there is, which cannot see the programs.
+		e.node.silent = true
+		e.Decision = e.again(nil)
+		e.gateway = e.Decision
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	if e.node.answer, err = parseAnswer(e.node.name, said); err != nil {
+		return e, err
+	}
+	a := &e.node.answer
+	e.Warnings = append(e.Warnings, a.Warnings...)
+	if a.Local {
+		e.Warnings = append(e.Warnings, "Node "+e.node.name+" does not take approvals of a gateway: its own operators approve there.")
+	}
+	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil}
+	// Rules about paths can be told once the node has said where its programs
+	// are. That is its word: what was found without it stays.
+	if by := e.onText(e.Request, a.files()); stricter(by.Outcome, e.gateway.Outcome) {
+		e.gateway = by
+	}
+	e.Decision = e.together()
+	return e, nil
+}
+
+// onText is what the policy here says of a command for a node: what it forbids
+// and has asked about. Whether the programs are allowed is for the node to say.
+func (e *Explanation) onText(req policy.Request, view policy.View) policy.Decision {
+	rules := e.rules
+	for _, s := range []*policy.Setting[policy.Security]{&rules.Security, &rules.AskFallback} {
+		if s.Value == policy.SecurityAllowlist {
+			s.Value = policy.SecurityFull
+		}
+	}
+	d := policy.Decide(req, rules, view)
+	d.Security, d.AskFallback = e.rules.Security, e.rules.AskFallback
+	return d
+}
+
+var strictness = []policy.Outcome{policy.Allowed, policy.Asked, policy.Denied}
+
+// stricter reports whether a is stricter than b.
+func stricter(a, b policy.Outcome) bool {
+	return slices.Index(strictness, a) > slices.Index(strictness, b)
+}
+
+// together is the stricter of what is decided here and what the node decides.
+func (e *Explanation) together() policy.Decision {
+	here, d := e.gateway, e.node.answer.Decision
+	switch {
+	case here.Outcome == policy.Denied:
+		return here
+	case d.Outcome == policy.Denied:
+		return d
+	}
+	if here.Fallback != policy.Allowed || e.Requested.AskFallback.Value == policy.SecurityAllowlist && d.Miss {
+		d.Fallback = policy.Denied
+	}
+	if s := e.Requested.AskFallback; policy.Stricter(policy.Securities, s.Value, d.AskFallback.Value) == s.Value {
+		d.AskFallback = s
+	}
+	if here.Outcome == policy.Asked {
+		reason := here.Reason
+		if d.Outcome == policy.Asked {
+			reason += "; and " + d.Reason
+		}
+		d.Outcome, d.Reason, d.Rule, d.Fix = policy.Asked, reason, here.Rule, here.Fix
+		if policy.Stricter(policy.Asks, here.Ask.Value, d.Ask.Value) == here.Ask.Value {
+			d.Ask = here.Ask
+		}
+	}
+	return d
+}
+
+// bind is what an approval of the command is for.
+func (n *nodeSide) bind(req policy.Request, env map[string]string) (approval.Binding, error) {
+	switch a := &n.answer; {
+	case n.silent:
+		return approval.BindOnNode(req, env, cmp.Or(n.id, n.name), approval.Binding{}, ""), nil
+	case a.Unbound != "":
+		return approval.Binding{}, corral.Errorf(corral.ErrDenied, "", "node %s says: %s", n.name, a.Unbound)
+	case a.Sum == "":
+		return approval.Binding{}, corral.Errorf(corral.ErrDenied, "", "node %s does not say what an approval would be for", n.name)
+	default:
+		return approval.BindOnNode(req, env, n.id, a.Binding, a.Sum), nil
+	}
+}
+
+// previews are what allow-always would remember of a command for a node; nil for
+// all others, of which that can be found out.
+func (e *Explanation) previews() []approval.Preview {
+	switch {
+	case e.node == nil:
+		return nil
+	case e.node.silent:
+		return unavailable("the node has no policy of its own to remember it in")
+	case e.node.answersForItself():
+		return unavailable("the node remembers only what its own operators say")
+	case e.gateway.Outcome == policy.Asked:
+		return unavailable("the gateway asks about it every time: " + e.gateway.Reason)
+	}
+	return e.node.answer.Previews
+}
+
+// granted is the command with what the node has to be told about its approval;
+// none: by askFallback.
+func (e *Explanation) granted(cmd corral.Command, rec approval.Record) (corral.Command, error) {
+	cmd = e.pinned(cmd)
+	if e.node == nil || e.node.silent {
+		return cmd, nil
+	}
+	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
+	g := grant{
+		Approval: rec.ID, Fallback: rec.ID == "", Agent: e.Agent, Command: cmd.ID, Binding: e.node.answer.Sum,
+		By: rec.AnsweredBy, Until: time.Now().Add(grantLife).UnixMilli(),
+	}
+	if rec.Verdict == approval.AllowAlways {
+		g.Always = cmp.Or(rec.Scope, approval.ScopeExact)
+	}
+	var err error
+	cmd.Grant, err = g.encode()
+	return cmd, err
+}
