@@ -39,10 +39,8 @@ const gatewayExample = `  corral gateway
 
 // gatewayFlags are those of corral gateway that are not settings.
 type gatewayFlags struct {
-	listen    string
-	logFormat string
-	logLevel  string
-	quietly   bool // only what is wrong is logged, unless logLevel says otherwise
+	listen string
+	loggerFlags
 
 	timeout     seconds
 	pathPrepend []string
@@ -89,8 +87,7 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	f.Var(size{&o.keepBytes, false}, "keep-bytes", "`SIZE`: how much output of sessions that have ended is kept in all")
 	o.keepFor = seconds(24 * time.Hour)
 	f.Var(&o.keepFor, "keep-for", "`TIME`: how long a session is kept after its end")
-	addChoice(cmd, &o.logFormat, "log-format", "how the log on standard error is written (default text)", "text", "json")
-	addChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
+	o.loggerFlags.add(cmd)
 	own := []string{"listen", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
 	group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
@@ -150,8 +147,20 @@ func (o *gatewayFlags) retention() session.Retention {
 	return session.Retention{Count: o.keep, Bytes: o.keepBytes, Age: time.Duration(o.keepFor)}
 }
 
+// loggerFlags are those of the programs that write a log.
+type loggerFlags struct {
+	logFormat string
+	logLevel  string
+	quietly   bool // only what is wrong is logged, unless logLevel says otherwise
+}
+
+func (o *loggerFlags) add(cmd *cobra.Command) {
+	addChoice(cmd, &o.logFormat, "log-format", "how the log on standard error is written (default text)", "text", "json")
+	addChoice(cmd, &o.logLevel, "log-level", "what is logged (default info; of corral mcp and with --quiet warn)", "debug", "info", "warn", "error")
+}
+
 // logger writes the log, to standard error as daemons do.
-func (a *app) logger(o *gatewayFlags) *slog.Logger {
+func (a *app) logger(o *loggerFlags) *slog.Logger {
 	level := slog.LevelInfo
 	if o.quietly || a.quiet {
 		level = slog.LevelWarn

@@ -51,7 +51,7 @@ type service struct {
 // openService takes the state directory and makes everything ready. Whoever
 // connects meanwhile waits; without listen nobody can.
 func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ *service, err error) {
-	s := &service{app: a, flags: o, log: a.logger(o), approvalWait: approvalWait}
+	s := &service{app: a, flags: o, log: a.logger(&o.loggerFlags), approvalWait: approvalWait}
 	s.mcp.make = s.newMCP
 	if s.dir, err = a.stateDir(); err != nil {
 		return nil, err

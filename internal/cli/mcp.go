@@ -78,7 +78,7 @@ func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, give
 		if len(given) > 0 {
 			return corral.Errorf(corral.ErrInvalid, "leave it out, or give it to the gateway", "--%s is for the gateway, and one runs already", given[0])
 		}
-		log := a.logger(o)
+		log := a.logger(&o.loggerFlags)
 		tools, err := newRemoteTools(ctx, c, who.model, log)
 		if err != nil {
 			return err

@@ -16,47 +16,58 @@ import (
 	"github.com/corral-exec/corral/internal/api"
 )
 
-// unitName is that of the units, without its ending.
-const unitName = "corral"
+// A unitKind is a program of Corral's that systemd keeps running.
+type unitKind struct {
+	name        string // of the files, without their ending
+	command     string // of corral
+	description string
+	after       string // what of the machine it starts after
+}
 
-// A unit is what is to be known for the systemd units of a gateway.
+var (
+	gatewayUnit = unitKind{"corral", "gateway", "Corral gateway: runs the commands of agents", "network.target docker.service"}
+	nodeUnit    = unitKind{"corral-node", "node", "Corral node: runs commands for a gateway", "network.target"}
+)
+
+// A unit is what is to be known for the systemd units of one.
 type unit struct {
+	unitKind
 	User    bool     // a unit of this user's own systemd
 	Program string   // the path of corral
-	Args    []string // after "gateway"
+	Args    []string // after the command
 	Dir     string   // the state directory
 	Home    string   // where commands run that name no directory
 	Socket  bool     // systemd makes the socket
 }
 
-// service is the unit of the gateway. KillMode=process is what has commands
-// survive a restart: systemd ends the gateway, and nothing that it started.
-// Nothing here confines the gateway, since that would confine its commands:
+// service is the unit of the program. KillMode=process is what has commands
+// survive a restart: systemd ends the program, and nothing that it started.
+// Nothing here confines the program, since that would confine its commands:
 // what a command may do on this machine is up to the policy, and what is to be
 // confined goes to a sandbox.
 func (u unit) service() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("[Unit]")
-	line("Description=Corral gateway: runs the commands of agents")
+	line("Description=%s", u.description)
 	line("Documentation=https://github.com/corral-exec/corral")
 	if !u.User {
-		line("After=network.target docker.service")
+		line("After=%s", u.after)
 	}
 	if u.Socket {
-		line("Requires=%s.socket", unitName)
+		line("Requires=%s.socket", u.name)
 	}
 	line("")
 	line("[Service]")
 	line("Type=notify")
-	line("ExecStart=%s", quoteUnit(append([]string{u.Program, "gateway", "--state-dir", u.Dir}, u.Args...)))
+	line("ExecStart=%s", quoteUnit(append([]string{u.Program, u.command, "--state-dir", u.Dir}, u.Args...)))
 	if !u.User {
 		line("User=root") // also so that HOME and SHELL are set
 	}
 	line("WorkingDirectory=%s", escapePercent(u.Home))
 	line("")
-	line("# A restart ends the gateway alone. Commands, and the wardens that keep them, go")
-	line("# on; the next gateway has them again, with all of their output.")
+	line("# A restart ends the %s alone. Commands, and the wardens that keep them, go", u.command)
+	line("# on; the next %s has them again, with all of their output.", u.command)
 	line("KillMode=process")
 	line("TimeoutStopSec=30")
 	line("Restart=always")
@@ -115,9 +126,9 @@ func escapePercent(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 type unitFile struct{ path, text string }
 
 func (u unit) files(dir string) []unitFile {
-	files := []unitFile{{filepath.Join(dir, unitName+".service"), u.service()}}
+	files := []unitFile{{filepath.Join(dir, u.name+".service"), u.service()}}
 	if u.Socket {
-		files = append(files, unitFile{filepath.Join(dir, unitName+".socket"), u.socket()})
+		files = append(files, unitFile{filepath.Join(dir, u.name+".socket"), u.socket()})
 	}
 	return files
 }
@@ -131,7 +142,7 @@ systemctl restart ends the gateway and nothing that it runs.`
 
 func (a *app) gatewayInstall() *cobra.Command {
 	o := &gatewayFlags{}
-	var user, socket, show bool
+	i := &installFlags{}
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a gateway",
 		Long: installLong, Example: "  corral gateway install --user --listen 127.0.0.1:7777\n  corral gateway install --print",
@@ -140,34 +151,50 @@ func (a *app) gatewayInstall() *cobra.Command {
 			if err := a.checkGateway(o); err != nil {
 				return err
 			}
-			u, err := a.newUnit(cmd, user, socket)
-			if err != nil {
-				return err
-			}
-			dir, err := a.unitDir(user)
-			if err != nil {
-				return err
-			}
-			if show {
-				return a.printUnits(u.files(dir))
-			}
-			return a.install(u, dir)
+			return a.install(cmd, gatewayUnit, i)
 		},
 	}
+	i.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&user, "user", false, "a unit of this user, without root")
-	f.BoolVar(&socket, "socket", false, "have systemd listen on the Unix socket, so that clients wait through a restart")
-	f.BoolVar(&show, "print", false, "print it, and write nothing")
-	group(f, "Unit", "user", "socket", "print")
-	a.addInstallFlags(cmd, o)
+	f.BoolVar(&i.socket, "socket", false, "have systemd listen on the Unix socket, so that clients wait through a restart")
+	group(f, groupUnit, "socket")
+	a.addInstallFlags(cmd, func(own *cobra.Command) { a.addGatewayFlags(own, o) })
 	return cmd
 }
 
-// addInstallFlags are the flags of corral gateway, of which --user is another
-// thing here.
-func (a *app) addInstallFlags(cmd *cobra.Command, o *gatewayFlags) {
+// installFlags are those of every install.
+type installFlags struct{ user, socket, show bool }
+
+const groupUnit = "Unit"
+
+func (i *installFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&i.user, "user", false, "a unit of this user, without root")
+	f.BoolVar(&i.show, "print", false, "print it, and write nothing")
+	group(f, groupUnit, "user", "print")
+}
+
+// install writes the units of a program with the flags of cmd, or prints them.
+func (a *app) install(cmd *cobra.Command, kind unitKind, i *installFlags) error {
+	u, err := a.newUnit(cmd, kind, i)
+	if err != nil {
+		return err
+	}
+	dir, err := a.unitDir(i.user)
+	if err != nil {
+		return err
+	}
+	if i.show {
+		return a.printUnits(u.files(dir))
+	}
+	return a.writeUnits(u, dir)
+}
+
+// addInstallFlags are the flags of the program, of which --user is another thing
+// here.
+func (a *app) addInstallFlags(cmd *cobra.Command, add func(*cobra.Command)) {
 	own := &cobra.Command{}
-	a.addGatewayFlags(own, o)
+	add(own)
 	own.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "user" {
 			f.Name = "sandbox-user"
@@ -177,9 +204,9 @@ func (a *app) addInstallFlags(cmd *cobra.Command, o *gatewayFlags) {
 	cmd.Flags().SortFlags = false
 }
 
-// newUnit describes the gateway that the flags ask for.
-func (a *app) newUnit(cmd *cobra.Command, user, socket bool) (unit, error) {
-	u := unit{User: user, Socket: socket, Home: "/"}
+// newUnit describes the program that the flags ask for.
+func (a *app) newUnit(cmd *cobra.Command, kind unitKind, i *installFlags) (unit, error) {
+	u := unit{unitKind: kind, User: i.user, Socket: i.socket, Home: "/"}
 	var err error
 	if u.Program, err = os.Executable(); err == nil {
 		u.Program, err = filepath.EvalSymlinks(u.Program)
@@ -190,12 +217,12 @@ func (a *app) newUnit(cmd *cobra.Command, user, socket bool) (unit, error) {
 	if u.Dir, err = a.stateDir(); err != nil {
 		return u, err
 	}
-	if user {
+	if u.User {
 		u.Home = "~"
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		given := f.Changed || len(f.Annotations[envAnnotation]) > 0 && a.getenv(f.Annotations[envAnnotation][0]) != ""
-		if len(f.Annotations[groupAnnotation]) == 0 || f.Annotations[groupAnnotation][0] == "Unit" || !given {
+		if len(f.Annotations[groupAnnotation]) == 0 || f.Annotations[groupAnnotation][0] == groupUnit || !given {
 			return
 		}
 		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace)...)
@@ -265,9 +292,9 @@ func systemctl(user bool) string {
 	return "systemctl"
 }
 
-func (a *app) install(u unit, dir string) error {
+func (a *app) writeUnits(u unit, dir string) error {
 	if runtime.GOOS != "linux" {
-		return corral.Errorf(errors.ErrUnsupported, "have the service manager of this machine start: corral gateway", "systemd is of Linux")
+		return corral.Errorf(errors.ErrUnsupported, "have the service manager of this machine start: corral "+u.command, "systemd is of Linux")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return noUnits(err)
@@ -280,9 +307,9 @@ func (a *app) install(u unit, dir string) error {
 			return err
 		}
 	}
-	units := unitName
+	units := u.name
 	if u.Socket {
-		units = unitName + ".socket " + unitName
+		units = u.name + ".socket " + u.name
 	}
 	next := fmt.Sprintf("To start it now and with the machine:\n  %[1]s daemon-reload\n  %[1]s enable --now %[2]s", systemctl(u.User), units)
 	if u.User {
@@ -296,27 +323,30 @@ func noUnits(err error) error {
 }
 
 func (a *app) gatewayUninstall() *cobra.Command {
+	return a.uninstallCommand(gatewayUnit, `Remove what corral gateway install wrote. A gateway that runs, its state and its
+commands are left alone; what to do about them is said.`)
+}
+
+func (a *app) uninstallCommand(kind unitKind, long string) *cobra.Command {
 	var user bool
 	cmd := &cobra.Command{
-		Use: "uninstall [flags]", Short: "Remove the systemd unit of a gateway",
-		Long: `Remove what corral gateway install wrote. A gateway that runs, its state and its
-commands are left alone; what to do about them is said.`,
+		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.command, Long: long,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.unitDir(user)
 			if err != nil {
 				return err
 			}
-			return a.uninstall(dir, user)
+			return a.uninstall(kind, dir, user)
 		},
 	}
 	cmd.Flags().BoolVar(&user, "user", false, "the unit of this user")
 	return cmd
 }
 
-func (a *app) uninstall(dir string, user bool) error {
+func (a *app) uninstall(kind unitKind, dir string, user bool) error {
 	removed := false
-	for _, f := range (unit{Socket: true}).files(dir) {
+	for _, f := range (unit{unitKind: kind, Socket: true}).files(dir) {
 		err := os.Remove(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -330,7 +360,7 @@ func (a *app) uninstall(dir string, user bool) error {
 		}
 	}
 	if !removed {
-		return corral.Errorf(corral.ErrNotFound, "corral gateway install writes one; --user says whose", "there is no unit of a gateway in %s", dir)
+		return corral.Errorf(corral.ErrNotFound, "corral "+kind.command+" install writes one; --user says whose", "there is no unit of a %s in %s", kind.command, dir)
 	}
-	return a.printLine(fmt.Sprintf("To stop a gateway that runs:\n  %[1]s stop %[2]s; %[1]s daemon-reload", systemctl(user), unitName))
+	return a.printLine(fmt.Sprintf("To stop a %[3]s that runs:\n  %[1]s stop %[2]s; %[1]s daemon-reload", systemctl(user), kind.name, kind.command))
 }

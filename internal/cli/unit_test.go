@@ -11,8 +11,8 @@ import (
 
 func TestUnits(t *testing.T) {
 	for file, u := range map[string]unit{
-		"unit-system.txt": {Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/"},
-		"unit-user.txt": {User: true, Socket: true, Program: "/home/me/my bin/corral", Dir: "/home/me/100%/corral", Home: "~",
+		"unit-system.txt": {unitKind: gatewayUnit, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/"},
+		"unit-user.txt": {unitKind: gatewayUnit, User: true, Socket: true, Program: "/home/me/my bin/corral", Dir: "/home/me/100%/corral", Home: "~",
 			Args: []string{"--listen", "127.0.0.1:7777", "--workspace", `/a b"c$d\e`, "--sandbox", "all"}},
 	} {
 		var got strings.Builder

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/node"
+	"github.com/corral-exec/corral/internal/pairing"
+)
+
+const nodeLong = `Make this machine a node of a gateway: connect to it, and run the commands that
+agents send to host node, until a signal ends it.
+
+The machine dials out; nothing has to reach it. The line that says where the
+gateway is, and by what it is known, is printed by corral nodes join there. The
+first time the machine shows a code and waits until somebody approves it on the
+gateway, unless it is given a setup token (--token-file, or CORRAL_NODE_TOKEN).
+It keeps a key and the line in the state directory: from then on corral node
+alone is enough.
+
+Commands outlive the program: after a restart, also after kill -9, every one is
+there with its output and its exit status. Without a connection it connects
+again, for ever. The first SIGTERM or Ctrl-C ends it in good order.`
+
+const nodeExample = `  corral node --gateway corral://gw.example.com:7422/UKEY/CERT
+  corral node install --gateway corral://gw.example.com:7422/UKEY/CERT
+  corral node status`
+
+// nodeDir is what a node keeps, in the state directory. A gateway of the same
+// directory has nothing there.
+const nodeDir = "node"
+
+// tokenVariable has a setup token. It is a secret, so that there is no flag for
+// the token itself.
+const tokenVariable = "CORRAL_NODE_TOKEN"
+
+// nodeFlags are those of corral node that are not settings.
+type nodeFlags struct {
+	gateway   string
+	repair    bool
+	tokenFile string
+	name      string
+	loggerFlags
+}
+
+const groupNode = "Node"
+
+func (a *app) nodeCommand() *cobra.Command {
+	o := &nodeFlags{}
+	cmd := &cobra.Command{
+		Use: "node [flags]", Short: "Make this machine a node of a gateway",
+		Long: nodeLong, Example: nodeExample,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return onlyCommands(cmd, args)
+			}
+			return a.runNode(cmd.Context(), o)
+		},
+	}
+	a.addNodeFlags(cmd, o)
+	f := cmd.Flags()
+	f.BoolVar(&o.repair, "repair", false, "become a node of the gateway of --gateway, though this machine is one of another")
+	group(f, groupNode, "repair")
+	cmd.AddCommand(a.nodeStatus(), a.nodeInstall(), a.nodeUninstall())
+	return cmd
+}
+
+// addNodeFlags defines what can be said about a node for good.
+func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.gateway, "gateway", "", "`LINE`: where the gateway is, as corral nodes join prints it there (default the one of before)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE`: a setup token, with which nobody has to approve this machine")
+	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default the machine's name)")
+	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
+	o.loggerFlags.add(cmd)
+	fromEnvironment(f, "gateway", "workspace", "log-format", "log-level")
+	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
+	group(f, groupNode, "gateway", "token-file", "name", "workspace", "log-format", "log-level")
+	for _, name := range []string{"gateway", "name"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	must(cmd.MarkFlagFilename("token-file"))
+	must(cmd.MarkFlagDirname("workspace"))
+}
+
+// checkNode refuses what makes no sense, and says what is implied.
+func (a *app) checkNode(o *nodeFlags) error {
+	if o.repair && o.gateway == "" {
+		return corral.Errorf(corral.ErrInvalid, "give --gateway the line that corral nodes join prints on the gateway", "--repair says that there is another gateway, and --gateway does not say which")
+	}
+	if o.gateway != "" {
+		if _, err := join.ParseLine(o.gateway); err != nil {
+			return err
+		}
+	}
+	if o.tokenFile != "" {
+		abs, err := filepath.Abs(o.tokenFile)
+		if err != nil {
+			return corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where %s is: %w", o.tokenFile, err)
+		}
+		o.tokenFile = abs
+	}
+	if err := a.settings.complete(); err != nil {
+		return err
+	}
+	return checkWorkspace(a.settings.Workspace)
+}
+
+// runNode is a node until a signal. From the first one on signals have their
+// usual effect again, so that the second ends the program at once.
+func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
+	if err := a.checkNode(o); err != nil {
+		return err
+	}
+	token, err := a.setupToken(o.tokenFile)
+	if err != nil {
+		return err
+	}
+	dir, err := a.nodeDir()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, ending()...)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	log := a.logger(&o.loggerFlags)
+	st, err := node.Open(dir, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := st.Use(o.gateway, o.repair); err != nil {
+		return err
+	}
+	x, err := a.openNodeExecutor(dir, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	shown := nodeScreen{app: a, line: st.Line(), log: log}
+	notifySystemd(log, daemon.SdNotifyReady)
+	err = node.Run(ctx, node.Config{State: st, Executor: x, Hello: a.nodeHello(o), Token: token, Changed: shown.changed, Log: log})
+	notifySystemd(log, daemon.SdNotifyStopping)
+	if err == nil {
+		log.Info("the node has stopped; what it runs goes on")
+	}
+	return err
+}
+
+// openNodeExecutor opens what a node's commands run on. The directory is the
+// node's.
+func (a *app) openNodeExecutor(dir string, log *slog.Logger) (executor, error) {
+	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
+	return a.backends.keeper(keeperOptions{
+		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: environ},
+		stateDir:       filepath.Join(dir, hostDir), log: log,
+	})
+}
+
+func (a *app) nodeDir() (string, error) {
+	dir, err := a.stateDir()
+	return filepath.Join(dir, nodeDir), err
+}
+
+// maxTokenFile bounds a file with a setup token, in bytes.
+const maxTokenFile = 4 << 10
+
+// setupToken is empty if there is none.
+func (a *app) setupToken(file string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(a.getenv(tokenVariable)), nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", corral.Errorf(corral.ErrInvalid, "corral nodes tokens new prints a token on the gateway; write it to that file", "cannot read the setup token: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	token := strings.TrimSpace(string(data))
+	if err == nil && (len(data) > maxTokenFile || token == "") {
+		err = fmt.Errorf("%s is empty, or more than a token", file)
+	}
+	if err != nil {
+		return "", corral.Errorf(corral.ErrInvalid, "write a token to it, and nothing else", "cannot read the setup token: %w", err)
+	}
+	return token, nil
+}
+
+// nodeHello is what this machine says of itself.
+func (a *app) nodeHello(o *nodeFlags) pairing.Hello {
+	h := pairing.Hello{Name: o.name, OS: runtime.GOOS, Arch: runtime.GOARCH, Version: a.versionInfo().Version, Addresses: ownAddresses()}
+	if host, err := os.Hostname(); h.Name == "" && err == nil {
+		h.Name = host
+	}
+	return h
+}
+
+// maxAddresses is how many addresses are told of this machine.
+const maxAddresses = 8
+
+// ownAddresses are those by which others might know this machine.
+func ownAddresses() []string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // people do without them
+	}
+	var list []string
+	for _, a := range all {
+		p, err := netip.ParsePrefix(a.String())
+		if ip := p.Addr(); err == nil && ip.IsGlobalUnicast() && len(list) < maxAddresses {
+			list = append(list, ip.String())
+		}
+	}
+	return list
+}
+
+func notifySystemd(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("systemd could not be told", "state", state, "error", err)
+	}
+}
+
+// A nodeScreen tells people, and systemd, how a node is.
+type nodeScreen struct {
+	app  *app
+	line join.Line
+	log  *slog.Logger
+	code string // that was shown last
+}
+
+// changed is node.Config.Changed.
+func (s *nodeScreen) changed(st node.Status) {
+	notifySystemd(s.log, "STATUS="+nodeStatusText(st))
+	if st.Code == "" || st.Code == s.code {
+		return
+	}
+	s.code = st.Code
+	err := s.app.printLine(fmt.Sprintf("This machine asks to be a node of the gateway at %s. Its code is\n\n    %[2]s\n\nOn the gateway, if that shows the same one: corral nodes approve %[2]s",
+		strings.Join(s.line.Hosts, ", "), st.Code))
+	if err != nil {
+		s.log.Warn("the code cannot be shown", "code", st.Code, "error", err)
+	}
+}
+
+// nodeStatusText is a status in one line.
+func nodeStatusText(s node.Status) string {
+	switch {
+	case s.Phase == node.Serving:
+		return "serving commands"
+	case s.Code != "":
+		return "waiting to be approved, with the code " + s.Code
+	case s.Error != "":
+		return string(s.Phase) + ": " + s.Error
+	case s.Phase == node.Waiting:
+		return "waiting for the gateway's answer"
+	}
+	return cmp.Or(string(s.Phase), "starting")
+}
+
+const nodeInstallLong = `Write a systemd unit that keeps this machine a node, and say what to do next. The
+flags of corral node that are given here are those that it will have.
+
+Without --user it is a unit of the machine, and the node runs as root. Commands
+survive a restart of the unit, also one by an upgrade of corral. To wait for its
+approval, or to see the code: corral node status.`
+
+func (a *app) nodeInstall() *cobra.Command {
+	o, i := &nodeFlags{}, &installFlags{}
+	cmd := &cobra.Command{
+		Use: "install [flags]", Short: "Write a systemd unit for a node",
+		Long: nodeInstallLong, Example: "  corral node install --gateway corral://gw.example.com:7422/UKEY/CERT\n  corral node install --user --token-file ~/.config/corral/token",
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkNode(o); err != nil {
+				return err
+			}
+			if err := a.knowsGateway(o); err != nil {
+				return err
+			}
+			if a.getenv(tokenVariable) != "" {
+				a.warn("The token in " + tokenVariable + " is not written to the unit, where others could read it: use --token-file.")
+			}
+			return a.install(cmd, nodeUnit, i)
+		},
+	}
+	i.add(cmd)
+	a.addInstallFlags(cmd, func(own *cobra.Command) { a.addNodeFlags(own, o) })
+	return cmd
+}
+
+// knowsGateway refuses a unit that could only fail.
+func (a *app) knowsGateway(o *nodeFlags) error {
+	if o.gateway != "" {
+		return nil
+	}
+	dir, err := a.nodeDir()
+	if err != nil {
+		return err
+	}
+	r, err := node.Look(dir)
+	if err == nil && r.Gateway == "" {
+		err = corral.Errorf(corral.ErrInvalid, "give --gateway the line that corral nodes join prints on the gateway", "it is not known which gateway this machine is to be a node of")
+	}
+	return err
+}
+
+func (a *app) nodeUninstall() *cobra.Command {
+	return a.uninstallCommand(nodeUnit, `Remove what corral node install wrote. A node that runs, its key and its commands
+are left alone; what to do about them is said.`)
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/node"
+)
+
+// nodeState is what corral node status prints.
+type nodeState struct {
+	node.Report
+	StateDir string `json:"stateDir"` // the node's part of it
+}
+
+func (a *app) nodeStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
+		Long: `Say whether a node runs with the state directory, and how it is: whether it is
+connected to its gateway, and whether somebody has to approve it.
+
+Exit code: 0 if it takes commands, 1 if it does not.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.nodeDir()
+			if err != nil {
+				return err
+			}
+			r, err := node.Look(dir)
+			if err != nil {
+				return err
+			}
+			var end error
+			if !r.Ready {
+				end = &exitError{exitFindings, ""}
+			}
+			if asJSON {
+				return a.printJSON(nodeState{r, dir}, end)
+			}
+			if err := a.printNode(r, dir); err != nil {
+				return err
+			}
+			return end
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printNode(r node.Report, dir string) error {
+	if !r.Running && r.Gateway == "" {
+		return a.printLine("This machine is no node: nothing is in " + dir + ".\nTo make it one: corral node --gateway LINE, with the line that corral nodes join prints on the gateway")
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	p := r.Process
+	switch {
+	case !r.Running:
+		fmt.Fprint(w, "state\tnot running\n")
+	case p == nil:
+		fmt.Fprint(w, "state\tstarting\n")
+	default:
+		fmt.Fprintf(w, "state\t%s\n", nodeStatusText(p.Status))
+		fmt.Fprintf(w, "since\t%s\n", ageText(time.Since(p.Since)))
+	}
+	if r.Name != "" {
+		fmt.Fprintf(w, "name\t%s\n", r.Name)
+	}
+	fmt.Fprintf(w, "node\t%s\n", r.Node)
+	gateway := r.Gateway
+	if l, err := join.ParseLine(r.Gateway); err == nil {
+		gateway = strings.Join(l.Hosts, ", ")
+	}
+	fmt.Fprintf(w, "gateway\t%s\n", gateway)
+	switch {
+	case r.Paired:
+		fmt.Fprintf(w, "paired\t%s ago\n", ageText(time.Since(r.PairedAt)))
+	case !r.EndedAt.IsZero():
+		fmt.Fprintf(w, "paired\tno more, since %s\n", ageText(time.Since(r.EndedAt)))
+	default:
+		fmt.Fprint(w, "paired\tno\n")
+	}
+	hint := ""
+	if p != nil {
+		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, ageText(time.Since(p.StartedAt)))
+		hint = p.Hint
+		if p.Code != "" {
+			hint = "on the gateway: corral nodes approve " + p.Code
+		}
+	} else if !r.Running {
+		hint = "start it: corral node"
+	}
+	if hint != "" {
+		fmt.Fprintf(w, "hint\t%s\n", hint)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,23 @@
+//go:build unix
+
+package node
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock takes f for this process alone, until it is closed.
+func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+const privateFiles = true // permissions mean something
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

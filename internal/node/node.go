@@ -1,0 +1,328 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/pairing"
+)
+
+// ErrRejected is the cause of the corral.ErrDenied with which Run ends if an
+// operator rejects the machine.
+var ErrRejected = errors.New("the gateway's operator does not want this machine as a node")
+
+// Config of Run. State and Executor are required.
+type Config struct {
+	State    *State // with a gateway chosen: see State.Use
+	Executor corral.Executor
+	Hello    pairing.Hello // what the machine says of itself
+	// Token is a setup token, with which nobody has to approve the machine. It is
+	// used until the machine is a node, and not afterwards.
+	Token string
+	// Changed is called with how the node is, whenever that changes, one change
+	// after the other. It must not block.
+	Changed func(Status)
+	Log     *slog.Logger
+}
+
+// lookAgain is how often the connection is looked at, in case that a change of it
+// was not heard of.
+const lookAgain = 5 * time.Second
+
+// errClosed: a connection that is not made again by itself.
+var errClosed = errors.New("the message server closed the connection")
+
+// life is one of a Run.
+type life struct {
+	cfg     Config
+	state   *State
+	log     *slog.Logger
+	record  Record
+	trouble atomic.Pointer[error] // the latest attempt to connect again
+
+	serverFirst bool // the message server speaks before TLS
+
+	verdicts chan verdict
+	served   chan error
+	asking   task
+	serving  task
+}
+
+// A verdict is the gateway's answer. The last one to a request has an error, or
+// approves.
+type verdict struct {
+	join.Verdict
+	last bool
+	err  error
+}
+
+// A task is something that runs beside the loop of a life.
+type task struct {
+	cancel context.CancelFunc // nil: it does not run
+	done   chan struct{}
+}
+
+func (t *task) start(do func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.cancel, t.done = cancel, done
+	go func() {
+		defer close(done)
+		do(ctx)
+	}()
+}
+
+func (t *task) running() bool { return t.cancel != nil }
+
+// stop ends it, and waits for that.
+func (t *task) stop() {
+	if t.running() {
+		t.cancel()
+		<-t.done
+		t.cancel = nil
+	}
+}
+
+// Run is a node until ctx ends, which is no error. The package's doc says what
+// else ends it.
+func Run(ctx context.Context, cfg Config) error {
+	n := &life{
+		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error),
+		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now()},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if err := n.state.save(); err != nil {
+		return err
+	}
+	defer func() {
+		if err := os.Remove(n.state.path(recordFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			n.log.Warn("what this program said of itself is left", "error", err)
+		}
+	}()
+	n.set(Status{Phase: Connecting})
+	for {
+		err := n.connected(ctx)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, errClosed) || errors.Is(err, ctx.Err())):
+			return nil
+		case !errors.Is(err, errClosed):
+			return err
+		}
+		n.log.Warn("connecting anew", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff(1)):
+		}
+	}
+}
+
+// connected is the life of one connection. It returns nil if ctx ended, and
+// errClosed if there has to be another one.
+func (n *life) connected(ctx context.Context) error {
+	conn, err := n.dial(ctx)
+	if err != nil {
+		return err
+	}
+	n.log.Info("connected to the gateway", "address", conn.ConnectedUrlRedacted())
+	changed := conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+	defer func() {
+		n.asking.stop()
+		n.serving.stop()
+		conn.Close()
+	}()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	asked := false
+	times := uint64(0) // that it was connected again, when that was asked
+	for {
+		switch again := conn.Stats().Reconnects; {
+		case conn.IsClosed():
+			return errClosed
+		case !conn.IsConnected():
+			n.cut(conn)
+		case !asked || again != times:
+			asked, times = true, again
+			n.trouble.Store(nil)
+			n.ask(conn)
+			if n.state.Paired() {
+				n.serve(conn)
+			} else {
+				n.set(Status{Phase: Waiting})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-look.C:
+		case v := <-n.verdicts:
+			err = n.take(conn, v)
+		case err = <-n.served:
+			if err == nil || conn.IsClosed() {
+				err = errClosed
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cut takes notice that there is no connection now. Serving goes on as soon as
+// there is one.
+func (n *life) cut(conn *nats.Conn) {
+	err := conn.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		err = nil // of the connection that was cut
+	}
+	if t := n.trouble.Load(); err == nil && t != nil {
+		err = *t
+	}
+	if err == nil {
+		n.set(Status{Phase: Connecting})
+		return
+	}
+	err = n.unreachable(err)
+	n.set(Status{Phase: Connecting, Error: err.Error(), Hint: corral.Hint(err)})
+}
+
+// ask asks whether the machine is a node, or may be one.
+func (n *life) ask(conn *nats.Conn) {
+	n.asking.stop()
+	token := n.cfg.Token
+	if !n.state.to.PairedAt.IsZero() {
+		token = "" // one that was revoked has to be approved
+	}
+	n.asking.start(func(ctx context.Context) {
+		tell := func(v verdict) {
+			select {
+			case n.verdicts <- v:
+			case <-ctx.Done():
+			}
+		}
+		v, err := join.Request(ctx, join.Options{
+			Conn: conn, Key: n.state.key, Gateway: n.state.line.Key, Hello: n.cfg.Hello, Token: token,
+			Shown: func(v join.Verdict) { tell(verdict{Verdict: v}) }, Log: n.log,
+		})
+		tell(verdict{Verdict: v, last: true, err: err})
+	})
+}
+
+// take takes a verdict. An error ends the node.
+func (n *life) take(conn *nats.Conn, v verdict) error {
+	switch {
+	case !v.last:
+		return n.wait(v.Verdict)
+	case v.err == nil:
+		n.asking.stop()
+		return n.approved(conn, v.Verdict)
+	case v.State == pairing.Rejected:
+		if err := n.revoked(); err != nil {
+			return err
+		}
+		return corral.Errorf(corral.ErrDenied, corral.Hint(v.err), "%w", ErrRejected)
+	case !n.state.Paired():
+		return v.err
+	}
+	// A node goes on being one until it is told otherwise.
+	n.asking.stop()
+	n.log.Warn("the gateway cannot say whether this machine is still its node", "error", v.err, "hint", corral.Hint(v.err))
+	return nil
+}
+
+// wait takes a verdict that is not the last one.
+func (n *life) wait(v join.Verdict) error {
+	if v.State != pairing.Pending {
+		if !n.state.Paired() && v.Error != nil {
+			n.set(Status{Phase: Waiting, Error: v.Error.Message, Hint: v.Error.Hint})
+		}
+		return nil
+	}
+	if err := n.revoked(); err != nil {
+		return err
+	}
+	n.set(Status{Phase: Waiting, Code: v.Code, ExpiresAt: v.Expires})
+	return nil
+}
+
+// revoked stops serving, if the machine was a node until now.
+func (n *life) revoked() error {
+	n.serving.stop()
+	if !n.state.Paired() {
+		return nil
+	}
+	n.log.Warn("this machine is not a node of the gateway any more; what runs on it goes on, and nobody can reach it", "node", n.state.ID())
+	return n.state.ended()
+}
+
+func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
+	if v.ID != n.state.ID() {
+		return corral.Errorf(corral.ErrDenied, "look into what answers at the gateway's address", "the gateway takes this machine for node %s, and it is %s", v.ID, n.state.ID())
+	}
+	news := !n.state.Paired()
+	if err := n.state.paired(v.Name); err != nil {
+		return err
+	}
+	if !news {
+		n.set(Status{Phase: Serving})
+		return nil
+	}
+	n.log.Info("this machine is a node now", "node", v.ID, "name", v.Name)
+	// The message server gives a connection its permissions when it begins.
+	if err := conn.ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot connect to the gateway again: %w", err)
+	}
+	return nil
+}
+
+// serve serves over the connection, also when that was cut and is there again.
+func (n *life) serve(conn *nats.Conn) {
+	n.set(Status{Phase: Serving})
+	if n.serving.running() {
+		return
+	}
+	h := n.cfg.Hello
+	n.log.Info("serving", "node", n.state.ID(), "name", n.state.to.Name)
+	n.serving.start(func(ctx context.Context) {
+		err := fabric.Serve(ctx, conn, fabric.NodeConfig{
+			ID: n.state.ID(), Executor: n.cfg.Executor, GatewayKeys: []string{n.state.line.Key},
+			About: fabric.Hello{Program: h.Version, OS: h.OS, Arch: h.Arch, Host: h.Name, Features: h.Features}, Log: n.log,
+		})
+		select {
+		case n.served <- err:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// set takes note of how the node is.
+func (n *life) set(s Status) {
+	old := n.record.Status
+	if s.Since = old.Since; s == old {
+		return
+	}
+	if s.Phase != old.Phase {
+		s.Since = now()
+	}
+	n.record.Status = s
+	if s.Error != "" && s.Error != old.Error {
+		n.log.Warn(s.Error, "hint", s.Hint)
+	}
+	if err := writeJSON(n.state.path(recordFile), n.record, false); err != nil {
+		n.log.Warn("what this program says of itself cannot be kept", "error", err)
+	}
+	if n.cfg.Changed != nil {
+		n.cfg.Changed(s)
+	}
+}

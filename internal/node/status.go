@@ -1,0 +1,100 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A Phase is how far a node is.
+type Phase string
+
+// The phases of a node.
+const (
+	Connecting Phase = "connecting" // to the gateway, for the first time or again
+	Waiting    Phase = "waiting"    // for somebody to approve it
+	Serving    Phase = "serving"    // it is a node, and connected
+)
+
+// A Status is how a node is.
+type Status struct {
+	Phase Phase     `json:"phase"`
+	Since time.Time `json:"since"`
+	// Code is to be compared with what the gateway shows, while it waits.
+	Code      string    `json:"code,omitempty"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // of the request; the node asks again by itself
+	// Error is what keeps it from being further, and Hint what to do about it.
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// A Record is what a running program says of itself.
+type Record struct {
+	PID       int       `json:"pid"`
+	Version   string    `json:"version"` // of Corral
+	StartedAt time.Time `json:"startedAt"`
+	Status
+}
+
+// A Report is what a state directory says of its node.
+type Report struct {
+	Running bool `json:"running"`
+	Ready   bool `json:"ready"` // it takes commands
+
+	// Node is its id, and Name what the gateway calls it. Both are empty of a
+	// machine that has never asked.
+	Node     string    `json:"node,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Gateway  string    `json:"gateway,omitempty"` // as a line
+	Paired   bool      `json:"paired"`            // when it was asked last
+	PairedAt time.Time `json:"pairedAt,omitzero"`
+	EndedAt  time.Time `json:"endedAt,omitzero"` // since when it is no node any more
+
+	Process *Record `json:"process,omitempty"` // if it runs
+}
+
+// Look says how the node of a state directory is. That there is none is an
+// answer.
+func Look(dir string) (Report, error) {
+	var g gateway
+	if _, err := readJSON(filepath.Join(dir, gatewayFile), &g); err != nil {
+		return Report{}, corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot say how the node is: %w", err)
+	}
+	r := Report{Node: g.Node, Name: g.Name, Gateway: g.Line, Paired: g.paired(), PairedAt: g.PairedAt, EndedAt: g.EndedAt}
+	var err error
+	if r.Running, err = inUse(dir); err != nil || !r.Running {
+		return r, err
+	}
+	if r.Process, err = readRecord(dir); err != nil {
+		return r, corral.Errorf(corral.ErrUnavailable, "start the node again, which writes it anew", "cannot say how the node is: %w", err)
+	}
+	r.Ready = r.Process != nil && r.Process.Phase == Serving
+	return r, nil
+}
+
+// inUse reports whether a program has the directory open.
+func inUse(dir string) (bool, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, corral.Errorf(corral.ErrDenied, "ask as the user that the node runs as", "cannot tell whether a node runs: %w", err)
+	}
+	defer f.Close()
+	return tryLock(f) != nil, nil
+}
+
+// readRecord reads the record of a state directory; nil if there is none.
+func readRecord(dir string) (*Record, error) {
+	r := new(Record)
+	there, err := readJSON(filepath.Join(dir, recordFile), r)
+	if err != nil || !there {
+		return nil, err
+	}
+	return r, nil
+}
