@@ -121,7 +121,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell c
 	@CORRAL_COMMANDS=$(COMMANDS) CORRAL_SEED=$$(date +%s) $(GO) test -run TestDifferential -count=1 -timeout 60m -v ./policy
 
 .PHONY: bench
-bench: setup-demo build image ## Measure: JSON and a table
+bench: setup-bench build image ## Measure: JSON and a table
 	@$(WITH_ENGINE) $(GO) run ./e2e/bench
 
 ##### Checking
@@ -156,8 +156,8 @@ $(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK): bin/tools/%:
 
 ##### The machine
 
-.PHONY: setup-demo setup-test
-setup-demo setup-test: setup-%:
+.PHONY: setup-demo setup-test setup-bench
+setup-demo setup-test setup-bench: setup-%:
 	@e2e/setup.sh $*
 	@e2e/engine.sh start >/dev/null
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what the demo and the tests need and is missing, on Debian, as root.
 #
-#   setup.sh demo | test
+#   setup.sh demo | test | bench
 #
 # Does nothing, in well under a second, when all of it is there. Elsewhere, or
 # as another user, it says what to install.
@@ -29,6 +29,12 @@ test=(
 	/usr/bin/htop:htop
 	/usr/bin/python3:python3
 	/usr/bin/ssh-keygen:openssh-client
+	/usr/sbin/sshd:openssh-server
+)
+bench=(
+	"${demo[@]}"
+	/usr/bin/ssh:openssh-client # what output of nodes is compared with
+	/usr/sbin/sshd:openssh-server
 )
 
 say() { echo "setup: $*" >&2; }
@@ -73,7 +79,8 @@ install_packages() {
 case ${1:-} in
 demo) wanted=("${demo[@]}") ;;
 test) wanted=("${test[@]}") ;;
-*) die "usage: $0 demo | test" ;;
+bench) wanted=("${bench[@]}") ;;
+*) die "usage: $0 demo | test | bench" ;;
 esac
 
 missing=()

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/exectest/pattern"
+	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 )
@@ -48,6 +49,41 @@ func BenchmarkNoop(b *testing.B) {
 	b.ReportMetric(ms(n50), "node-p50-ms")
 	b.ReportMetric(ms(n50-p50), "added-p50-ms")
 	b.ReportMetric(ms(node[len(node)*99/100]-local[len(local)*99/100]), "added-p99-ms")
+}
+
+// BenchmarkFabric measures what there is between a gateway and a node: the
+// executor that is served ends every command at once. All of it is in this
+// process, so that a profile and the allocations are those of the gateway, the
+// message server and the node together.
+func BenchmarkFabric(b *testing.B) {
+	r := newRig(b)
+	r.open()
+	host := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"true": fakeexec.Print("", "", 0)}}
+	b.Cleanup(func() {
+		if err := host.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	r.serve(host)
+	x := r.node()
+	before := r.conn.Stats()
+	var took []time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		begun := time.Now()
+		p, err := x.Start(b.Context(), corral.Command{Args: []string{"true"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if exit, err := p.Wait(b.Context()); err != nil || !exit.Success() {
+			b.Fatal(exit, err)
+		}
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	after := r.conn.Stats()
+	b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
+	b.ReportMetric(float64(after.InMsgs+after.OutMsgs-before.InMsgs-before.OutMsgs)/float64(b.N), "messages/op")
 }
 
 // BenchmarkOutput measures the output of a command on a node, and checks that

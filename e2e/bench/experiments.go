@@ -2,7 +2,10 @@
 
 package main
 
-import "strconv"
+import (
+	"context"
+	"strconv"
+)
 
 // pick is for the sizes of measurements.
 func (o options) pick(full, quick int) int {
@@ -30,8 +33,11 @@ func names() []string {
 	for _, x := range new(site).experiments(options{}) {
 		list = append(list, x.name)
 	}
-	return append(list, policyName, memoryName)
+	return append(list, policyName, memoryName, nodesName)
 }
+
+// maxAdded is how much longer a command may take on a node, in ms.
+const maxAdded = 0.5
 
 const (
 	block   = 64 << 10 // of dd
@@ -108,6 +114,36 @@ func (s *site) experiments(o options) []experiment {
 			rounds: o.roundsOr(25), reps: 1,
 			places: s.pick(followed(0), followed(followers)), value: bandwidth(volume, produce),
 			checks: []check{{over: followed(followers), under: followed(0), atLeast: 0.9}},
+		},
+		{
+			name: "node", title: "sh -lc true on a node", unit: "ms",
+			rounds: o.roundsOr(40), reps: o.pick(24, 3),
+			places: s.pick(hostWarden, nodeTLS), value: latency(noop),
+			checks: []check{{over: nodeTLS, under: hostWarden, added: true, atMost: maxAdded}},
+		},
+		{
+			name: "node-args", title: "true on a node, without a shell", unit: "ms",
+			rounds: o.roundsOr(40), reps: o.pick(24, 3),
+			places: s.pick(hostWarden, nodeTLS), value: latency(job{args: []string{"true"}}),
+			checks: []check{{over: nodeTLS, under: hostWarden, added: true, atMost: maxAdded}},
+		},
+		{
+			name: "node-output", title: "1 GiB of output, read to its end, and its SHA-256", unit: "MB/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: s.pick(sshName, nodeTLS, hostWarden), value: bandwidth(volume, s.printed),
+			checks: []check{
+				{over: nodeTLS, under: sshName, atLeast: 0.5},
+				{over: nodeTLS, under: hostWarden},
+			},
+		},
+		{
+			name: "node-stuck", title: "256 MiB of output of a node, read to its end", unit: "ms",
+			rounds: o.roundsOr(9), reps: 1,
+			places: s.pick(beside(0), beside(stuckReaders)),
+			value: func(ctx context.Context, p place) (float64, error) {
+				return latency(s.printed(volume/4))(ctx, p)
+			},
+			checks: []check{{over: beside(stuckReaders), under: beside(0), atMost: 1.1}},
 		},
 		{
 			name: "cold", title: "from no container to the end of sh -lc true", unit: "ms",

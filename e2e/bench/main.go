@@ -42,6 +42,13 @@ type options struct {
 }
 
 func main() {
+	if is, err := asChild(os.Args[1:]); is {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.BoolVar(&o.quick, "quick", false, "measure next to nothing, to see that it works")
 	only := flag.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
@@ -134,6 +141,17 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 		r.addIdle(sessions, mb)
+	}
+	if wanted(nodesName) {
+		nodes, rest := o.pick(idleNodes, 20), nodesRest
+		if o.quick {
+			rest = 0
+		}
+		resident, inGo, err := s.measureNodes(nodes, rest)
+		if err != nil {
+			return err
+		}
+		r.addNodes(nodes, resident, inGo)
 	}
 	if o.json != "" {
 		if err := r.write(o.json); err != nil {

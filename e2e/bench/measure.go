@@ -31,6 +31,7 @@ type experiment struct {
 type check struct {
 	over, under     string  // names of places
 	atMost, atLeast float64 // 0: no target
+	added           bool    // it is their difference instead, in the experiment's unit
 }
 
 // slowShare is how many fewer values, and how much less data, slow places get.

@@ -5,8 +5,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os/exec"
 	"sync/atomic"
@@ -16,12 +18,25 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A job is shell text to run in a login shell, and how much goes in and out.
+// A job is a command to run, and how much goes in and out.
 type job struct {
-	shell  string
-	input  int64 // bytes to write to standard input
-	output int64 // bytes it must write to standard output
+	shell  string   // text for a login shell
+	args   []string // or a program and its arguments
+	input  int64    // bytes to write to standard input
+	output int64    // bytes it must write to standard output
+	// sum is the SHA-256 of the output. If there is one, the output is read to
+	// its end while it comes, and compared.
+	sum []byte
 }
+
+func (j job) argv() []string {
+	if len(j.args) > 0 {
+		return j.args
+	}
+	return []string{"/bin/sh", "-lc", j.shell}
+}
+
+func (j job) String() string { return fmt.Sprintf("%q", j.argv()) }
 
 // A place is somewhere jobs run: an executor of ours, or a reference.
 type place struct {
@@ -53,7 +68,8 @@ type local struct {
 }
 
 func (l local) run(ctx context.Context, j job) (time.Duration, error) {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-lc", j.shell)
+	argv := j.argv()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = l.env, l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: l.root, Credential: l.user}
 	var stdout, stderr bytes.Buffer
@@ -66,7 +82,7 @@ func (l local) run(ctx context.Context, j job) (time.Duration, error) {
 	err := l.runWithInput(cmd, j.input)
 	took := time.Since(start)
 	if err != nil {
-		return 0, fmt.Errorf("%q: %w: %s", j.shell, err, stderr.Bytes())
+		return 0, fmt.Errorf("%v: %w: %s", j, err, stderr.Bytes())
 	}
 	return took, checkOutput(j, count.n.Load()+int64(stdout.Len()))
 }
@@ -106,7 +122,7 @@ func feed(w io.Writer, n int64) error {
 
 func checkOutput(j job, got int64) error {
 	if got != j.output {
-		return fmt.Errorf("%q wrote %d bytes to standard output, not %d", j.shell, got, j.output)
+		return fmt.Errorf("%v wrote %d bytes to standard output, not %d", j, got, j.output)
 	}
 	return nil
 }
@@ -145,8 +161,11 @@ type ours struct {
 
 func (o ours) run(ctx context.Context, j job) (took time.Duration, err error) {
 	cmd := corral.Command{Shell: j.shell, Stdin: j.input > 0}
-	if o.login {
-		cmd.Shell, cmd.Args = "", []string{"/bin/sh", "-lc", j.shell}
+	if o.login || len(j.args) > 0 {
+		cmd.Shell, cmd.Args = "", j.argv()
+	}
+	if j.sum != nil {
+		cmd.Log.Head = j.output // nothing is to be left out
 	}
 	start := time.Now()
 	// Not to be interrupted: what was started has to be removed.
@@ -164,7 +183,7 @@ func (o ours) run(ctx context.Context, j job) (took time.Duration, err error) {
 		err = checkOutput(j, stat.Size)
 	}
 	if !exit.Success() {
-		err = fmt.Errorf("%q: %v", j.shell, exit)
+		err = fmt.Errorf("%v: %v", j, exit)
 	}
 	return took, errors.Join(err, p.Remove(context.WithoutCancel(ctx)))
 }
@@ -178,7 +197,41 @@ func finish(ctx context.Context, p corral.Process, j job) (corral.Exit, error) {
 			return corral.Exit{}, err
 		}
 	}
+	if j.sum != nil {
+		sum := sha256.New()
+		if err := copyLog(ctx, sum, p.Log()); err != nil {
+			return corral.Exit{}, err
+		}
+		if err := checkSum(j, sum); err != nil {
+			return corral.Exit{}, err
+		}
+	}
 	return p.Wait(ctx)
+}
+
+// copyLog reads a log to its end.
+func copyLog(ctx context.Context, w io.Writer, log corral.Log) error {
+	buf := make([]byte, feedSize)
+	for off := int64(0); ; {
+		c, err := log.Read(ctx, off, buf)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(c.Data); err != nil {
+			return err
+		}
+		off = c.Next()
+	}
+}
+
+func checkSum(j job, got hash.Hash) error {
+	if sum := got.Sum(nil); !bytes.Equal(sum, j.sum) {
+		return fmt.Errorf("%v: the output has the SHA-256 %x, not %x", j, sum, j.sum)
+	}
+	return nil
 }
 
 // discard kills a process that is of no use any more and removes it.

@@ -55,11 +55,15 @@ func (r *report) add(x experiment, values map[string][][]float64) {
 	}
 	r.Results = append(r.Results, res)
 	for _, c := range x.checks {
-		ratios := slices.Sorted(slices.Values(pairedRatios(values[c.over], values[c.under])))
-		if len(ratios) == 0 {
+		compare, what, unit := ratio, c.over+" / "+c.under, "×"
+		if c.added {
+			compare, what, unit = difference, c.over+" − "+c.under, x.unit
+		}
+		rounds := slices.Sorted(slices.Values(paired(values[c.over], values[c.under], compare)))
+		if len(rounds) == 0 {
 			continue
 		}
-		r.Checks = append(r.Checks, c.outcome(x.name, c.over+" / "+c.under, "×", median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)))
+		r.Checks = append(r.Checks, c.outcome(x.name, what, unit, median(rounds), quantile(rounds, 0.25), quantile(rounds, 0.75)))
 	}
 }
 
@@ -122,10 +126,10 @@ func (r *report) table(out io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\t\n", m.Place, digits(m.Resident), digits(m.Private), box)
 		}
 	}
-	fmt.Fprint(w, "\nmedian of the rounds' ratios\t\tquartiles\ttarget\t\t\n")
+	fmt.Fprint(w, "\nmedian of the rounds' ratios and differences\t\tquartiles\ttarget\t\t\n")
 	for _, o := range r.Checks {
 		spread := "-"
-		if o.High > 0 {
+		if o.Low != 0 || o.High != 0 {
 			spread = digits(o.Low) + "–" + digits(o.High)
 		}
 		verdict := ""

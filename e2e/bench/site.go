@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	boxFrames     = "sandbox, frames"
 	boxEngine     = "docker exec"
 	boxHTTP       = "sandbox, gateway's HTTP"
+	nodeTLS       = "node, TLS"
+	sshName       = "OpenSSH"
 	coldSandbox   = "new sandbox"
 	coldEngine    = "docker run"
 )
@@ -46,12 +49,14 @@ const (
 // A site is every place jobs run, and what has to be removed afterwards.
 type site struct {
 	image      string
+	self       string // this program
 	wardenPath string
 	dir        string // of all state
 	engine     *docker.Engine
 	api        *client.Client
 	places     map[string]place
-	wardens    map[string]int // process IDs of wardens, by name of place
+	wardens    map[string]int   // process IDs of wardens, by name of place
+	sums       map[int64][]byte // of what is printed, by its size
 	gateway    *gateway
 	closers    []io.Closer
 }
@@ -68,6 +73,9 @@ func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if s.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
 	if s.dir, err = os.MkdirTemp(state, "corral-bench-"); err != nil {
 		return nil, fmt.Errorf("cannot make a directory for logs: %w", err)
 	}
@@ -128,7 +136,27 @@ func (s *site) addHost(ctx context.Context) error {
 			return fmt.Errorf("cannot tell which process the warden is: %w", err)
 		}
 	}
-	return nil
+	s.addSSH(ctx)
+	return s.addNode(ctx, env)
+}
+
+// addSSH adds OpenSSH, which is there when it is used: it need not be installed
+// for anything else.
+func (s *site) addSSH(ctx context.Context) {
+	start := sync.OnceValues(func() (*openSSH, error) {
+		o, err := startSSH(ctx, filepath.Join(s.dir, "ssh"))
+		if err == nil {
+			s.closers = append(s.closers, o)
+		}
+		return o, err
+	})
+	s.add(place{name: sshName, run: func(ctx context.Context, j job) (time.Duration, error) {
+		o, err := start()
+		if err != nil {
+			return 0, err
+		}
+		return o.run(ctx, j)
+	}})
 }
 
 func (s *site) sandbox(name string, driver sandbox.Driver) (*sandbox.Executor, error) {
@@ -191,7 +219,7 @@ func (s *site) cold(ctx context.Context, j job) (took time.Duration, err error) 
 	}
 	exit, err := p.Wait(ctx)
 	if err == nil && !exit.Success() {
-		err = fmt.Errorf("%q: %v", j.shell, exit)
+		err = fmt.Errorf("%v: %v", j, exit)
 	}
 	return time.Since(start), err
 }

@@ -41,15 +41,18 @@ func median(values []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// pairedRatios divides the median of each round of a by that of the same round
-// of b. Noise of the machine that lasts longer than a round hits both alike.
-// Rounds in which one of them has no value are left out.
-func pairedRatios(a, b [][]float64) []float64 {
-	var ratios []float64
+// paired compares the median of each round of a to that of the same round of b.
+// Noise of the machine that lasts longer than a round hits both alike. Rounds in
+// which one of them has no value are left out.
+func paired(a, b [][]float64, compare func(over, under float64) float64) []float64 {
+	var values []float64
 	for i := range min(len(a), len(b)) {
 		if over, under := median(a[i]), median(b[i]); len(a[i]) > 0 && under > 0 {
-			ratios = append(ratios, over/under)
+			values = append(values, compare(over, under))
 		}
 	}
-	return ratios
+	return values
 }
+
+func ratio(over, under float64) float64      { return over / under }
+func difference(over, under float64) float64 { return over - under }

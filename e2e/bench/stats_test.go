@@ -31,7 +31,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestPairedRatios(t *testing.T) {
+func TestPaired(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		a, b [][]float64
@@ -43,8 +43,11 @@ func TestPairedRatios(t *testing.T) {
 		{"a round without a value", [][]float64{{2}, {}, {3}}, [][]float64{{1}, {1}, {}}, []float64{2}},
 		{"a round that one of them does not have", [][]float64{{2}, {4}}, [][]float64{{1}}, []float64{2}},
 	} {
-		if got := pairedRatios(tc.a, tc.b); !slices.Equal(got, tc.want) {
+		if got := paired(tc.a, tc.b, ratio); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
+	}
+	if got := paired([][]float64{{3}, {1}}, [][]float64{{1}, {2}}, difference); !slices.Equal(got, []float64{2, -1}) {
+		t.Errorf("differences %v", got)
 	}
 }

@@ -76,7 +76,7 @@ var rules = map[string]rule{
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
 	"e2e":                              {tests: program},
-	"e2e/bench":                        {imports: append([]string{"client", "session", "tool", "policy"}, hosts...)},
+	"e2e/bench":                        {imports: append([]string{"client", "session", "tool", "policy", "internal/broker", "internal/fabric"}, hosts...)},
 	"e2e/chaos":                        {tests: append([]string{"client", "session"}, program...)},
 	"e2e/crash":                        {tests: program},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
