@@ -42,7 +42,7 @@ func BenchmarkRequest(b *testing.B) {
 		do   func()
 	}{
 		{"EncodeStart", func() {
-			body, err = EncodeStart(cmd, &Grant{Reader: 1, Limit: 64 << 10})
+			body, err = EncodeStart("main", cmd, &Grant{Reader: 1, Limit: 64 << 10})
 			must(err)
 		}},
 		{"Seal", func() {
@@ -59,7 +59,7 @@ func BenchmarkRequest(b *testing.B) {
 			must(e.Verify(public))
 		}},
 		{"DecodeStart", func() {
-			_, _, err := DecodeStart(body)
+			_, _, _, err := DecodeStart(body)
 			must(err)
 		}},
 		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &info}) }},

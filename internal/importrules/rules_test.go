@@ -65,13 +65,10 @@ var rules = map[string]rule{
 	"internal/pairing": {imports: contract},
 	"internal/testnet": {},
 	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/cli":     {imports: service},
-	"internal/pairing": {imports: contract},
-	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
+	"internal/cli":     {imports: append([]string{"internal/join", "internal/node", "internal/pairing"}, service...)},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api"}, hosts...)},
-	"internal/cli":      {imports: append([]string{"internal/join", "internal/node", "internal/pairing"}, service...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
