@@ -121,6 +121,12 @@ type Approvals struct {
 	ExpirySeconds policy.Setting[time.Duration] `json:"expirySeconds" default:"1800" min:"1" max:"2592000" unit:"s" by:"approvals" doc:"How long an approval can be given."`
 }
 
+// Nodes are where a gateway listens for nodes.
+type Nodes struct {
+	Listen    policy.Setting[string] `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without one there are none."`
+	Advertise policy.Setting[string] `json:"advertise" pattern:"^[^\\s,/]+:[0-9]{1,5}(,[^\\s,/]+:[0-9]{1,5})*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
+}
+
 // Gateway is where a gateway listens.
 type Gateway struct {
 	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket. Without one: none."`

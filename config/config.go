@@ -22,6 +22,7 @@ type Config struct {
 	Approvals Approvals `json:"approvals" doc:"Approvals of commands."`
 	Gateway   Gateway   `json:"gateway" doc:"Where a gateway listens, and for whom."`
 	Node      Node      `json:"node" doc:"What this machine lets gateways do, if it is a node."`
+	Nodes     Nodes     `json:"nodes" doc:"Where machines connect to that are nodes, or ask to be."`
 
 	doc    *json5.Document
 	agents map[string]Agent

@@ -26,11 +26,8 @@
 //   - Write, and signals that do not have the same effect twice, are ErrLost if
 //     it is not known whether they arrived. Write says how much surely did.
 //
-// # What this is for so far
-//
-// No node can be paired with this version yet. The gateway uses [None], which
-// is the Nodes of a gateway to which nothing is paired. [Fabric] is what it
-// will use, and is complete but for the registry of nodes that is its Paired.
+// [Fabric] is the Nodes of a gateway that listens for nodes; [None] that of any
+// other.
 package nodeexec
 
 import (
@@ -39,18 +36,19 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// None is the Nodes of a gateway without nodes.
+// None is the Nodes of a gateway that does not listen for nodes.
 type None struct{}
 
 var _ corral.Nodes = None{}
 
+const noneHint = "to pair one, start the gateway with --nodes ADDRESS:PORT (see corral nodes --help), or use host sandbox or gateway"
+
 // Select returns ErrUnavailable: nothing ran.
 func (None) Select(_ context.Context, name string) (corral.Executor, string, error) {
-	const hint = "no node can be paired with this version of Corral yet; use host sandbox or gateway"
 	if name != "" {
-		return nil, "", corral.Errorf(corral.ErrUnavailable, hint, "cannot use node %q: no node is paired", name)
+		return nil, "", corral.Errorf(corral.ErrUnavailable, noneHint, "cannot use node %q: no node is paired", name)
 	}
-	return nil, "", corral.Errorf(corral.ErrUnavailable, hint, "no node is paired")
+	return nil, "", corral.Errorf(corral.ErrUnavailable, noneHint, "no node is paired")
 }
 
 // Attach returns ErrNotFound.

@@ -14,7 +14,7 @@ func TestNone(t *testing.T) {
 		if ex != nil || full != "" || !errors.Is(err, corral.ErrUnavailable) || err.Error() != text {
 			t.Errorf("Select(%q): %v, %q, %v", name, ex, full, err)
 		}
-		if hint := corral.Hint(err); !strings.Contains(hint, "no node can be paired") || !strings.Contains(hint, "use host sandbox or gateway") {
+		if hint := corral.Hint(err); !strings.Contains(hint, "start the gateway with --nodes ADDRESS:PORT") || !strings.Contains(hint, "use host sandbox or gateway") {
 			t.Errorf("the hint %q does not say what to do instead", hint)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	pairHint = "pair a node, or use host sandbox or gateway"
+	pairHint = "corral nodes join says how to pair one; or use host sandbox or gateway"
 	nameHint = "name one of them: node=ID, or tools.exec.node"
 )
 

@@ -45,8 +45,8 @@ func TestChoose(t *testing.T) {
 		{"a name that is offline is not another's prefix", []candidate{node("ab", "", false), node("abc1", "", true)}, "ab", "", corral.ErrUnavailable, "ab is offline", ""},
 		{"one name for two", []candidate{node("a1", "x", true), node("b2", "x", true)}, "x", "", corral.ErrInvalid, `"x" could be any of 2 nodes: a1 (x), b2 (x)`, ""},
 
-		{"none paired", nil, "", "", corral.ErrUnavailable, "no node is paired", "pair a node"},
-		{"none paired, one named", nil, "x", "", corral.ErrUnavailable, `cannot use node "x": no node is paired`, "pair a node"},
+		{"none paired", nil, "", "", corral.ErrUnavailable, "no node is paired", "corral nodes join"},
+		{"none paired, one named", nil, "x", "", corral.ErrUnavailable, `cannot use node "x": no node is paired`, "corral nodes join"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := choose(tc.all, tc.what)

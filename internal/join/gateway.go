@@ -107,15 +107,20 @@ func (d *Desk) receive(m *nats.Msg) {
 		}
 		return
 	}
-	v := d.answer(key, ask)
-	v.Nonce = ask.Nonce
+	// Before the answer, since that may make it a node: it is told by Changed
+	// then, and its connection may be cut as soon as that returns.
 	d.mu.Lock()
-	if v.State == pairing.Pending && len(d.nonces) < maxWaiting {
+	if _, waits := d.nonces[key]; waits || len(d.nonces) < maxWaiting {
 		d.nonces[key] = ask.Nonce
-	} else {
-		delete(d.nonces, key)
 	}
 	d.mu.Unlock()
+	v := d.answer(key, ask)
+	v.Nonce = ask.Nonce
+	if v.State != pairing.Pending {
+		d.mu.Lock()
+		delete(d.nonces, key)
+		d.mu.Unlock()
+	}
 	d.tell(key, v)
 }
 

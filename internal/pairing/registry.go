@@ -42,6 +42,7 @@ const (
 	EventRejected  Event = "rejected"
 	EventPaired    Event = "paired"
 	EventRenamed   Event = "renamed"
+	EventRelabeled Event = "relabeled"
 	EventRevoked   Event = "revoked"
 	EventForgotten Event = "forgotten"
 )
@@ -185,6 +186,27 @@ func (r *Registry) Rename(ref, name string) (Node, error) {
 	return r.change(ref, EventRenamed, func(st *state, n *Node) error {
 		n.Name = name
 		return st.free(name, n.ID)
+	})
+}
+
+// Relabel sets labels of a node, and removes those that are nil. Those that are
+// not named stay.
+func (r *Registry) Relabel(ref string, labels map[string]*string) (Node, error) {
+	return r.change(ref, EventRelabeled, func(_ *state, n *Node) error {
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		for k, v := range labels {
+			if v == nil {
+				delete(n.Labels, k)
+			} else {
+				n.Labels[k] = *v
+			}
+		}
+		if len(n.Labels) == 0 {
+			n.Labels = nil // as it is read again
+		}
+		return validateLabels(n.Labels)
 	})
 }
 

@@ -1,0 +1,144 @@
+package api
+
+import "time"
+
+// NodeState says whether a node can be used.
+type NodeState string
+
+// The states of a node.
+const (
+	NodeOnline  NodeState = "online"
+	NodeOffline NodeState = "offline"
+	NodeRevoked NodeState = "revoked" // it was a node
+)
+
+// Node is a machine that was approved.
+type Node struct {
+	ID     string            `json:"id"`
+	Name   string            `json:"name"`
+	State  NodeState         `json:"state"`
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Addresses are those that the gateway saw it at, the last one first.
+	Addresses []string `json:"addresses,omitempty"`
+	// Heard is when this life of the gateway heard of it last.
+	Heard time.Time `json:"lastHeard,omitzero"`
+
+	NodeAbout
+
+	Key        string    `json:"key"` // the public one, by which it is known
+	PairedAt   time.Time `json:"pairedAt"`
+	ApprovedBy string    `json:"approvedBy,omitempty"`
+	RevokedAt  time.Time `json:"revokedAt,omitzero"`
+	RevokedBy  string    `json:"revokedBy,omitempty"`
+}
+
+// NodeAbout is what a machine says of itself.
+type NodeAbout struct {
+	Host     string   `json:"host,omitempty"`
+	OS       string   `json:"os,omitempty"`
+	Arch     string   `json:"arch,omitempty"`
+	Version  string   `json:"version,omitempty"` // of Corral
+	Features []string `json:"features,omitempty"`
+}
+
+// Nodes is the answer of the list.
+type Nodes struct {
+	Listen  string `json:"listen"`  // the address of the message server
+	Pending int    `json:"pending"` // machines that ask to be nodes
+	Nodes   []Node `json:"nodes"`   // by name, those that were revoked at the end
+}
+
+// NodeChange is the body of a change of a node: of one thing at a time.
+type NodeChange struct {
+	Name string `json:"name,omitempty"`
+	// Labels that are null are removed; those that are not named stay.
+	Labels  map[string]*string `json:"labels,omitempty"`
+	Revoked bool               `json:"revoked,omitempty"`
+	By      string             `json:"by,omitempty"` // who revokes it, for people
+}
+
+// NodeRequest is a machine that asks to be a node.
+type NodeRequest struct {
+	ID    string `json:"id"`             // that the node would have
+	Code  string `json:"code,omitempty"` // that the machine shows as well
+	Key   string `json:"key"`
+	State string `json:"state"` // pending, approved or rejected
+	Name  string `json:"name"`  // that the node gets, unless another one is given
+	From  string `json:"from,omitempty"`
+
+	NodeAbout
+	// Claims are the addresses that the machine says it has.
+	Claims []string `json:"claims,omitempty"`
+
+	// SameName is the ID of another node that has the name that it wants.
+	SameName string `json:"sameName,omitempty"`
+	// RevokedAt is when this very key was revoked.
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+
+	AskedAt    time.Time `json:"askedAt"`
+	ExpiresAt  time.Time `json:"expiresAt"`
+	AnsweredBy string    `json:"answeredBy,omitempty"`
+	AnsweredAt time.Time `json:"answeredAt,omitzero"`
+}
+
+// NodeRequests is the answer of the list of them.
+type NodeRequests struct {
+	Requests []NodeRequest `json:"requests"`
+}
+
+// The decisions about a request.
+const (
+	NodeApprove = "approve"
+	NodeReject  = "reject"
+)
+
+// NodeAnswer is the body of an answer to a request.
+type NodeAnswer struct {
+	Decision string `json:"decision"`
+	// Name and Labels are those of the node, if it is approved. Empty: what
+	// the machine suggests, and none.
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	By     string            `json:"by,omitempty"` // who says it, for people
+}
+
+// NodeJoin is what a machine needs to know to ask. It is no secret.
+type NodeJoin struct {
+	Line    string   `json:"line"`
+	Hosts   []string `json:"hosts"`   // HOST:PORT each, that are in it
+	Command string   `json:"command"` // to run there
+}
+
+// NodeToken is what is known of a setup token: an approval in advance.
+type NodeToken struct {
+	ID        string            `json:"id"`
+	Left      int               `json:"left"` // machines that it pairs
+	Labels    map[string]string `json:"labels,omitempty"`
+	By        string            `json:"by,omitempty"`
+	CreatedAt time.Time         `json:"createdAt"`
+	ExpiresAt time.Time         `json:"expiresAt"`
+}
+
+// NodeTokens is the answer of the list of them.
+type NodeTokens struct {
+	Tokens []NodeToken `json:"tokens"`
+}
+
+// NewNodeToken is the body of a setup token to make.
+type NewNodeToken struct {
+	TTL    Duration          `json:"ttl,omitempty"`  // 0: DefaultTokenTTL
+	Uses   int               `json:"uses,omitempty"` // 0: one
+	Labels map[string]string `json:"labels,omitempty"`
+	By     string            `json:"by,omitempty"`
+}
+
+// DefaultTokenTTL is how long a setup token can be used if nobody says.
+const DefaultTokenTTL = time.Hour
+
+// MadeNodeToken is a setup token that was made, and the secret, which is told
+// this once.
+type MadeNodeToken struct {
+	Token string `json:"token"`
+	NodeToken
+}
