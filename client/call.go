@@ -214,6 +214,16 @@ func what(req call) string {
 		return "the start of a session"
 	case len(p) == 1:
 		return "the call of " + p[0]
+	case p[0] == "nodes" && len(p) == 2 && p[1] == "tokens":
+		return "the setup token"
+	case p[0] == "nodes" && len(p) == 3 && p[1] == "tokens":
+		return "the withdrawal of setup token " + p[2]
+	case p[0] == "nodes" && len(p) == 3:
+		return "the answer to " + p[2]
+	case p[0] == "nodes" && req.method == http.MethodDelete:
+		return "the removal of node " + p[1]
+	case p[0] == "nodes":
+		return "the change of node " + p[1]
 	case p[0] == "approvals" && p[1] == "rules":
 		return "the change of the rules"
 	case p[0] == "approvals":

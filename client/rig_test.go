@@ -32,6 +32,7 @@ type rig struct {
 
 	approvals gateway.Approvals
 	rules     gateway.Rules
+	nodes     gateway.Nodes
 }
 
 func newRig(t testing.TB) *rig {
@@ -69,7 +70,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules})
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes})
 	if err != nil {
 		g.t.Fatal(err)
 	}

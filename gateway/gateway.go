@@ -41,6 +41,8 @@ type Config struct {
 	Rules Rules
 	// Policy answers what commands may do. Nil: nothing is known of that.
 	Policy Policy
+	// Nodes are the machines that are paired. Nil: it does not listen for any.
+	Nodes Nodes
 	// MCP serves /mcp. Nil: it is not served.
 	MCP http.Handler
 	// Sandboxes lists them, as something that can be JSON. Nil: there are

@@ -59,6 +59,7 @@ func (s *Server) table() []route {
 		{pattern: "GET /metrics", handle: s.metrics.serve},
 		{pattern: "GET /openapi.json", handle: s.openAPI},
 	}
+	table = append(table, s.nodeRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "/mcp", handle: s.mcp})
 	}
@@ -78,7 +79,7 @@ func (s *Server) routes() http.Handler {
 func (s *Server) unknown(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		allowed := ""
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 			if _, pattern := mux.Handler(other); pattern != "/" {
 				if allowed != "" {

@@ -159,7 +159,11 @@ func (a *app) diagnose(ctx context.Context) []finding {
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	checks = append(checks, a.checkStateDir(), gateway, a.checkLoginPath(ctx), a.checkEnvironment())
+	checks = append(checks, a.checkStateDir(), gateway)
+	if state.Nodes != nil {
+		checks = append(checks, checkNodes(*state.Nodes))
+	}
+	checks = append(checks, a.checkLoginPath(ctx), a.checkEnvironment())
 	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, a.settings.Mode))
 }
 

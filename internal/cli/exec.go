@@ -122,7 +122,7 @@ func (a *app) execCommand() *cobra.Command {
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))
-	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node (no node can be paired yet)")
+	f.StringVar(&o.node, "node", "", "`NODE`: id, name or address of a node, or the beginning of its id; means --host node")
 	f.BoolVar(&o.elevated, "elevated", false, "leave the sandbox for the gateway")
 	group(f, groupWhere, "host", "node", "elevated")
 	addPolicyFlags(cmd, o)

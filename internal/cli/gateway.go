@@ -29,17 +29,23 @@ session is there with its output and its exit status. The first SIGTERM or
 Ctrl-C ends it in good order: sessions go to the background, requests under way
 are answered. The second one ends it at once, which costs nothing but those.
 
+With --nodes it also listens for other machines, which run commands of host node
+once they are paired: corral nodes --help.
+
 How commands run is said here, by the flags and variables of corral exec. Each
 agent has a sandbox of its own.`
 
 const gatewayExample = `  corral gateway
   corral gateway --sandbox all --workspace /srv/checkout --listen 127.0.0.1:7777
+  corral gateway --nodes 0.0.0.0:7422
   corral gateway status
   corral gateway install --user && systemctl --user enable --now corral`
 
 // gatewayFlags are those of corral gateway that are not settings.
 type gatewayFlags struct {
-	listen string
+	listen    string
+	nodes     string // where nodes connect to
+	advertise string // what they are told of that
 	loggerFlags
 
 	timeout     seconds
@@ -78,6 +84,8 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; the loopback interface only")
+	f.StringVar(&o.nodes, "nodes", "", "`ADDRESS:PORT`: listen there for nodes, such as 0.0.0.0:7422; over TLS, for keys that were approved")
+	f.StringVar(&o.advertise, "nodes-advertise", "", "`HOST:PORT`: where nodes connect to, if not there; several are separated by commas")
 	f.Var(optional{&o.timeout}, "timeout", "`TIME`: of commands of which the tool call says none; 0 is never (default 30m)")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH of tool calls; may be repeated")
 	f.BoolVar(&o.elevated, "allow-elevated", false, "let calls that ask for it leave the sandbox for this machine")
@@ -88,10 +96,10 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	o.keepFor = seconds(24 * time.Hour)
 	f.Var(&o.keepFor, "keep-for", "`TIME`: how long a session is kept after its end")
 	o.loggerFlags.add(cmd)
-	own := []string{"listen", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
+	own := []string{"listen", "nodes", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
 	group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
-	for _, name := range []string{"listen", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
+	for _, name := range []string{"listen", "nodes", "nodes-advertise", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	must(cmd.MarkFlagDirname("path-prepend"))
@@ -129,18 +137,28 @@ func (o *gatewayFlags) check() error {
 	if slices.Contains(o.pathPrepend, "") {
 		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
 	}
+	if o.nodes != "" && !isAddress(o.nodes) {
+		return corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "--nodes %q is no address and port", o.nodes)
+	}
 	if o.listen == "" {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(o.listen)
-	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
+	if !isAddress(o.listen) {
 		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "--listen %q is no address and port", o.listen)
 	}
+	host, _, _ := net.SplitHostPort(o.listen)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
 			"--listen %q is not of the loopback interface: whoever reaches a gateway can run commands", o.listen)
 	}
 	return nil
+}
+
+// isAddress reports whether s is ADDRESS:PORT.
+func isAddress(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	_, perr := strconv.ParseUint(port, 10, 16)
+	return err == nil && perr == nil
 }
 
 func (o *gatewayFlags) retention() session.Retention {

@@ -63,11 +63,15 @@ func TestGatewayScripts(t *testing.T) {
 		}
 		ts.Fatalf("it did not come to that: %v", err)
 	}
+	commands["machine"] = machineCommand
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/gateway",
 		Setup: func(env *testscript.Env) error {
 			g := &scriptGateway{}
 			env.Values[key] = g
+			machines := scriptMachines{}
+			env.Values[machinesKey] = machines
+			env.Defer(machines.stop)
 			state := filepath.Join(testdir.New(t), "state")
 			for k, v := range map[string]string{
 				"CORRAL_STATE_DIR": state, "STATE": state, "CORRAL_WARDEN": warden,

@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )
@@ -36,6 +37,7 @@ type service struct {
 
 	listeners []net.Listener
 	hosts     *hosts
+	hub       *hub.Hub // nil if it does not listen for nodes
 	sessions  *session.Manager
 	server    *gateway.Server
 	standing  []string // warnings that every command on this machine has
@@ -77,6 +79,11 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	} else if err != nil {
 		return nil, err
 	}
+	if listen {
+		if err := s.openNodes(); err != nil {
+			return nil, err
+		}
+	}
 	if s.sessions, err = session.Open(ctx, session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
 		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
@@ -97,6 +104,9 @@ func (s *service) makeServer(ctx context.Context) error {
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
+	}
+	if s.hub != nil {
+		cfg.Nodes = s.hub
 	}
 	if slices.ContainsFunc(s.listeners, overTCP) {
 		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile))
@@ -237,6 +247,9 @@ func (s *service) record() gatewayRecord {
 		Sandbox: s.mode(), AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
 		Image: cmp.Or(s.app.settings.Image, images.Default),
 	}
+	if s.hub != nil {
+		r.Nodes = s.hub.Addr()
+	}
 	for _, l := range s.listeners {
 		if overTCP(l) {
 			r.Listen = append(r.Listen, l.Addr().String())
@@ -264,6 +277,9 @@ func (s *service) close() error {
 	}
 	if s.hosts != nil {
 		errs = append(errs, s.hosts.Close())
+	}
+	if s.hub != nil {
+		errs = append(errs, s.hub.Close())
 	}
 	if s.stopTracing != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)

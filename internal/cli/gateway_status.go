@@ -29,6 +29,7 @@ type gatewayState struct {
 	Gateway  *gatewayRecord        `json:"gateway,omitempty"`
 	Sessions map[session.State]int `json:"sessions,omitempty"`
 	Agents   int                   `json:"agents"`
+	Nodes    *nodeCounts           `json:"nodes,omitempty"` // nil if it does not listen for any
 }
 
 // lone reports whether corral mcp is the gateway, which listens nowhere.
@@ -104,6 +105,9 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 		s.Agents = len(agents)
 		err = c.Ready(ctx)
 	}
+	if err == nil && (record == nil || record.Nodes != "") {
+		s.Nodes, err = countNodes(ctx, c)
+	}
 	if s.Ready = err == nil; err != nil {
 		s.Error, s.Hint = inFlags(err.Error()), inFlags(corral.Hint(err))
 	}
@@ -137,10 +141,16 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
+		if r.Nodes == "" {
+			fmt.Fprintf(w, "nodes\toff\n")
+		}
 		if r.Sandbox != modeOff {
 			fmt.Fprintf(w, "image\t%s\n", r.Image)
 		}
 		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(r.Workspace, "none"))
+	}
+	if s.Nodes != nil {
+		fmt.Fprintf(w, "nodes\t%s: %s\n", s.Nodes.Listen, s.Nodes)
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)

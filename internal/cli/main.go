@@ -166,7 +166,7 @@ func (a *app) root() *cobra.Command {
 		Short: "Run commands in a sandbox, on this machine or on another",
 		Long: `Corral runs the shell commands of AI agents, and yours: in a hardened container
 (host sandbox), on this machine (host gateway) or on a paired remote machine
-(host node). No node can be paired with this version yet.`,
+(host node).`,
 		Example: `  corral exec --host sandbox 'python3 -c "print(6*7)"'
   corral exec --timeout 10 'git log --oneline | head -3'
   corral doctor`,
@@ -206,7 +206,7 @@ func (a *app) root() *cobra.Command {
 
 	root.AddCommand(a.execCommand(), a.explainCommand(), a.psCommand(), a.attachCommand(), a.logsCommand(), a.waitCommand(), a.killCommand(),
 		a.eventsCommand(), a.processCommand(), a.approvalsCommand(), a.sessionCommand(),
-		a.gatewayCommand(), a.nodeCommand(), a.mcpCommand(),
+		a.gatewayCommand(), a.nodeCommand(), a.nodesCommand(), a.mcpCommand(),
 		a.sandboxCommand(), a.imagesCommand(), a.initCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.wardenCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -51,7 +51,9 @@ func (a *app) mcpCommand() *cobra.Command {
 	must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
 	group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
-	must(cmd.Flags().MarkHidden("listen"))
+	for _, name := range []string{"listen", "nodes", "nodes-advertise"} {
+		must(cmd.Flags().MarkHidden(name))
+	}
 	o.quietly = true
 	return cmd
 }
@@ -69,8 +71,8 @@ func gatewayOnly(cmd *cobra.Command) []string {
 
 // serveMCP serves one client, until it closes its end or ctx ends.
 func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, given []string) (err error) {
-	if o.listen != "" {
-		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen", "corral mcp listens nowhere")
+	if o.listen != "" || slices.Contains(given, "nodes") || slices.Contains(given, "nodes-advertise") {
+		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen, or --nodes", "corral mcp listens nowhere")
 	}
 	c, err := a.connect(who.agent)
 	if err == nil {

@@ -18,9 +18,8 @@ const docsFile = "../../docs/conformance.md"
 const docsIntro = `# Conformance
 
 Every place that Corral runs commands in passes the same cases. Each line below
-is one of them, tested against every executor: commands on this machine and in a
-sandbox, and the router in front of each. (No node can be paired with this
-version yet; one has to pass the same cases.) This page is generated from
+is one of them, tested against every executor: commands on this machine, in a
+sandbox and on a node, and the router in front of each. This page is generated from
 package internal/exectest, with ` + "`go test ./internal/exectest -run TestDocs -update`" + `;
 it cannot differ from what is tested.
 

@@ -54,8 +54,8 @@ var rules = map[string]rule{
 	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/patch":     {imports: contract, tests: hosts},
 	"tool/mcp":       {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool"}, hosts...)},
-	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway"}, hosts...)},
+	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":   {imports: contract},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
@@ -65,7 +65,8 @@ var rules = map[string]rule{
 	"internal/pairing": {imports: contract},
 	"internal/testnet": {},
 	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/cli":     {imports: append([]string{"internal/join", "internal/node", "internal/pairing"}, service...)},
+	"internal/hub":     {imports: []string{".", "nodeexec", "internal/api", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/hub"}, hosts...)},
+	"internal/cli":     {imports: append([]string{"internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api"}, hosts...)},

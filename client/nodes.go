@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// What a gateway says of its nodes, and is told of them.
+type (
+	// Nodes are all nodes of a gateway.
+	Nodes = api.Nodes
+	// A Node is a machine that was approved.
+	Node = api.Node
+	// A NodeState says whether a node can be used.
+	NodeState = api.NodeState
+	// A NodeChange changes one thing about a node.
+	NodeChange = api.NodeChange
+	// A NodeRequest is a machine that asks to be a node.
+	NodeRequest = api.NodeRequest
+	// A NodeAnswer is how a machine becomes a node.
+	NodeAnswer = api.NodeAnswer
+	// A NodeJoin is what a machine needs to know to ask.
+	NodeJoin = api.NodeJoin
+	// A NodeToken is an approval in advance.
+	NodeToken = api.NodeToken
+	// A NewNodeToken says which one to make.
+	NewNodeToken = api.NewNodeToken
+	// A MadeNodeToken has the secret of one.
+	MadeNodeToken = api.MadeNodeToken
+)
+
+// The states of a node.
+const (
+	NodeOnline  = api.NodeOnline
+	NodeOffline = api.NodeOffline
+	NodeRevoked = api.NodeRevoked
+)
+
+// nodePath keeps a reference from leading elsewhere: ids, keys, codes and names
+// have no other characters.
+func nodePath(ref string, under ...string) ([]string, error) {
+	if corral.ValidateID(ref) != nil {
+		return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls, corral nodes pending", "no node, and no machine that asks to be one, can be called %.80q", ref)
+	}
+	if len(under) == 0 && (ref == "requests" || ref == "join" || ref == "tokens") {
+		return nil, corral.Errorf(corral.ErrInvalid, "use the id of the node", "%q is not told from a part of the API", ref)
+	}
+	return append(append([]string{"nodes"}, under...), ref), nil
+}
+
+// Nodes lists the nodes, by name, those that were revoked at the end.
+func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
+	var list Nodes
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes"}}, nil, &list)
+	return list, err
+}
+
+// Node finds a node by its id, its key, its name, or the beginning of an id that
+// no other has.
+func (c *Client) Node(ctx context.Context, ref string) (Node, error) {
+	var n Node
+	path, err := nodePath(ref)
+	if err == nil {
+		err = c.json(ctx, call{method: http.MethodGet, path: path}, nil, &n)
+	}
+	return n, err
+}
+
+// ChangeNode changes a node's name or its labels, or revokes it.
+func (c *Client) ChangeNode(ctx context.Context, ref string, change NodeChange) (Node, error) {
+	var n Node
+	path, err := nodePath(ref)
+	if err == nil {
+		err = c.json(ctx, call{method: http.MethodPatch, path: path, changes: true}, change, &n)
+	}
+	return n, err
+}
+
+// ForgetNode removes a node that was revoked.
+func (c *Client) ForgetNode(ctx context.Context, ref string) error {
+	path, err := nodePath(ref)
+	if err != nil {
+		return err
+	}
+	return c.json(ctx, call{method: http.MethodDelete, path: path, once: true, changes: true}, nil, nil)
+}
+
+// NodeRequests lists the machines that ask to be nodes, and those that were
+// answered not long ago, the oldest first.
+func (c *Client) NodeRequests(ctx context.Context) ([]NodeRequest, error) {
+	var list api.NodeRequests
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "requests"}}, nil, &list)
+	return list.Requests, err
+}
+
+// ApproveNode makes a node of the machine with that code, id or key. The first
+// answer counts; any other is an ErrConflict that says who answered what.
+func (c *Client) ApproveNode(ctx context.Context, ref string, a NodeAnswer) (Node, error) {
+	var n Node
+	a.Decision = api.NodeApprove
+	err := c.answerNode(ctx, ref, a, &n)
+	return n, err
+}
+
+// RejectNode tells the machine with that code, id or key that it will not be a
+// node. By is who says so, for people.
+func (c *Client) RejectNode(ctx context.Context, ref, by string) error {
+	return c.answerNode(ctx, ref, NodeAnswer{Decision: api.NodeReject, By: by}, nil)
+}
+
+func (c *Client) answerNode(ctx context.Context, ref string, a NodeAnswer, out any) error {
+	path, err := nodePath(ref, "requests")
+	if err != nil {
+		return err
+	}
+	return c.json(ctx, call{method: http.MethodPost, path: path, changes: true}, a, out)
+}
+
+// JoinNodes says what a machine needs to know to ask to be a node.
+func (c *Client) JoinNodes(ctx context.Context) (NodeJoin, error) {
+	var j NodeJoin
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "join"}}, nil, &j)
+	return j, err
+}
+
+// NodeTokens lists the setup tokens that can be used, the oldest first.
+func (c *Client) NodeTokens(ctx context.Context) ([]NodeToken, error) {
+	var list api.NodeTokens
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"nodes", "tokens"}}, nil, &list)
+	return list.Tokens, err
+}
+
+// NewNodeToken makes a setup token. Its secret is told this once: a call of which
+// the answer is lost is an ErrLost, and the token is to be withdrawn.
+func (c *Client) NewNodeToken(ctx context.Context, n NewNodeToken) (MadeNodeToken, error) {
+	var made MadeNodeToken
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"nodes", "tokens"}, once: true, changes: true}, n, &made)
+	return made, err
+}
+
+// WithdrawNodeToken ends that a setup token, named by its id, can be used.
+func (c *Client) WithdrawNodeToken(ctx context.Context, id string) error {
+	if corral.ValidateID(id) != nil {
+		return corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes tokens ls", "there is no setup token %.80q", id)
+	}
+	return c.json(ctx, call{method: http.MethodDelete, path: []string{"nodes", "tokens", id}, once: true, changes: true}, nil, nil)
+}

@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// Nodes are the machines that are paired, and those that ask to be. The hub of a
+// gateway has these methods.
+type Nodes interface {
+	List(context.Context) api.Nodes
+	Node(ctx context.Context, ref string) (api.Node, error)
+	Change(ctx context.Context, ref string, c api.NodeChange) (api.Node, error)
+	Forget(ref string) error
+
+	Requests() []api.NodeRequest
+	Approve(ctx context.Context, ref string, a api.NodeAnswer) (api.Node, error)
+	Reject(ref, by string) error
+
+	Join() api.NodeJoin
+	Tokens() []api.NodeToken
+	NewToken(api.NewNodeToken) (api.MadeNodeToken, error)
+	Withdraw(id string) error
+}
+
+var errNoNodes = corral.Errorf(corral.ErrNotFound, "start the gateway with --nodes ADDRESS:PORT, or set nodes.listen", "this gateway does not listen for nodes")
+
+// nodes is a handler of a gateway that has some.
+func (s *Server) nodes(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.Nodes == nil {
+			return errNoNodes
+		}
+		return h(w, r)
+	}
+}
+
+func (s *Server) nodeRoutes() []route {
+	table := []route{
+		{pattern: "GET /v1/nodes", handle: s.listNodes},
+		{pattern: "GET /v1/nodes/{id}", handle: s.getNode},
+		{pattern: "PATCH /v1/nodes/{id}", handle: s.changeNode},
+		{pattern: "DELETE /v1/nodes/{id}", handle: s.forgetNode},
+		{pattern: "GET /v1/nodes/requests", handle: s.listNodeRequests},
+		{pattern: "POST /v1/nodes/requests/{id}", handle: s.answerNodeRequest},
+		{pattern: "GET /v1/nodes/join", handle: s.joinNodes},
+		{pattern: "GET /v1/nodes/tokens", handle: s.listNodeTokens},
+		{pattern: "POST /v1/nodes/tokens", handle: s.newNodeToken},
+		{pattern: "DELETE /v1/nodes/tokens/{id}", handle: s.withdrawNodeToken},
+	}
+	for i := range table {
+		table[i].handle = s.nodes(table[i].handle)
+	}
+	return table
+}
+
+func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
+	return writeJSON(w, http.StatusOK, s.cfg.Nodes.List(r.Context()))
+}
+
+func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
+	n, err := s.cfg.Nodes.Node(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, n)
+}
+
+func (s *Server) changeNode(w http.ResponseWriter, r *http.Request) error {
+	var c api.NodeChange
+	if err := readJSON(w, r, &c); err != nil {
+		return err
+	}
+	n, err := s.cfg.Nodes.Change(r.Context(), r.PathValue("id"), c)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, n)
+}
+
+func (s *Server) forgetNode(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Nodes.Forget(r.PathValue("id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) listNodeRequests(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, api.NodeRequests{Requests: s.cfg.Nodes.Requests()})
+}
+
+func (s *Server) answerNodeRequest(w http.ResponseWriter, r *http.Request) error {
+	var a api.NodeAnswer
+	if err := readJSON(w, r, &a); err != nil {
+		return err
+	}
+	switch a.Decision {
+	case api.NodeApprove:
+		n, err := s.cfg.Nodes.Approve(r.Context(), r.PathValue("id"), a)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, n)
+	case api.NodeReject:
+		if err := s.cfg.Nodes.Reject(r.PathValue("id"), a.By); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return corral.Errorf(corral.ErrInvalid, "use approve or reject", "there is no decision %.40q", a.Decision)
+}
+
+func (s *Server) joinNodes(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, s.cfg.Nodes.Join())
+}
+
+func (s *Server) listNodeTokens(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, api.NodeTokens{Tokens: s.cfg.Nodes.Tokens()})
+}
+
+func (s *Server) newNodeToken(w http.ResponseWriter, r *http.Request) error {
+	var n api.NewNodeToken
+	if err := readJSON(w, r, &n); err != nil {
+		return err
+	}
+	made, err := s.cfg.Nodes.NewToken(n)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return writeJSON(w, http.StatusCreated, made)
+}
+
+func (s *Server) withdrawNodeToken(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Nodes.Withdraw(r.PathValue("id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

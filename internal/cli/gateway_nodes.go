@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"cmp"
+	"path/filepath"
+
+	"github.com/corral-exec/corral/internal/hub"
+)
+
+// nodesDir is where the nodes of a gateway are, in the state directory.
+const nodesDir = "nodes"
+
+// openNodes listens for nodes, if the flags or the configuration say so.
+func (s *service) openNodes() error {
+	c := s.hosts.policies.live.Config()
+	cfg := hub.Config{
+		Dir:       filepath.Join(s.dir, nodesDir),
+		Listen:    cmp.Or(s.flags.nodes, c.Nodes.Listen.Value),
+		Advertise: cmp.Or(s.flags.advertise, c.Nodes.Advertise.Value),
+		Log:       s.log,
+	}
+	if cfg.Listen == "" {
+		return nil
+	}
+	var err error
+	if s.hub, err = hub.Open(cfg); err != nil {
+		return err
+	}
+	s.hosts.nodes = s.hub.Nodes()
+	s.log.Info("the gateway listens for nodes", "address", s.hub.Addr())
+	return nil
+}

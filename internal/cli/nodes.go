@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/session"
+)
+
+const nodesLong = `Pair machines with the gateway, and say what there is to know about them. What
+has host node runs there.
+
+The gateway listens for them if it is started with --nodes ADDRESS:PORT. On the
+machine, run the line that join prints; it shows a code. Where pending shows the
+same code, it is the same machine: approve it. A machine that nobody is at can
+have a setup token instead.
+
+A NODE is a name, an ID, or the beginning of an ID that no other has.`
+
+func (a *app) nodesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "nodes", Short: "Pair other machines and manage them", Long: nodesLong,
+		Example: `  corral gateway --nodes 0.0.0.0:7422
+  corral nodes join
+  corral nodes pending
+  corral nodes approve 7k2m-x0qd --name builder --label pool=gpu
+  corral nodes ls
+  corral exec --node builder 'uname -a'`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.nodesLs(), a.nodesShow(), a.nodesJoin(), a.nodesPending(), a.nodesApprove(), a.nodesReject(),
+		a.nodesRename(), a.nodesLabel(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens())
+	return cmd
+}
+
+// withGateway calls do with a client for what is of no agent.
+func (a *app) withGateway(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
+	return a.withClient(cmd.Context(), session.DefaultAgent, do)
+}
+
+func addJSONFlag(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
+}
+
+func (a *app) nodesLs() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List the nodes",
+		Long: `List the nodes, by name; with --all also those that were revoked. One is online if
+it was heard of in the last seconds. With --quiet only their IDs are printed.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				got, err := c.Nodes(ctx)
+				if err != nil {
+					return err
+				}
+				list := got.Nodes
+				if !all {
+					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
+				}
+				switch {
+				case asJSON:
+					return a.printJSON(list, nil)
+				case a.quiet:
+					for _, n := range list {
+						if err := a.printLine(n.ID); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				if got.Pending > 0 {
+					a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
+				}
+				return a.writeTable(nodeTable(list, time.Now()))
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were revoked")
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim}
+
+func nodeTable(list []client.Node, now time.Time) table {
+	t := table{headings: []string{"NAME", "ID", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
+	for _, n := range list {
+		address := ""
+		if len(n.Addresses) > 0 {
+			address = n.Addresses[0]
+		}
+		t.rows = append(t.rows, []cell{
+			{n.Name, plain}, {n.ID, plain}, {string(n.State), nodeStyles[n.State]}, {agoText(n.Heard, now), plain}, {address, plain},
+			{systemText(n.OS, n.Arch), plain}, {visible(n.Version), plain}, {labelsText(n.Labels), plain},
+		})
+	}
+	return t
+}
+
+// agoText is how long ago something was; empty if it never was.
+func agoText(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ageText(now.Sub(t)) + " ago"
+}
+
+func systemText(os, arch string) string { return strings.Trim(visible(os)+"/"+visible(arch), "/") }
+
+// labelsText is labels as they are written on the command line.
+func labelsText(labels map[string]string) string {
+	words := make([]string, 0, len(labels))
+	for k, v := range labels {
+		words = append(words, visible(k)+"="+visible(v))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+func (a *app) nodesShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show [flags] NODE", Short: "Print all about a node",
+		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.Node(ctx, args[0])
+				return a.showNode(n, err, asJSON, strings.Join(describeNode(n, time.Now()), "\n"))
+			})
+		},
+	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// showNode prints a node as JSON, or a text about it.
+func (a *app) showNode(n client.Node, err error, asJSON bool, text string) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return a.printJSON(n, nil)
+	}
+	return a.show(text)
+}
+
+// describeNode is all about a node.
+func describeNode(n client.Node, now time.Time) []string {
+	lines := []string{fmt.Sprintf("Node %s (%s)", visible(n.Name), visible(n.ID))}
+	add := func(what, text string) {
+		if text != "" {
+			lines = append(lines, fmt.Sprintf("%-10s %s", what+":", text))
+		}
+	}
+	state := string(n.State)
+	switch {
+	case n.State == client.NodeRevoked:
+		state += " " + n.RevokedAt.Local().Format(time.DateTime)
+		if n.RevokedBy != "" {
+			state += " by " + visible(n.RevokedBy)
+		}
+	case !n.Heard.IsZero():
+		state += "; heard of " + agoText(n.Heard, now)
+	case n.State == client.NodeOffline:
+		state += "; not heard of since the gateway was started"
+	}
+	add("State", state)
+	add("Labels", labelsText(n.Labels))
+	add("Addresses", visible(strings.Join(n.Addresses, ", ")))
+	add("Host", visible(n.Host))
+	add("System", systemText(n.OS, n.Arch))
+	add("Version", visible(n.Version))
+	add("Features", visible(strings.Join(n.Features, ", ")))
+	add("Key", visible(n.Key))
+	paired := n.PairedAt.Local().Format(time.DateTime)
+	if n.ApprovedBy != "" {
+		paired += " by " + visible(n.ApprovedBy)
+	}
+	add("Paired", paired)
+	return lines
+}
+
+// completeNodes completes the names of nodes that are wanted (nil: those that
+// were not revoked), as the first argument.
+func (a *app) completeNodes(wanted func(client.Node) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, noFiles
+		}
+		return a.nodeWords(cmd, wanted), noFiles
+	}
+}
+
+func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
+	if wanted == nil {
+		wanted = func(n client.Node) bool { return n.State != client.NodeRevoked }
+	}
+	var words []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		got, err := c.Nodes(ctx)
+		for _, n := range got.Nodes {
+			if wanted(n) {
+				words = append(words, cobra.CompletionWithDesc(n.Name, fmt.Sprintf("%s, %s", n.State, systemText(n.OS, n.Arch))))
+			}
+		}
+		return err
+	})
+	return words
+}

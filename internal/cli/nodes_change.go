@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+)
+
+func (a *app) nodesRename() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "rename [flags] NODE NAME", Short: "Give a node another name",
+		Long: `Give a node another name: 1 to 63 of a-z, 0-9, '.', '_' and '-'. It must not be
+that of another node, nor look like an address or an ID.`,
+		Args: exactly("name or ID of a node", "new name"), ValidArgsFunction: a.completeNodes(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Name: args[1]})
+				return a.showNode(n, err, asJSON, "Renamed: "+nodeText(n))
+			})
+		},
+	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) nodesLabel() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "label [flags] NODE KEY=VALUE|KEY-...", Short: "Set and remove labels of a node",
+		Long: `Set labels of a node, and remove those that are written with a hyphen at their
+end. Labels that are not named stay.`,
+		Example: `  corral nodes label builder pool=gpu zone=a
+  corral nodes label builder zone-`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return exactly("name or ID of a node", "labels")(cmd, args)
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeNodes(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			labels := map[string]*string{}
+			for _, word := range args[1:] {
+				key, value, set := strings.Cut(word, "=")
+				removed, remove := strings.CutSuffix(word, "-")
+				switch {
+				case set:
+					labels[key] = &value
+				case remove:
+					labels[removed] = nil
+				default:
+					return corral.Errorf(corral.ErrInvalid, "write it like pool=gpu, or pool- to remove it", "%.80q is no label", word)
+				}
+			}
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Labels: labels})
+				return a.showNode(n, err, asJSON, cmp.Or(labelsText(n.Labels), "The node has no labels."))
+			})
+		},
+	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// addLabelFlag defines the labels that a node gets.
+func addLabelFlag(cmd *cobra.Command, labels *[]string) {
+	cmd.Flags().StringArrayVar(labels, "label", nil, "`KEY=VALUE`: label that the node gets; may be repeated")
+	must(cmd.RegisterFlagCompletionFunc("label", cobra.NoFileCompletions))
+}
+
+// parseLabels reads KEY=VALUE.
+func parseLabels(words []string) (map[string]string, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	labels := map[string]string{}
+	for _, word := range words {
+		key, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, corral.Errorf(corral.ErrInvalid, "write it like pool=gpu", "%.80q is no label", word)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+func (a *app) nodesRevoke() *cobra.Command {
+	var asJSON bool
+	var by string
+	cmd := &cobra.Command{
+		Use: "revoke [flags] NODE", Short: "End that a machine is a node",
+		Long: `End that a machine is a node, at once: its connection is cut, and its key opens
+nothing any more. What runs there goes on, and the gateway does not see it any
+more. The machine can ask again, and has to be approved; no setup token pairs it.`,
+		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Revoked: true, By: cmp.Or(by, a.whoAnswers())})
+				return a.showNode(n, err, asJSON, "Revoked: "+nodeText(n))
+			})
+		},
+	}
+	addByFlag(cmd, &by)
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) nodesForget() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget [flags] NODE", Short: "Remove a node that was revoked from the list",
+		Long: `Remove a node that was revoked from the list. Its key is unknown from then on: to
+ask again it needs no more than any other machine.`,
+		Args:              exactly("name or ID of a node"),
+		ValidArgsFunction: a.completeNodes(func(n client.Node) bool { return n.State == client.NodeRevoked }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error { return c.ForgetNode(ctx, args[0]) })
+		},
+	}
+}
+
+// addByFlag defines who decides.
+func addByFlag(cmd *cobra.Command, by *string) {
+	cmd.Flags().StringVar(by, "by", "", "`NAME`: who says so, for others to see (default you)")
+	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
+}
+
+// nodeText is a node in a line.
+func nodeText(n client.Node) string { return visible(n.Name) + " (" + visible(n.ID) + ")" }

@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/session"
+)
+
+func (a *app) nodesJoin() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "join [flags]", Short: "Print what to run on a machine that is to be a node",
+		Long: `Print what to run on a machine that is to be a node. The line says where the
+gateway is, and which key and certificate it has, so that the machine believes
+no other. It is no secret: who has it can ask.
+
+The addresses in it are those of --nodes-advertise, or those that this machine
+has.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				j, err := c.JoinNodes(ctx)
+				if err != nil {
+					return err
+				}
+				if !slices.ContainsFunc(j.Hosts, reachedByOthers) {
+					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with --nodes 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
+				}
+				if asJSON {
+					return a.printJSON(j, nil)
+				}
+				return a.show(j.Command)
+			})
+		},
+	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// reachedByOthers reports whether HOST:PORT may mean the same on another machine.
+func reachedByOthers(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, ipErr := netip.ParseAddr(host)
+	return err == nil && host != "localhost" && (ipErr != nil || !ip.IsLoopback())
+}
+
+func (a *app) nodesPending() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "pending [flags]", Short: "List the machines that ask to be nodes",
+		Long: `List the machines that ask to be nodes, the oldest first; with --all also those
+that were answered in the last hour. Compare the code with the one that the
+machine shows: it is made of its key and the gateway's. What else is said about a
+machine, but for the address, it says itself. With --quiet only the codes are
+printed.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				list, err := c.NodeRequests(ctx)
+				if err != nil {
+					return err
+				}
+				if !all {
+					list = slices.DeleteFunc(list, answered)
+				}
+				switch {
+				case asJSON:
+					return a.printJSON(list, nil)
+				case a.quiet:
+					for _, q := range list {
+						if err := a.printLine(q.Code); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				return a.writeTable(requestTable(list, all, time.Now()))
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were answered")
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// stillPending is the state of a request that nobody has answered.
+const stillPending = "pending"
+
+func answered(q client.NodeRequest) bool { return q.State != stillPending }
+
+func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
+	t := table{headings: []string{"CODE", "NAME", "FROM", "SYSTEM", "VERSION", "AGE", "EXPIRES", "NOTE"}}
+	if all {
+		t.headings = slices.Insert(t.headings, 1, "STATE")
+	}
+	for _, q := range list {
+		row := []cell{{q.Code, bold}, {q.Name, plain}, {q.From, plain}, {systemText(q.OS, q.Arch), plain}, {visible(q.Version), plain},
+			{ageText(now.Sub(q.AskedAt)), plain}, {"in " + ageText(q.ExpiresAt.Sub(now)), plain}, {requestNote(q), yellow}}
+		if all {
+			row = slices.Insert(row, 1, cell{q.State, plain})
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// requestNote is what to think of before a machine is approved.
+func requestNote(q client.NodeRequest) string {
+	switch {
+	case q.AnsweredBy != "":
+		return "by " + visible(q.AnsweredBy)
+	case !q.RevokedAt.IsZero():
+		return "this key was revoked on " + q.RevokedAt.Local().Format(time.DateTime)
+	case q.SameName != "":
+		return "calls itself " + brief(q.Host, mostOfCommand) + ", as node " + q.SameName + " is called: is it another machine?"
+	}
+	return ""
+}
+
+func (a *app) nodesApprove() *cobra.Command {
+	var asJSON bool
+	var name, by string
+	var words []string
+	cmd := &cobra.Command{
+		Use: "approve [flags] CODE", Short: "Make a node of a machine that asks",
+		Long: `Make a node of the machine that shows this code. It begins to work by itself. An
+ID or a key from corral nodes pending --json may stand for the code.`,
+		Example: `  corral nodes approve 7k2m-x0qd
+  corral nodes approve 7k2m-x0qd --name builder --label pool=gpu`,
+		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			labels, err := parseLabels(words)
+			if err != nil {
+				return err
+			}
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.ApproveNode(ctx, args[0], client.NodeAnswer{Name: name, Labels: labels, By: cmp.Or(by, a.whoAnswers())})
+				return a.showNode(n, err, asJSON, "Paired: "+nodeText(n))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "`NAME`: that the node gets (default what the machine suggests)")
+	must(cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions))
+	addLabelFlag(cmd, &words)
+	addByFlag(cmd, &by)
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) nodesReject() *cobra.Command {
+	var by string
+	cmd := &cobra.Command{
+		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
+		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
+		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				if err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers())); err != nil {
+					return err
+				}
+				return a.show("Rejected: " + visible(args[0]))
+			})
+		},
+	}
+	addByFlag(cmd, &by)
+	return cmd
+}
+
+// completeCodes completes the codes of machines that ask.
+func (a *app) completeCodes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	var words []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		list, err := c.NodeRequests(ctx)
+		for _, q := range list {
+			if !answered(q) {
+				words = append(words, cobra.CompletionWithDesc(q.Code, q.Name+" at "+cmp.Or(q.From, "an unknown address")))
+			}
+		}
+		return err
+	})
+	return words, noFiles
+}
+
+func (a *app) nodesTokens() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tokens", Short: "Approve machines in advance, by setup tokens",
+		Long: `Approve machines in advance: whoever has a setup token pairs a machine with it,
+without anybody at the gateway. It is a secret; give it to corral node in a
+file (--token-file) or in CORRAL_NODE_TOKEN, never on its command line.`,
+		Example: `  corral nodes tokens new --ttl 24h --uses 10 --label pool=ci
+  corral nodes tokens ls
+  corral nodes tokens rm 3f8k2m1x`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.tokensNew(), a.tokensLs(), a.tokensRm())
+	return cmd
+}
+
+func (a *app) tokensNew() *cobra.Command {
+	var asJSON bool
+	var by string
+	var words []string
+	n := client.NewNodeToken{Uses: 1}
+	ttl := seconds(api.DefaultTokenTTL)
+	cmd := &cobra.Command{
+		Use: "new [flags]", Short: "Make a setup token and print it",
+		Long: "Make a setup token and print it, this once: only a hash of it is kept.",
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			n.TTL, n.By = api.Duration(ttl), cmp.Or(by, a.whoAnswers())
+			if n.Labels, err = parseLabels(words); err != nil {
+				return err
+			}
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				made, err := c.NewNodeToken(ctx, n)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.printJSON(made, nil)
+				}
+				return a.show(made.Token)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, at most 2160h")
+	f.IntVar(&n.Uses, "uses", 1, "`N`: how many machines it pairs, at most 1000")
+	must(cmd.RegisterFlagCompletionFunc("ttl", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("uses", cobra.NoFileCompletions))
+	addLabelFlag(cmd, &words)
+	addByFlag(cmd, &by)
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) tokensLs() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List the setup tokens that can be used",
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				list, err := c.NodeTokens(ctx)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.printJSON(list, nil)
+				}
+				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
+				now := time.Now()
+				for _, k := range list {
+					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {"in " + ageText(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
+				}
+				return a.writeTable(t)
+			})
+		},
+	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func (a *app) tokensRm() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
+		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
+		Args: exactly("ID of a setup token"), ValidArgsFunction: a.completeTokens,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error { return c.WithdrawNodeToken(ctx, args[0]) })
+		},
+	}
+}
+
+// completeTokens completes the IDs of setup tokens.
+func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	var words []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		list, err := c.NodeTokens(ctx)
+		for _, k := range list {
+			words = append(words, cobra.CompletionWithDesc(k.ID, fmt.Sprintf("%d uses, by %s", k.Left, visible(k.By))))
+		}
+		return err
+	})
+	return words, noFiles
+}
