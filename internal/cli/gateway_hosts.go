@@ -78,6 +78,12 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 	return h, nil
 }
 
+// use has commands for nodes go to these. It is called before anything is started.
+func (h *hosts) use(nodes corral.Nodes) {
+	h.nodes = nodes
+	h.policies.decide(h.gateway, nodes)
+}
+
 // of returns an agent's.
 func (h *hosts) of(agent string) *agentHosts {
 	h.mu.Lock()

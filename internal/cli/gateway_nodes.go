@@ -26,7 +26,7 @@ func (s *service) openNodes() error {
 	if s.hub, err = hub.Open(cfg); err != nil {
 		return err
 	}
-	s.hosts.nodes = s.hub.Nodes()
+	s.hosts.use(s.hub.Nodes())
 	s.log.Info("the gateway listens for nodes", "address", s.hub.Addr())
 	return nil
 }
