@@ -49,8 +49,6 @@ type life struct {
 	record  Record
 	trouble atomic.Pointer[error] // the latest attempt to connect again
 
-	serverFirst bool // the message server speaks before TLS
-
 	verdicts chan verdict
 	served   chan error
 	asking   task
