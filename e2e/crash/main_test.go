@@ -2,9 +2,9 @@
 
 // Package crash_test kills what Corral consists of, at random moments, and
 // demands that nothing is lost: gateways with kill -9 (the test binary starts
-// itself as one), containers, wardens, connections to the engine, and test
-// processes themselves, which must leave nothing behind that the next one does
-// not clear away.
+// itself as one), nodes (which it is as well: the whole program corral),
+// containers, wardens, connections to the engine, and test processes themselves,
+// which must leave nothing behind that the next one does not clear away.
 //
 // It needs an engine with the runtime runsc. Moments are random; a failure
 // prints the seed, and CORRAL_CRASH_SEED repeats its sequence, though not the
@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/internal/cli"
 )
 
 // roleVar makes this test binary something else than a test.
@@ -28,6 +30,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "gateway":
 		gateway()
+	case "corral":
+		os.Exit(cli.Main("v0.0.0-test"))
 	case "failing":
 		every := func(string, string) (bool, error) { return true, nil }
 		testing.Main(every, []testing.InternalTest{{Name: "TestFailsAtWork", F: failAtWork}}, nil, nil)
