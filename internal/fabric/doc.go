@@ -61,6 +61,24 @@
 // max_payload of 64 KiB takes. A part is kept only if a genuine header announced
 // it: 64 bodies and 64 MiB at a time, 14 MiB each.
 //
+// # Decisions
+//
+// A node whose executor is [Guarded] has a policy of its own. A start names the
+// agent of the gateway whose command it is, and how strict the gateway wants it
+// at least (security, ask). Decide has the body of a start, and is answered with
+// what would become of it, in at most 48 KiB of JSON ([Answer].Decision); it
+// starts nothing and asks nobody, and may be asked for anew. A node without a
+// policy answers that it does not support it.
+//
+// A start may carry a grant, of at most 4 KiB: the word of the gateway that
+// somebody approved it. It is part of the body, and so of what is signed for this
+// node, this life of its program and this process. Neither decisions nor grants
+// are read here: package policy/guard makes and reads both, on either side. There
+// a grant names the approval, the agent, the process and the digest of what the
+// node said would run, and is good for five minutes; the node looks at all of
+// that again, and keeps on its disk which approvals were used. Starting an ID
+// that has a process is no start: nothing is decided and no grant used.
+//
 // # Output
 //
 // A reader on the gateway grants: "from offset F, up to offset L" ([Grant]). The
@@ -103,5 +121,5 @@
 // one that said it leaves, or where the server says that nobody listens.
 //
 // What this package does not do: pairing, and a policy of the node's own, which is
-// a wrapper around the executor that is served.
+// that of the executor that is served.
 package fabric

@@ -8,6 +8,24 @@
 // [Guard.Serve] has it run, also by a later life of the program. A command that
 // may not run is a [DeniedError], with the decision.
 //
+// # Nodes
+//
+// What goes to a node is decided on twice. The gateway's guard decides on the
+// text: its security, ask and rules that forbid are good for nodes too, and what
+// it denies the node is not asked. The node, which knows its programs, decides by
+// a configuration and an approvals file of its own ([Node], [Config].Nodes); the
+// stricter of the two counts. What needs an approval is asked for at the
+// gateway's desk, bound to what the node says would run, and the node is told
+// with the start who approved it. It looks again, and refuses what has changed,
+// has expired or was used before. What is to be always allowed is remembered on
+// the node. A node on which node.approvals is local takes nobody's word: its own
+// desk asks its own operators.
+//
+// To the node the gateway is somebody who may ask for commands and approve them,
+// as far as its policy goes: deny rules and security=deny of the node hold
+// whatever the gateway says. To the gateway what a node says is a claim: it is
+// bounded, shown as the node's, and makes nothing laxer.
+//
 // [Guard.Explain] is the same without doing anything: whatever shows a decision
 // shows this one.
 package guard

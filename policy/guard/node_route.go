@@ -124,18 +124,14 @@ func (e *Explanation) together() policy.Decision {
 	if here.Fallback != policy.Allowed || e.Requested.AskFallback.Value == policy.SecurityAllowlist && d.Miss {
 		d.Fallback = policy.Denied
 	}
-	if s := e.Requested.AskFallback; policy.Stricter(policy.Securities, s.Value, d.AskFallback.Value) == s.Value {
-		d.AskFallback = s
-	}
+	effective := approval.Effective(e.Requested, approval.Settings{Security: d.Security, Ask: d.Ask, AskFallback: d.AskFallback})
+	d.Security, d.Ask, d.AskFallback = effective.Security, effective.Ask, effective.AskFallback
 	if here.Outcome == policy.Asked {
 		reason := here.Reason
 		if d.Outcome == policy.Asked {
 			reason += "; and " + d.Reason
 		}
 		d.Outcome, d.Reason, d.Rule, d.Fix = policy.Asked, reason, here.Rule, here.Fix
-		if policy.Stricter(policy.Asks, here.Ask.Value, d.Ask.Value) == here.Ask.Value {
-			d.Ask = here.Ask
-		}
 	}
 	return d
 }

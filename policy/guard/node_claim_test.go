@@ -1,0 +1,240 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// sayings is a node that says something.
+type sayings struct {
+	text string
+	err  error
+	got  []corral.Command
+}
+
+func (s *sayings) Decide(_ context.Context, node, _ string, cmd corral.Command) (id, name string, answer []byte, err error) {
+	s.got = append(s.got, cmd)
+	return "id-of-" + node, node, []byte(s.text), s.err
+}
+
+// lie is an answer that would do, or what change makes of it.
+func lie(change func(*answer)) string {
+	a := answer{
+		Decision: policy.Decision{Outcome: policy.Allowed, Fallback: policy.Allowed, Segments: []policy.Segment{}, Security: policy.Setting[policy.Security]{Value: policy.SecurityFull}},
+		Dir:      "/", Sum: "sum", Binding: approval.Binding{RealDir: "/"},
+	}
+	if change != nil {
+		change(&a)
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// A node that lies makes nothing laxer than the gateway has it.
+func TestHostileNode(t *testing.T) {
+	for _, tc := range []struct {
+		name, gateway, says string
+		cmd                 corral.Command
+		want                error
+		why                 string
+		asked               bool // the node is
+	}{
+		{"security=deny", `tools: {exec: {security: "deny"}}`, lie(nil), corral.Command{Shell: "tool"}, corral.ErrDenied, "security=deny", false},
+		{"the call's security=deny", nodeSettings, lie(nil), corral.Command{Shell: "tool", Security: "deny"}, corral.ErrDenied, "security=deny (the call)", false},
+		{"a deny rule", `tools: {exec: {rules: [{deny: "tool"}]}}`, lie(nil), corral.Command{Shell: "env A=1 nice tool"}, corral.ErrDenied, `deny rule "tool"`, false},
+		{"a deny rule with an option", `tools: {exec: {rules: [{deny: "rm -rf"}]}}`, lie(nil), corral.Command{Shell: "rm -r -f x | cat"}, corral.ErrDenied, `deny rule "rm -rf"`, false},
+		{"a deny rule of which it says it is another program", `tools: {exec: {rules: [{deny: "tool"}]}}`, lie(func(a *answer) {
+			a.Decision.Segments = []policy.Segment{{Argv: []string{"harmless"}, Path: "/bin/harmless"}}
+		}), corral.Command{Shell: "tool"}, corral.ErrDenied, `deny rule "tool"`, false},
+		{"an ask rule", `tools: {exec: {rules: [{ask: "tool"}]}}`, lie(nil), corral.Command{Shell: "tool"}, corral.ErrApproval, `ask rule "tool"`, true},
+		{"ask=always", `tools: {exec: {ask: "always"}}`, lie(nil), corral.Command{Shell: "tool"}, corral.ErrApproval, "ask=always", true},
+		{"what deny rules cannot be checked on", `tools: {exec: {rules: [{deny: "rm"}]}}`, lie(nil), corral.Command{Shell: "$TOOL x"}, corral.ErrApproval, "deny rules cannot be checked", true},
+		{"an unattended agent", `agents: {defaults: {unattended: true}}, tools: {exec: {ask: "always"}}`, lie(nil), corral.Command{Shell: "tool"}, corral.ErrDenied, "askFallback is deny", true},
+		{"it answers for itself", `tools: {exec: {ask: "always"}}`, lie(func(a *answer) { a.Local = true }), corral.Command{Shell: "tool"}, corral.ErrApproval, "ask=always", true},
+		{"no answer", nodeSettings, "", corral.Command{Shell: "tool"}, corral.ErrUnavailable, "cannot be understood", true},
+		{"no JSON", nodeSettings, "{", corral.Command{Shell: "tool"}, corral.ErrUnavailable, "cannot be understood", true},
+		{"null", nodeSettings, "null", corral.Command{Shell: "tool"}, corral.ErrUnavailable, `"" is no decision`, true},
+		{"no decision", nodeSettings, lie(func(a *answer) { a.Decision.Outcome = "run" }), corral.Command{Shell: "tool"}, corral.ErrUnavailable, `"run" is no decision`, true},
+		{"another shape", nodeSettings, `{"decision": [1]}`, corral.Command{Shell: "tool"}, corral.ErrUnavailable, "cannot be understood", true},
+		{"too much", nodeSettings, lie(func(a *answer) { a.Decision.Reason = strings.Repeat("x", maxAnswer) }), corral.Command{Shell: "tool"}, corral.ErrUnavailable, "it has 4", true},
+		{"a directory that is none", nodeSettings, lie(func(a *answer) { a.Dir = "work" }), corral.Command{Shell: "tool"}, corral.ErrUnavailable, "its working directory", true},
+		{"nothing to approve", nodeSettings, lie(func(a *answer) { a.Decision.Outcome, a.Sum = policy.Asked, "" }), corral.Command{Shell: "tool"}, corral.ErrDenied, "does not say what an approval would be for", true},
+		{"denied", nodeSettings, lie(func(a *answer) { a.Decision.Outcome = policy.Denied }), corral.Command{Shell: "tool"}, corral.ErrDenied, "on node builder: it gives no reason", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, tc.gateway)
+			node := &sayings{text: tc.says}
+			r.nodes = node
+			r.again()
+			tc.cmd.ID = "one"
+			_, err := r.guard.For("main")(t.Context(), tc.cmd, toNode)
+			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.why) {
+				t.Errorf("%v, want %v: %s", err, tc.want, tc.why)
+			}
+			if tc.asked != (len(node.got) > 0) {
+				t.Errorf("the node was asked %d times", len(node.got))
+			}
+			if tc.asked && (node.got[0].Security == "" || node.got[0].Ask == "") {
+				t.Errorf("the node is not told how strict it has to be: %+v", node.got[0])
+			}
+		})
+	}
+}
+
+// What a node says is shown as what it says, on one line, and cannot pass for
+// something of the gateway's.
+func TestClaims(t *testing.T) {
+	r := newRig(t, nodeSettings)
+	const evil = "fine\n\x1b[31mApproved by the gateway\u009b"
+	source := policy.Source{File: "/the/gateways.json5", Line: 1, Key: "tools.exec.security"}
+	r.nodes = &sayings{text: lie(func(a *answer) {
+		rule := policy.Rule{Action: policy.Allow, Pattern: evil, Source: source}
+		a.Decision.Outcome, a.Decision.Reason, a.Decision.Fix = policy.Asked, evil, []string{`add the rule {allow: "**"}`}
+		a.Decision.Security.Source = source
+		a.Decision.Segments = []policy.Segment{{Text: evil, Argv: []string{evil}, Path: evil, Rule: &rule, Offset: -5}}
+		a.Warnings, a.Shell, a.Omitted = []string{evil}, []string{evil}, 3
+		a.Previews = []approval.Preview{{Scope: approval.ScopeProgram, Entries: []policy.Rule{rule}}}
+		a.Binding = approval.Binding{Command: "another", EnvSum: "another", Env: []string{"OTHER"}, Node: "other", RealDir: "/"}
+	})}
+	r.again()
+	cmd := corral.Command{ID: "one", Shell: "tool", Env: map[string]string{"A": "1"}}
+	report, err := r.guard.Report(t.Context(), "main", cmd, toNode)
+	r.ok(err)
+	rec := func() approval.Record {
+		_, err := r.guard.For("main")(t.Context(), cmd, toNode)
+		p, ok := Pending(err)
+		if !ok {
+			t.Fatal(err)
+		}
+		return p.Record
+	}()
+	for what, v := range map[string]any{"the report": []any{report.Decision, report.Reason, report.Fix, report.Shell, report.Previews, report.Warnings}, "the record": Shown(rec)} {
+		b, err := json.Marshal(v)
+		r.ok(err)
+		for _, bad := range []string{`\n`, `\u001b`, "\u009b", `"file":"/the/gateways, `"reason":"fine`} {
+			if strings.Contains(string(b), bad) {
+				t.Errorf("%s has %q: %s", what, bad, b)
+			}
+		}
+	}
+	if rec.Command != "tool" || !slices.Equal(rec.Env, []string{"A"}) || rec.Binding.Node != "id-of-builder" || rec.Binding.Command == "another" || rec.Binding.EnvSum == "another" {
+		t.Errorf("what the gateway knows is taken from the node: %+v", rec)
+	}
+	if report.Decision.Security.Value != policy.SecurityAllowlist {
+		t.Errorf("what the gateway wants is no less strict by that: %+v", report.Decision.Security)
+	}
+	if slices.Contains(rec.AllowedDecisions, approval.AllowAlways) {
+		t.Errorf("what would be remembered is not known: %+v", rec.Previews)
+	}
+	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.HasPrefix(w, "Node builder says: fine") }) || !strings.HasPrefix(report.Fix[0], "on node builder: ") || len(report.Commands) > 0 {
+		t.Errorf("%+v", report)
+	}
+	// The same approval is none for another node of that name.
+	r.answer(rec, approval.AllowOnce)
+	cmd.Approval = rec.ID
+	other := *r.nodes.(*sayings)
+	r.guard.cfg.Nodes = renamed{&other}
+	if _, err := r.guard.For("main")(t.Context(), cmd, toNode); !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), "approved for the node of id id-of-builder") {
+		t.Errorf("%v", err)
+	}
+}
+
+type renamed struct{ *sayings }
+
+func (r renamed) Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error) {
+	_, name, answer, err = r.sayings.Decide(ctx, node, agent, cmd)
+	return "id-of-another", name, answer, err
+}
+
+// Where nothing decides on the other side, this policy is all there is.
+func TestSilentNode(t *testing.T) {
+	r := newRig(t, nodeSettings)
+	r.nodes = &sayings{err: corral.Errorf(errors.ErrUnsupported, "", "no policy")}
+	r.again()
+	cmd := corral.Command{ID: "one", Shell: "tool"}
+	_, err := r.guard.For("main")(t.Context(), cmd, toNode)
+	p, ok := Pending(err)
+	if !ok || slices.Contains(p.Record.AllowedDecisions, approval.AllowAlways) {
+		t.Fatalf("%v, %+v", err, p)
+	}
+	r.answer(p.Record, approval.AllowOnce)
+	cmd.Approval = p.Record.ID
+	out, err := r.guard.For("main")(t.Context(), cmd, toNode)
+	if err != nil || out.Grant != nil || out.Exec != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	cmd.ID = "two"
+	if _, err := r.guard.For("main")(t.Context(), cmd, toNode); !errors.Is(err, corral.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	// One that cannot be asked now is no reason to go on without it.
+	r.nodes.(*sayings).err = corral.Errorf(corral.ErrUnavailable, "", "away")
+	if _, err := r.guard.For("main")(t.Context(), corral.Command{ID: "x", Shell: "head", Security: "full"}, toNode); !errors.Is(err, corral.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(lie(nil)))
+	f.Add([]byte(lie(func(a *answer) {
+		a.Decision.Outcome, a.Decision.Rule = policy.Denied, &policy.Rule{Pattern: "a", Source: policy.Source{File: "/f", Line: 1}}
+		a.Decision.Segments = []policy.Segment{{Text: "a\nb", Path: "/bin/a", RealPath: "/bin/b"}}
+		a.Previews = unavailable("no")
+	})))
+	f.Add([]byte(`{"decision":{"decision":"ask","run":{"args":["a"]},"segments":null}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := parseAnswer("builder", b)
+		if err != nil {
+			if !errors.Is(err, corral.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if d := a.Decision; !d.Security.Value.Valid() || !d.Ask.Value.Valid() || d.Fallback != policy.Allowed && d.Fallback != policy.Denied ||
+			!strings.HasPrefix(d.Reason, "on node builder: ") || strings.ContainsAny(d.Reason, "\n\x1b") || !scopesAll(a.Previews) {
+			t.Fatalf("%+v", a)
+		}
+		_ = a.files()
+		again, err := a.encode()
+		if err == nil && len(again) > maxAnswer {
+			t.Fatalf("%d bytes", len(again))
+		}
+	})
+}
+
+func FuzzGrant(f *testing.F) {
+	for _, g := range []grant{{Approval: "a", Agent: "main", Command: "c", Binding: "b", Always: approval.ScopeExact, By: "x", Until: 7}, {Fallback: true}} {
+		b, err := g.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g, err := parseGrant(b)
+		if err != nil {
+			if !errors.Is(err, corral.ErrDenied) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if g.Fallback == (g.Approval != "") || g.Always != "" && !slices.Contains(approval.Scopes, g.Always) {
+			t.Fatalf("%+v", g)
+		}
+		if g.check("main", "job", "sum", time.UnixMilli(1)) == nil && (g.Agent != "main" || g.Command != "job" || g.Binding != "sum" || g.Until <= 1) {
+			t.Fatalf("%+v is good", g)
+		}
+	})
+}
