@@ -123,7 +123,7 @@ func TestClaims(t *testing.T) {
 	for what, v := range map[string]any{"the report": []any{report.Decision, report.Reason, report.Fix, report.Shell, report.Previews, report.Warnings}, "the record": Shown(rec)} {
 		b, err := json.Marshal(v)
 		r.ok(err)
-		for _, bad := range []string{`\n`, `\u001b`, "\u009b", `"file":"/the/gateways, `"reason":"fine`} {
+		for _, bad := range []string{`\n`, `\u001b`, "\u009b", `"file":"/the/gateways`, `"reason":"fine`} {
 			if strings.Contains(string(b), bad) {
 				t.Errorf("%s has %q: %s", what, bad, b)
 			}
