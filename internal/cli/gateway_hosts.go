@@ -309,6 +309,7 @@ func (l *lazySandbox) Close() error {
 type keeperOptions struct {
 	gatewayOptions
 	stateDir string
+	node     pathenv.NodeKind // empty: commands of this machine are a gateway's own
 	log      *slog.Logger
 }
 
@@ -335,7 +336,7 @@ func openKeeper(o keeperOptions) (executor, error) {
 	k := &keeper{probe: pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})}
 	var err error
 	k.Executor, err = hostexec.New(hostexec.Config{
-		StateDir: o.stateDir, Workspace: o.workspace, Environ: o.environ, LoginPath: k.probe.PATH, Log: o.log,
+		StateDir: o.stateDir, Workspace: o.workspace, Node: o.node, Environ: o.environ, LoginPath: k.probe.PATH, Log: o.log,
 	})
 	if err != nil {
 		k.probe.Close()

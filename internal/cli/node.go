@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -34,6 +33,12 @@ first time the machine shows a code and waits until somebody approves it on the
 gateway, unless it is given a setup token (--token-file, or CORRAL_NODE_TOKEN).
 It keeps a key and the line in the state directory: from then on corral node
 alone is enough.
+
+This machine decides for itself which commands run: by its configuration and its
+approvals file, of which the agents' names are those of the gateway. The gateway
+can only be stricter. What needs an approval is approved on the gateway, or with
+node.approvals: "local" in the configuration only here. node.directories limits
+where commands work.
 
 Commands outlive the program: after a restart, also after kill -9, every one is
 there with its output and its exit status. Without a connection it connects
@@ -151,29 +156,19 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	if err := st.Use(o.gateway, o.repair); err != nil {
 		return err
 	}
-	x, err := a.openNodeExecutor(dir, log)
+	x, err := a.openNodeHost(dir, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	shown := nodeScreen{app: a, line: st.Line(), log: log}
 	notifySystemd(log, daemon.SdNotifyReady)
-	err = node.Run(ctx, node.Config{State: st, Executor: x, Hello: a.nodeHello(o), Token: token, Changed: shown.changed, Log: log})
+	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: a.nodeHello(o), Token: token, Changed: shown.changed, Log: log})
 	notifySystemd(log, daemon.SdNotifyStopping)
 	if err == nil {
 		log.Info("the node has stopped; what it runs goes on")
 	}
 	return err
-}
-
-// openNodeExecutor opens what a node's commands run on. The directory is the
-// node's.
-func (a *app) openNodeExecutor(dir string, log *slog.Logger) (executor, error) {
-	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
-	return a.backends.keeper(keeperOptions{
-		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: environ},
-		stateDir:       filepath.Join(dir, hostDir), log: log,
-	})
 }
 
 func (a *app) nodeDir() (string, error) {

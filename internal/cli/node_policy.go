@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/policy/guard"
+)
+
+// A nodeHost is what a node's commands run on, behind the policy of this machine.
+type nodeHost struct {
+	*guard.Node
+	policies *policies
+	keeper   executor
+}
+
+// openNodeHost opens it, in the directory of the node. The approvals file is the
+// one of the machine, of which a gateway that runs here has rules too.
+func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error) {
+	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
+	h := &nodeHost{policies: &policies{log: log}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	h.keeper, err = a.backends.keeper(keeperOptions{
+		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: environ},
+		stateDir:       filepath.Join(dir, hostDir), node: pathenv.NodeHeadless, log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := h.policies
+	if p.live, err = a.liveConfig(); err != nil {
+		return nil, err
+	}
+	if p.file, err = approval.NewFile(approvalsPath(p.live.Config(), filepath.Dir(dir)), log); err != nil {
+		return nil, err
+	}
+	p.desk, err = approval.OpenDesk(approval.Options{
+		Dir: filepath.Join(dir, deskDir), Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
+		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
+			return p.file.Add(rec.Agent, rec.Scope, rules...)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.decide(h.keeper, nil)
+	h.Node = guard.NewNode(h.keeper, p.guard)
+	return h, nil
+}
+
+// Close lets go of everything; commands go on.
+func (h *nodeHost) Close() error {
+	err := h.policies.close()
+	if h.keeper != nil {
+		err = errors.Join(err, h.keeper.Close())
+	}
+	return err
+}
