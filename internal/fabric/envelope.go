@@ -25,7 +25,10 @@ const (
 	MaxBody = 14 << 20
 	// MaxAnswer bounds an answer, a hello and an error.
 	MaxAnswer = 60 << 10
+	// MaxOffset bounds offsets in a log, so that it is safe to add to them.
+	MaxOffset = 1 << 62
 
+	maxSeq    = 1 << 62 // likewise
 	maxHeader = 2 << 10
 	sigLen    = 64
 	digestLen = sha256.Size
@@ -171,6 +174,8 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	switch {
 	case validateToken(e.Node) != nil, validateToken(e.Life) != nil, validateToken(e.Key) != nil, validateToken(e.Boot) != nil:
 		return nil, fmt.Errorf("%w: a name in the header", ErrMalformed)
+	case e.Seq > maxSeq:
+		return nil, fmt.Errorf("%w: the number %d", ErrMalformed, e.Seq)
 	case len(e.Digest) != digestLen, e.Size < 0, e.Size > MaxBody:
 		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, e.Size)
 	case !e.InParts() && len(e.Body) != e.Size, e.InParts() && len(e.Body) != 0, e.InParts() && e.Op.Bulk():

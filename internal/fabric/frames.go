@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
@@ -179,12 +180,22 @@ func DecodeError(e *api.ErrorBody) error {
 }
 
 func boundError(e api.ErrorBody) api.ErrorBody {
-	e.Message = strings.ToValidUTF8(clip(e.Message, 6<<10), "")
-	e.Hint = strings.ToValidUTF8(clip(e.Hint, 1<<10), "")
+	e.Message = line(e.Message, 6<<10)
+	e.Hint = line(e.Hint, 1<<10)
 	if len(e.Details) > 16<<10 {
 		e.Details = nil
 	}
 	return e
+}
+
+// line is at most n bytes of s, as a line that does nothing to a terminal.
+func line(s string, n int) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(clip(s, n), ""))
 }
 
 // A Grant is the body of OpRead: what a reader takes.
@@ -210,7 +221,7 @@ func ParseGrant(b []byte) (Grant, error) {
 }
 
 func (g *Grant) bound() error {
-	if g.From < 0 || g.Limit < 0 || g.Most < 0 {
+	if g.From < 0 || g.From > MaxOffset || g.Limit < 0 || g.Limit > MaxOffset+MaxBody || g.Most < 0 {
 		return fmt.Errorf("%w: a grant from %d to %d", ErrMalformed, g.From, g.Limit)
 	}
 	if g.Most == 0 || g.Most > MaxData {
@@ -256,9 +267,8 @@ func ParseOutput(b []byte) (Output, error) {
 	}
 	from, off := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
 	o := Output{Flags: b[16], Stream: corral.Stream(b[17]), Data: b[outputHeader:]}
-	const most = math.MaxInt64 - MaxData
 	switch {
-	case from > most || off > most || off < from,
+	case from > MaxOffset || off > MaxOffset || off < from,
 		o.Flags&FlagError != 0 && len(o.Data) > MaxAnswer,
 		o.Flags&FlagError == 0 && len(o.Data) > MaxData,
 		o.Flags == 0 && (len(o.Data) == 0 || o.Stream != corral.Stdout && o.Stream != corral.Stderr):

@@ -64,7 +64,8 @@ type node struct {
 	about Hello
 	conn  *nats.Conn
 	log   *slog.Logger
-	warns *rate.Limiter // whoever can send can have lines written
+	warns *rate.Limiter // whoever can send can have lines written,
+	asked *rate.Limiter // and hellos said
 
 	ctx   context.Context
 	owned sync.WaitGroup
@@ -94,7 +95,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	}
 	n := &node{
 		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, log: cfg.Log,
-		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), whos: make(chan struct{}, 1),
+		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
 	}
@@ -201,10 +202,16 @@ func (n *node) receive(m *nats.Msg) {
 	case ".part":
 		n.part(m.Data)
 	case ".who":
+		if !n.asked.Allow() {
+			n.warn("refused to say hello so often")
+			return
+		}
 		select {
 		case n.whos <- struct{}{}:
 		default:
 		}
+	default:
+		n.warn("refused a message on a subject that means nothing", "subject", m.Subject)
 	}
 }
 
@@ -288,6 +295,7 @@ func (n *node) take(e *Envelope) {
 			corral.Errorf(corral.ErrUnavailable, "try again soon", "node %s has %d requests to answer", n.id, n.requests))})
 		n.replays.note(&e.Header, b)
 		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), b)
+		n.warn("refused a request", "reason", RefusedBusy, "op", e.Op, "process", e.ID, "gateway", e.Key, "requests", n.requests)
 		return
 	}
 	n.requests++

@@ -50,7 +50,11 @@ func (n *node) part(data []byte) {
 	n.mu.Lock()
 	a := n.parts[key]
 	if a == nil || p.Off != len(a.body) || p.Off+len(p.Data) > a.e.Size {
+		foreign := a == nil && !n.replays.usedBy(p.Life, p.Seq)
 		n.mu.Unlock()
+		if foreign {
+			n.warn("refused a part of a request that nobody announced", "life", p.Life, "number", p.Seq)
+		}
 		return
 	}
 	a.body = append(a.body, p.Data...)

@@ -71,6 +71,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	r := n.readers[key]
 	switch {
 	case r != nil && r.id != e.ID:
+		n.warn("refused a grant to the reader of another process", "process", e.ID, "gateway", e.Key)
 		return
 	case r != nil && g.Close:
 		r.cancel()
@@ -81,6 +82,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	case g.Close:
 		return
 	case len(n.readers) >= maxReaders:
+		n.warn("refused a reader", "reason", RefusedBusy, "process", e.ID, "gateway", e.Key, "readers", len(n.readers))
 		n.publish(ToGateway(e.Life, n.id, KindOutput, g.Reader), Output{From: g.From, Offset: g.From, Flags: FlagError, Data: encodeError(
 			corral.Errorf(corral.ErrUnavailable, "read fewer logs at a time", "node %s has %d readers", n.id, maxReaders))}.Append(nil))
 		return

@@ -14,6 +14,7 @@ const (
 	maxWrites   = 1024 // at a time
 	maxOver     = 8192 // ended ones whose outcome is known
 	inputWindow = 256 << 10
+	maxQueue    = 64 // pieces of a write, however small
 )
 
 // write is one Process.Write of a gateway. Its bytes are handed over one after
@@ -82,30 +83,41 @@ func (n *node) input(e *Envelope, in Input) {
 	switch {
 	case closed: // the next life of the node will be asked
 	case w != nil && w.id == e.ID:
-		w.take(in)
-	case w == nil:
+		if why := w.take(in); why != "" {
+			n.warn("refused input", "reason", why, "process", e.ID, "gateway", e.Key)
+		}
+	case w != nil:
+		n.warn("refused input to the write of another process", "process", e.ID, "gateway", e.Key)
+	default:
 		// Only what was never begun may be begun.
 		err := corral.Errorf(corral.ErrLost, "look at the process before sending it again", "node %s does not know how far this input has come", n.id)
 		if e.Op == OpOpen && busy {
+			n.warn("refused input", "reason", RefusedBusy, "process", e.ID, "gateway", e.Key, "writes", maxWrites)
 			err = corral.Errorf(corral.ErrUnavailable, "write less at a time", "node %s has %d writes to do", n.id, maxWrites)
 		}
 		n.publish(ToGateway(e.Life, n.id, KindInput, in.Write), InputAck{Flags: FlagEnd | FlagError, Data: encodeError(err)}.Append(nil))
 	}
 }
 
-// take adds a piece.
-func (w *write) take(in Input) {
+// take adds a piece, or says why it is none of this write.
+func (w *write) take(in Input) (refused string) {
 	w.mu.Lock()
 	w.seen = time.Now()
 	end := in.Off + int64(len(in.Data))
 	missing := false
 	switch {
-	case w.over || in.Total != w.total:
+	case in.Total != w.total:
+		refused = "it is of another length"
+	case w.over:
 	case in.Abort:
 		w.cancel()
 	case in.Off > w.next:
 		missing = true
-	case end > w.next && end <= w.limit:
+	case end > w.limit:
+		refused = "more than was granted"
+	case end > w.next && len(w.queue) >= maxQueue:
+		missing = true // it is sent again when there is room
+	case end > w.next:
 		w.queue = append(w.queue, in.Data[w.next-in.Off:])
 		w.next = end
 		select {
@@ -118,6 +130,7 @@ func (w *write) take(in Input) {
 	if report {
 		w.reportGap(missing)
 	}
+	return refused
 }
 
 func (w *write) idle(now time.Time) time.Duration {

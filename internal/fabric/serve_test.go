@@ -94,7 +94,12 @@ func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	r.key, public = newKey(t)
 	hello := make(chan string, 10)
 	for subject, handle := range map[string]nats.MsgHandler{
-		fabric.GatewaySubjects(r.life): func(m *nats.Msg) { r.heard <- m },
+		fabric.GatewaySubjects(r.life): func(m *nats.Msg) {
+			select {
+			case r.heard <- m:
+			case <-t.Context().Done():
+			}
+		},
 		fabric.AllHellos: func(m *nats.Msg) {
 			if h, err := fabric.ParseHelloBody(m.Data); err == nil {
 				select {
