@@ -14,7 +14,6 @@ import (
 
 // reply is an answer, or that nobody listens.
 type reply struct {
-	from   *peer
 	answer fabric.Answer
 	nobody bool
 }
@@ -27,12 +26,19 @@ func offer[T any](ch chan<- T, v T) {
 	}
 }
 
-// expect makes a number for a request and a channel for what is answered to it.
-func (f *Fabric) expect() (uint64, <-chan reply) {
+// waiter is who waits for what a node answers.
+type waiter struct {
+	peer *peer
+	ch   chan<- reply // nil: nobody
+}
+
+// expect makes a number for a request to a node and a channel for what it
+// answers.
+func (f *Fabric) expect(p *peer) (uint64, <-chan reply) {
 	n, ch := f.calls.Add(1), make(chan reply, 8)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiting[n] = ch
+	f.waiting[n] = waiter{p, ch}
 	return n, ch
 }
 
@@ -83,7 +89,7 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 	if op.Bulk() {
 		s.seq = f.bulks.Add(1)
 	} else {
-		s.seq, s.replies = f.expect()
+		s.seq, s.replies = f.expect(p)
 	}
 	var err error
 	s.messages, err = f.signer.Seal(fabric.Header{
@@ -139,7 +145,7 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 	for pause := firstResend; ; pause = min(2*pause, lastResend) {
 		boot, changed := p.state()
 		if s != nil && (s.boot != boot || time.Now().After(s.until)) {
-			answer, answered := s.drain(p)
+			answer, answered := s.drain()
 			if answered {
 				return answer, nil
 			}
@@ -172,8 +178,6 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 			select {
 			case got := <-replies:
 				switch {
-				case got.from != p:
-					continue // a number of somebody else's
 				case got.nobody:
 					s.copies = max(s.copies-1, 0)
 					continue // it is sent again when the node is back, or by and by
@@ -210,12 +214,11 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 
 // drain looks at the replies that have arrived, for an answer, and for what
 // was surely not acted upon.
-func (s *sealed) drain(p *peer) (a fabric.Answer, answered bool) {
+func (s *sealed) drain() (a fabric.Answer, answered bool) {
 	for {
 		select {
 		case got := <-s.replies:
 			switch {
-			case got.from != p:
 			case got.nobody, got.answer.Refused == fabric.RefusedBoot:
 				s.copies = max(s.copies-1, 0)
 			case got.answer.Refused == "":

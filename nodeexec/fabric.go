@@ -53,6 +53,7 @@ type Fabric struct {
 	paired   func() []Paired
 	patience time.Duration
 	log      *slog.Logger
+	warns    warns
 
 	life  string // where nodes answer to
 	calls atomic.Uint64
@@ -66,10 +67,10 @@ type Fabric struct {
 
 	mu      sync.Mutex
 	peers   map[string]*peer
-	waiting map[uint64]chan<- reply // by the number of a call
-	streams map[uint64]*stream      // by the number of a reader
-	inputs  map[uint64]*input       // by the number of a write
-	seen    map[string]string       // process → node; bounded
+	waiting map[uint64]waiter  // by the number of a call
+	streams map[uint64]*stream // by the number of a reader
+	inputs  map[uint64]*input  // by the number of a write
+	seen    map[string]string  // process → node; bounded
 	pool    int64
 }
 
@@ -82,8 +83,8 @@ func New(cfg Config) (*Fabric, error) {
 		return nil, err
 	}
 	f := &Fabric{
-		conn: cfg.Conn, signer: signer, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, life: corral.NewID(),
-		peers: map[string]*peer{}, waiting: map[uint64]chan<- reply{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
+		conn: cfg.Conn, signer: signer, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
+		peers: map[string]*peer{}, waiting: map[uint64]waiter{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
 		seen: map[string]string{}, pool: poolBytes,
 	}
 	if f.patience <= 0 {
@@ -159,48 +160,72 @@ func (f *Fabric) peer(id string) *peer {
 func (f *Fabric) receive(m *nats.Msg) {
 	node, kind, n, ok := fabric.ParseToGateway(f.life, m.Subject)
 	if !ok {
+		f.warn("refused a message on a subject that means nothing", "subject", m.Subject)
 		return
 	}
 	f.mu.Lock()
 	p := f.peers[node]
-	ch, s, in := f.waiting[n], f.streams[n], f.inputs[n]
+	w, s, in := f.waiting[n], f.streams[n], f.inputs[n]
 	f.mu.Unlock()
 	if p == nil {
-		return // nobody asked it anything
+		f.warn("refused a message of a node that was not asked anything", "node", node)
+		return
+	}
+	// What is over is answered now and then: requests are sent more than once.
+	var known, others bool
+	switch kind {
+	case fabric.KindAnswer:
+		known, others = n <= f.calls.Load(), w.ch != nil && w.peer != p
+	case fabric.KindOutput:
+		known, others = n <= f.ids.Load(), s != nil && s.log.p.peer != p
+	case fabric.KindInput:
+		known, others = n <= f.ids.Load(), in != nil && in.p.peer != p
+	}
+	switch {
+	case n == 0 || !known:
+		f.warn("refused a node's message about what was never asked", "node", node, "subject", m.Subject)
+		return
+	case others:
+		f.warn("refused a node's message about what another was asked", "node", node, "subject", m.Subject)
+		return
 	}
 	nobody := len(m.Data) == 0 && m.Header.Get("Status") == "503"
 	if !nobody {
 		p.heardOf()
 	}
+	refuse := func(err error) {
+		f.warn("refused a node's message that cannot be read", "node", node, "subject", m.Subject, "error", err)
+	}
 	switch {
 	case nobody:
 		p.away()
-		if kind == fabric.KindAnswer && ch != nil {
-			offer(ch, reply{from: p, nobody: true})
+		if w.ch != nil {
+			offer(w.ch, reply{nobody: true})
 		}
 	case kind == fabric.KindAnswer:
 		a, err := fabric.ParseAnswer(m.Data)
 		if err != nil {
-			f.log.Warn("a node's answer cannot be read", "node", node, "error", err)
+			refuse(err)
 			return
 		}
-		if ch != nil { // before whoever waits looks at it because of the new life
-			offer(ch, reply{from: p, answer: a})
+		if w.ch != nil { // before whoever waits looks at it because of the new life
+			offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {
 			p.rebooted(a.Boot)
 		}
-	case kind == fabric.KindOutput && s != nil && s.log.p.peer == p:
+	case kind == fabric.KindOutput && s != nil:
 		o, err := fabric.ParseOutput(m.Data)
-		if err != nil {
-			f.log.Warn("a node's output cannot be read", "node", node, "error", err)
-			return
+		if err == nil {
+			err = s.receive(o)
 		}
-		s.receive(o)
-	case kind == fabric.KindInput && in != nil && in.p.peer == p:
+		if err != nil {
+			refuse(err)
+		}
+	case kind == fabric.KindInput && in != nil:
 		a, err := fabric.ParseInputAck(m.Data, in.total)
 		if err != nil {
-			f.log.Warn("a node's acknowledgement cannot be read", "node", node, "error", err)
+			refuse(err)
 			return
 		}
 		in.receive(a)
@@ -209,12 +234,17 @@ func (f *Fabric) receive(m *nats.Msg) {
 
 func (f *Fabric) hello(m *nats.Msg) {
 	node, ok := fabric.ParseHello(m.Subject)
-	if !ok || !f.isPaired(node) {
+	if !ok {
+		f.warn("refused a hello on a subject that means nothing", "subject", m.Subject)
+		return
+	}
+	if !f.isPaired(node) {
+		f.warnOfStranger(node)
 		return
 	}
 	h, err := fabric.ParseHelloBody(m.Data)
 	if err != nil {
-		f.log.Warn("a node's hello cannot be read", "node", node, "error", err)
+		f.warn("refused a node's hello that cannot be read", "node", node, "error", err)
 		return
 	}
 	f.peer(node).greet(h)

@@ -88,7 +88,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 		now, changed := p.peer.state()
 		if now != "" && now != boot {
 			if in.open != nil {
-				in.open.drain(p.peer)
+				in.open.drain()
 			}
 			if in.mayHaveBegun() {
 				return int(in.done), false, in.lost(errRestarted)
@@ -127,7 +127,6 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 				}
 			case got := <-replies:
 				switch {
-				case got.from != p.peer:
 				case got.nobody:
 					in.open.copies = max(in.open.copies-1, 0)
 				default:

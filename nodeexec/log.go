@@ -50,8 +50,8 @@ func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
 // Read implements corral.Log.
 func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, error) {
 	switch {
-	case off < 0:
-		return corral.Chunk{}, corral.Errorf(corral.ErrInvalid, "offsets count from 0", "cannot read a log from offset %d", off)
+	case off < 0 || off > fabric.MaxOffset:
+		return corral.Chunk{}, corral.Errorf(corral.ErrInvalid, "offsets are bytes from the beginning", "cannot read a log from offset %d", off)
 	case len(buf) == 0:
 		return corral.Chunk{}, corral.Errorf(corral.ErrInvalid, "give a buffer of at least one byte", "cannot read a log into an empty buffer")
 	case ctx.Err() != nil:

@@ -19,8 +19,17 @@ type peer struct {
 	asked   bool // since this program is connected
 	gone    bool // it left, or nobody listens where it would
 	heard   time.Time
+	turned  int // times that it was another life or connection, since turning
+	turning time.Time
 	changed chan struct{} // closed when what was on its way may be lost
 }
+
+// A node may be another life of its program, or another connection, maxTurns
+// times in turnsTime: each time whatever waits for it is asked again.
+const (
+	maxTurns  = 100
+	turnsTime = 10 * time.Second
+)
 
 // askLimit is how long a node has to answer whether it is there.
 const askLimit = time.Second
@@ -30,11 +39,26 @@ func (p *peer) change() {
 	p.changed = make(chan struct{})
 }
 
+// turnLocked counts another life or connection, and reports whether it counts.
+func (p *peer) turnLocked() bool {
+	if now := time.Now(); now.Sub(p.turning) > turnsTime {
+		p.turned, p.turning = 0, now
+	}
+	p.turned++
+	if p.turned == maxTurns+1 {
+		p.f.warn("refused to follow a node that changes too often", "node", p.id)
+	}
+	return p.turned <= maxTurns
+}
+
 // greet takes a hello.
 func (p *peer) greet(h fabric.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	news := !p.greeted || p.gone || p.told.Boot != h.Boot || p.told.Link != h.Link
+	if news && !p.turnLocked() {
+		return
+	}
 	p.told, p.greeted, p.heard, p.gone = h, true, time.Now(), h.Leaving
 	if news {
 		p.change()
@@ -45,7 +69,7 @@ func (p *peer) greet(h fabric.Hello) {
 func (p *peer) rebooted(boot string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told.Boot != boot {
+	if p.told.Boot != boot && p.turnLocked() {
 		p.told.Boot = boot
 		p.change()
 	}
@@ -110,7 +134,7 @@ func (p *peer) online(ctx context.Context) bool {
 	if online || asked {
 		return online
 	}
-	n, ch := p.f.expect()
+	n, ch := p.f.expect(p)
 	defer p.f.forget(n)
 	err := p.f.conn.PublishRequest(fabric.WhoSubject(p.id), fabric.ToGateway(p.f.life, p.id, fabric.KindAnswer, n), nil)
 	if err == nil {

@@ -1,10 +1,13 @@
 package nodeexec_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +35,11 @@ type rig struct {
 	gateway nkeys.KeyPair
 	key     nkeys.KeyPair // of the node
 	log     *slog.Logger
+	lines   lines  // warnings, and worse
 	address string // where the node dials
+
+	mu     sync.Mutex
+	paired map[string]nodeexec.Paired // by key
 
 	fabric *nodeexec.Fabric
 	conn   *nats.Conn // the gateway's
@@ -54,17 +61,22 @@ func user(t testing.TB) (nkeys.KeyPair, string) {
 }
 
 func newRig(t testing.TB) *rig {
-	r := &rig{tb: t, log: slog.New(slog.DiscardHandler)}
+	r := &rig{tb: t, paired: map[string]nodeexec.Paired{}}
+	r.log = slog.New(slog.NewTextHandler(&r.lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if os.Getenv("CORRAL_TEST_LOG") != "" {
 		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	r.gateway, _ = user(t)
-	var public string
-	r.key, public = user(t)
+	r.key = r.pair(nodeID, "builder")
 	var err error
 	r.broker, err = broker.Start(broker.Config{
-		Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: r.log,
-		Authorize: func(k string) (string, bool) { return nodeID, k == public },
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Log: r.log,
+		Authorize: func(k string) (string, bool) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			n, ok := r.paired[k]
+			return n.ID, ok
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +84,34 @@ func newRig(t testing.TB) *rig {
 	t.Cleanup(r.broker.Close)
 	r.address = "tls://" + r.broker.Addr().String()
 	return r
+}
+
+// pair makes a node, and returns its key.
+func (r *rig) pair(id, name string) nkeys.KeyPair {
+	r.tb.Helper()
+	key, public := user(r.tb)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paired[public] = nodeexec.Paired{ID: id, Name: name}
+	return key
+}
+
+// lines is a log that can be read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }
 
 // open begins a life of the gateway's side.
@@ -83,7 +123,11 @@ func (r *rig) open() *nodeexec.Fabric {
 	}
 	f, err := nodeexec.New(nodeexec.Config{
 		Conn: conn, Key: r.gateway, Log: r.log,
-		Paired: func() []nodeexec.Paired { return []nodeexec.Paired{{ID: nodeID, Name: "builder"}} },
+		Paired: func() []nodeexec.Paired {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return slices.Collect(maps.Values(r.paired))
+		},
 	})
 	if err != nil {
 		r.tb.Fatal(err)

@@ -3,6 +3,7 @@ package nodeexec
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -47,6 +48,7 @@ type stream struct {
 	held     int64 // bytes in queue
 	expected int64 // where what arrives next goes on
 	limit    int64 // granted
+	granted  int64 // the greatest limit that the node was told
 	window   int64
 	lent     int64 // of window, from the Fabric's memory
 	read0    int64 // bytes read since the window last grew
@@ -65,8 +67,8 @@ func (s *stream) signal() {
 }
 
 // receive takes what the node sent. What is missing or too much is asked for
-// again, when it is wanted.
-func (s *stream) receive(o fabric.Output) {
+// again, when it is wanted. It is an error if the node was not to send it.
+func (s *stream) receive(o fabric.Output) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.signal()
@@ -75,6 +77,9 @@ func (s *stream) receive(o fabric.Output) {
 	case s.err != nil || s.closed:
 	case o.Flags&fabric.FlagError != 0:
 		s.err = o.Err()
+	case o.Flags == 0 && o.From+int64(len(o.Data)) > s.granted:
+		s.lost = true
+		return fmt.Errorf("output from %d to %d, where at most %d was granted", o.From, o.From+int64(len(o.Data)), s.granted)
 	case o.From > s.expected:
 		s.lost = true
 	case o.Flags&fabric.FlagEnd != 0:
@@ -90,12 +95,13 @@ func (s *stream) receive(o fabric.Output) {
 		}
 		if s.held+int64(len(o.Data)) > s.window+fabric.MaxData || len(s.queue) >= mostQueued {
 			s.lost = true
-			return
+			return nil
 		}
 		s.expected = end
 		s.held += int64(len(o.Data))
 		s.add(corral.Chunk{Offset: o.Offset, Stream: o.Stream, Data: o.Data})
 	}
+	return nil
 }
 
 // add queues a chunk, together with the one before it if both are small.
@@ -167,6 +173,7 @@ func (s *stream) first(head int64) *fabric.Grant {
 	}
 	s.asked = true
 	s.limit = min(s.limit, head)
+	s.granted = s.limit
 	return &fabric.Grant{Reader: s.n, Limit: s.limit}
 }
 
@@ -220,7 +227,7 @@ func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err erro
 			s.lost, s.resetAt, s.resetTo = false, time.Now(), s.expected
 			s.limit = limit
 		}
-		s.asked = true
+		s.asked, s.granted = true, max(s.granted, s.limit)
 		grant = &fabric.Grant{Reader: s.n, From: s.expected, Limit: s.limit, Most: s.most, Reset: reset, Single: s.single}
 		if !s.single {
 			grant.Most = 0

@@ -17,7 +17,7 @@ func testStream(window int64) *stream {
 	f := &Fabric{pool: poolBytes}
 	p := &process{link: link{f: f}, known: make(chan struct{})}
 	p.log.init(p)
-	return &stream{log: &p.log, ready: make(chan struct{}, 1), window: window, limit: window, asked: true}
+	return &stream{log: &p.log, ready: make(chan struct{}, 1), window: window, limit: window, granted: 1 << 62, asked: true}
 }
 
 // A node that sends more than it was granted, in large or in tiny pieces, fills
@@ -28,7 +28,10 @@ func TestStreamIsBounded(t *testing.T) {
 		streams := [2]corral.Stream{corral.Stdout, corral.Stderr} // so that pieces cannot be joined
 		off := int64(0)
 		for i := range 200_000 {
-			s.receive(fabric.Output{From: off, Offset: off, Stream: streams[i%2], Data: make([]byte, size)})
+			err := s.receive(fabric.Output{From: off, Offset: off, Stream: streams[i%2], Data: make([]byte, size)})
+			if err != nil {
+				t.Fatal(err)
+			}
 			off += int64(size)
 		}
 		if s.held > firstWindow+fabric.MaxData || len(s.queue) > mostQueued {
@@ -101,7 +104,9 @@ func TestStreamReadsTheLog(t *testing.T) {
 				from = rapid.Int64Range(0, size).Draw(t, "from")
 			}
 			before := s.expected
-			s.receive(piece(from, rapid.Int64Range(1, 3000).Draw(t, "most")))
+			if err := s.receive(piece(from, rapid.Int64Range(1, 3000).Draw(t, "most"))); err != nil {
+				t.Fatal(err)
+			}
 			if from > before && !s.lost && s.err == nil {
 				t.Fatalf("from %d, expecting %d: nothing is missed", from, before)
 			}
@@ -112,7 +117,9 @@ func TestStreamReadsTheLog(t *testing.T) {
 			}
 		}
 		for s.err == nil {
-			s.receive(piece(s.expected, 3000))
+			if err := s.receive(piece(s.expected, 3000)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := read(); !errors.Is(err, io.EOF) {
 			t.Fatalf("at the end: %v", err)

@@ -1,0 +1,30 @@
+package nodeexec
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// warns bounds what nodes can have written into the log.
+type warns struct {
+	all       *rate.Limiter
+	strangers *rate.Limiter // who was a node once says hello for ever
+}
+
+func newWarns() warns {
+	return warns{rate.NewLimiter(5, 20), rate.NewLimiter(rate.Every(time.Minute), 10)}
+}
+
+// warn writes a line about a node's misbehaviour, but not thousands.
+func (f *Fabric) warn(text string, args ...any) {
+	if f.warns.all.Allow() {
+		f.log.Warn(text, args...)
+	}
+}
+
+func (f *Fabric) warnOfStranger(node string) {
+	if f.warns.strangers.Allow() {
+		f.log.Warn("refused the hello of a node that is not paired", "node", node)
+	}
+}
