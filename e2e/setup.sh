@@ -30,6 +30,7 @@ test=(
 	/usr/bin/python3:python3
 	/usr/bin/ssh-keygen:openssh-client
 	/usr/sbin/sshd:openssh-server
+	nats-server:nats-server # a message server of somebody else's
 )
 bench=(
 	"${demo[@]}"

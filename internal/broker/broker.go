@@ -226,7 +226,7 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	key, err := nkeys.FromPublicKey(o.Nkey)
-	if err != nil || key.Verify(c.GetNonce(), sig) != nil {
+	if err != nil || !isKey(o.Nkey) || key.Verify(c.GetNonce(), sig) != nil {
 		s.say(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
 		return false
 	}

@@ -31,6 +31,13 @@ func newKey(t *testing.T) (nkeys.KeyPair, string) {
 	return k, public
 }
 
+func must(s string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // transports are the ways to a server, by the URL of its test server.
 var transports = map[string]func(*Server) string{
 	"TLS":       func(s *Server) string { return "tls://" + s.Addr().String() },
@@ -164,7 +171,7 @@ func testCertificate(t *testing.T, url func(*Server) string) {
 	if st, err := os.Stat(filepath.Join(dir, "nodes.pem")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	key, _ := newKey(t)
+	key, public := newKey(t)
 	opts, err := Pinned(strings.Repeat("0", 64), key)
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +193,16 @@ func testCertificate(t *testing.T, url func(*Server) string) {
 	}
 	if c, err := nats.Connect(scheme+"://"+address, opts[0]); err == nil {
 		t.Errorf("connected to %s without TLS", c.ConnectedUrl())
+	}
+	// A key has one spelling, and is one of a user.
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for public, key := range map[string]nkeys.KeyPair{public + "\n": key, must(account.PublicKey()): account} {
+		if _, err := nats.Connect(url(s), append(opts, nats.Nkey(public, key.Sign))...); err == nil {
+			t.Errorf("connected with the key %q", public)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "nodes.pem"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func ServerConfig(gateways []string, nodes []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")
 	add := func(what, key string, r rights) error {
-		if !nkeys.IsValidPublicUserKey(key) {
+		if !isKey(key) {
 			return corral.Errorf(corral.ErrInvalid, "use the public key of an nkey for users: U and 55 characters", "%q is no key of a user", key)
 		}
 		fmt.Fprintf(&b, "    # %s\n    { nkey: %s, permissions: { publish: { allow: [%s] }, subscribe: { allow: [%s] } } }\n",
@@ -81,6 +81,12 @@ func ServerConfig(gateways []string, nodes []User) (string, error) {
 	}
 	b.WriteString("  ]\n}\n")
 	return b.String(), nil
+}
+
+// isKey reports whether key is an nkey of a user, as it is written. A decoder of
+// base32 looks past line ends, and one key must not have two spellings.
+func isKey(key string) bool {
+	return nkeys.IsValidPublicUserKey(key) && fabric.ValidateNodeID(key) == nil
 }
 
 func quoted(subjects []string) string { return `"` + strings.Join(subjects, `", "`) + `"` }

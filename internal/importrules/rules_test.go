@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/testdir", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -89,6 +89,7 @@ var rules = map[string]rule{
 	"internal/fakeexec":                {imports: contract},
 	"internal/testdir":                 {tests: hosts},
 	"internal/moments":                 {},
+	"internal/natstest":                {},
 	"internal/traces":                  {},
 	"internal/wardenbin/wardenbintest": {imports: []string{"internal/testdir", "internal/wardenbin"}},
 	"internal/testreport":              {},
