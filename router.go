@@ -40,12 +40,22 @@ type Nodes interface {
 	// Select returns the executor of a node by its id, name, address or an
 	// unambiguous prefix of its id, and the node's full name. The empty
 	// name is the only node there is. The error is ErrUnavailable when no
-	// node answers to the name, and ErrInvalid when several do.
+	// node answers to the name, and ErrInvalid when several do. For a name
+	// that stands for a pool of nodes the executor is a [OneOfMany].
 	Select(ctx context.Context, name string) (Executor, string, error)
 
 	// Attach is that of an Executor, over all nodes. The Info of the
 	// process has the full name of its node.
 	Attach(ctx context.Context, id string) (Process, error)
+}
+
+// OneOfMany is the Executor of a node that may have been chosen out of several
+// that would do.
+type OneOfMany interface {
+	Executor
+	// Next chooses another one, which nothing was tried on yet, for a command
+	// that surely was not started. The error is ErrUnavailable if there is none.
+	Next(ctx context.Context) (Executor, string, error)
 }
 
 // A Router is the Executor that sends each command to one of the three hosts.
@@ -125,11 +135,34 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 	if err != nil {
 		return nil, err
 	}
-	if route.Host == HostNode {
-		route.Node = node // so that it is the one the guard asks
+	var tried error
+	for {
+		route.Node = node // the Guard is asked about one machine
+		p, err := r.startAt(ctx, cmd, route, ex)
+		// An ErrLost may have an ErrUnavailable for its cause.
+		if err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLost) || ctx.Err() != nil {
+			return p, err
+		}
+		if tried == nil {
+			tried = err
+		} else {
+			tried = Errorf(ErrUnavailable, Hint(tried), "%w; and %s", tried, err)
+		}
+		one, ok := ex.(OneOfMany)
+		if !ok {
+			return nil, tried
+		}
+		if ex, node, err = one.Next(ctx); err != nil { // there is none
+			return nil, tried
+		}
 	}
+}
+
+// startAt starts a command for the first time on the executor of its route.
+func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Executor) (Process, error) {
 	switch {
 	case route.Guarded && r.opt.Guard != nil:
+		var err error
 		if cmd, err = r.opt.Guard(ctx, cmd, route); err != nil {
 			return nil, err
 		}
@@ -137,7 +170,7 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 		return nil, Errorf(ErrDenied, "leave security, ask and approval out, or set RouterOptions.Guard",
 			"the command asks for a policy on host %s, and there is none", route.Host)
 	}
-	at := origin{host: route.Host, node: node, warnings: route.Warnings}
+	at := origin{host: route.Host, node: route.Node, warnings: route.Warnings}
 	// Noted before, because an ErrLost leaves it open whether it runs there.
 	r.started.put(cmd.ID, at)
 	p, err := ex.Start(ctx, cmd)

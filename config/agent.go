@@ -58,7 +58,7 @@ type Exec struct {
 	Security    policy.Setting[policy.Security] `json:"security" default:"allowlist" by:"guard" doc:"What may run on the gateway and on nodes; the host's own approvals file can be stricter. In a sandbox it means nothing: that is its own boundary."`
 	Ask         policy.Setting[policy.Ask]      `json:"ask" default:"on-miss" by:"guard" doc:"When a command on the gateway or a node needs an approval."`
 	AskFallback policy.Setting[policy.Security] `json:"askFallback" default:"deny" by:"guard" doc:"What applies when an approval is needed and nobody gives it in time."`
-	Node        policy.Setting[string]          `json:"node" by:"router" doc:"The node that the agent is bound to: its ID, name, IP address or a unique prefix of the ID."`
+	Node        policy.Setting[string]          `json:"node" by:"router" doc:"The node that the agent is bound to: its ID, name, IP address or a unique prefix of the ID; or pool:NAME, any of those labelled pool=NAME."`
 
 	PathPrepend policy.Setting[[]string]        `json:"pathPrepend" by:"exec" doc:"Directories to put before PATH; a leading ~/ is the home directory. On a node only where the call sets env.PATH."`
 	EnvPath     policy.Setting[pathenv.EnvPath] `json:"envPath" default:"reject" by:"exec" doc:"What the gateway does with a PATH in a call's env: reject the call, or take it in place of the login shell's and its own."`

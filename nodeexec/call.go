@@ -196,7 +196,7 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 			case <-changed:
 				break waiting
 			case <-resend.C:
-				if r.patience > 0 && p.quiet(begun) > r.patience {
+				if r.patience > 0 && p.silent(begun, r.patience) {
 					return fabric.Answer{}, &unanswered{errAway, maybe || s != nil && s.copies > 0}
 				}
 				if !f.isPaired(p.id) {

@@ -40,6 +40,8 @@ type Paired struct {
 	// Addresses are those that it is known under. What a node merely says of
 	// itself does not belong here: it could take another's place.
 	Addresses []string
+	// Labels say which pools it belongs to. They are the operator's.
+	Labels map[string]string
 }
 
 // memory of a Fabric, in bytes, for output that was granted and not yet read.

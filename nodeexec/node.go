@@ -21,9 +21,13 @@ type link struct {
 }
 
 // Node is the Executor of one node.
-type Node struct{ link }
+type Node struct {
+	link
+	pool  string   // that it was chosen from; empty if it was named
+	tried []string // nodes of the pool, by id, itself at the end
+}
 
-var _ corral.Executor = (*Node)(nil)
+var _ corral.OneOfMany = (*Node)(nil)
 
 // Start implements corral.Executor.
 func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
@@ -40,7 +44,9 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	first := p.log.open(0, false, 0)
 	body, err := fabric.EncodeStart(agentOf(ctx), cmd, first.first(cmd.Log.Head))
 	if err == nil {
+		done := n.peer.begin()
 		err = n.start(ctx, cmd.ID, body, p)
+		done(err == nil)
 	}
 	if err != nil {
 		first.close()

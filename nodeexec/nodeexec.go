@@ -11,6 +11,15 @@
 // Attach finds a process on whichever node has it. It does not decide whether
 // a command may go to a node (corral.Resolve does), nor what the node allows.
 //
+// # Pools
+//
+// A name that begins with "pool:" stands for all nodes with a label: "pool:gpu"
+// for those with the label pool=gpu, "pool:zone=eu" for those with zone=eu. Of
+// those that can be used, Select draws two and takes the one that is less busy;
+// its executor is a [corral.OneOfMany], so that a Router goes on to another if
+// nothing can have been started on the first. All that Select can answer is in
+// docs/nodes-selection.md.
+//
 // # When a node is away
 //
 // What was asked and not answered is asked again, by itself, wherever that is

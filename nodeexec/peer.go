@@ -21,6 +21,8 @@ type peer struct {
 	heard   time.Time
 	turned  int // times that it was another life or connection, since turning
 	turning time.Time
+	begun   int           // starts that it answered since its last hello
+	begins  int           // starts that it has yet to answer
 	changed chan struct{} // closed when what was on its way may be lost
 }
 
@@ -59,7 +61,7 @@ func (p *peer) greet(h fabric.Hello) {
 	if news && !p.turnLocked() {
 		return
 	}
-	p.told, p.greeted, p.heard, p.gone = h, true, time.Now(), h.Leaving
+	p.told, p.greeted, p.heard, p.gone, p.begun = h, true, time.Now(), h.Leaving, 0
 	if news {
 		p.change()
 	}
@@ -89,6 +91,18 @@ func (p *peer) away() {
 	p.gone, p.asked = true, false
 }
 
+// silent reports whether nothing was heard for that long, since a moment at
+// which it was asked something. Then it is away until it says something.
+func (p *peer) silent(since time.Time, patience time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quietLocked(since) <= patience {
+		return false
+	}
+	p.gone, p.asked = true, true
+	return true
+}
+
 // reconnected: it is this program that was away.
 func (p *peer) reconnected() {
 	p.mu.Lock()
@@ -111,6 +125,29 @@ func (p *peer) about() (h fabric.Hello, heard time.Time, online bool) {
 	return p.told, p.heard, p.onlineLocked()
 }
 
+// load is how busy it is, by what it said last and what it was given since: a
+// burst of starts is over before the next hello.
+func (p *peer) load() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told.Load.With(p.begun + p.begins)
+}
+
+// begin counts a start, until done.
+func (p *peer) begin() (done func(started bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begins++
+	return func(started bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.begins--
+		if started {
+			p.begun++
+		}
+	}
+}
+
 func (p *peer) onlineLocked() bool {
 	return p.greeted && !p.gone && time.Since(p.heard) <= p.told.Interval()*5/2
 }
@@ -119,6 +156,10 @@ func (p *peer) onlineLocked() bool {
 func (p *peer) quiet(since time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.quietLocked(since)
+}
+
+func (p *peer) quietLocked(since time.Time) time.Duration {
 	if p.heard.After(since) {
 		since = p.heard
 	}

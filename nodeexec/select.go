@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +18,7 @@ import (
 
 const (
 	pairHint = "corral nodes join says how to pair one; or use host sandbox or gateway"
-	nameHint = "name one of them: node=ID, or tools.exec.node"
+	nameHint = "name one of them: node=ID, or tools.exec.node; or a pool of them: node=pool:NAME"
 )
 
 // A Status is what is known of a node.
@@ -24,9 +26,15 @@ type Status struct {
 	Paired
 	Online bool
 	Heard  time.Time // zero if never
+	// Misfit says why this gateway cannot speak with it, if it is online.
+	Misfit error
 	// What the node says of itself.
 	Program, OS, Arch, Host string
 	Features                []string
+	Running, CPUs           int // processes of commands, and processors
+	// Average is the load average of the last minute for each CPU, in
+	// thousandths; 0 where it is not known.
+	Average int
 }
 
 // List is the nodes that are paired, by id.
@@ -35,8 +43,9 @@ func (f *Fabric) List(ctx context.Context) []Status {
 	for _, c := range f.candidates(ctx) {
 		h, heard, online := c.peer.about()
 		list = append(list, Status{
-			Paired: c.Paired, Online: online, Heard: heard,
+			Paired: c.Paired, Online: online, Heard: heard, Misfit: c.misfit,
 			Program: h.Program, OS: h.OS, Arch: h.Arch, Host: h.Host, Features: h.Features,
+			Running: h.Load.Running, CPUs: h.Load.CPUs, Average: h.Load.Average,
 		})
 	}
 	return list
@@ -49,7 +58,12 @@ type candidate struct {
 	full   string
 	peer   *peer
 	online bool
+	misfit error // why it cannot be spoken to although it is online
 }
+
+// counts reports whether the node can be used. One that cannot is never taken
+// for another's rival.
+func (c candidate) counts() bool { return c.online && c.misfit == nil }
 
 // candidates are the paired nodes by id, each asked whether it is there if it
 // never was.
@@ -79,24 +93,45 @@ func (f *Fabric) candidates(ctx context.Context) []candidate {
 		}
 	}
 	asking.Wait()
+	for i := range list {
+		if c := &list[i]; c.online {
+			h, _, _ := c.peer.about()
+			c.misfit = fabric.Negotiate(c.full, h)
+		}
+	}
 	return list
 }
 
-// Select implements corral.Nodes. Nodes that are offline do not count.
+// Select implements corral.Nodes. Nodes that are offline do not count, nor do
+// those that speak another version of the protocol.
 func (f *Fabric) Select(ctx context.Context, name string) (corral.Executor, string, error) {
+	return f.selectNode(ctx, name, nil)
+}
+
+// selectNode is Select, but for nodes of a pool that were tried.
+func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (corral.Executor, string, error) {
 	all := f.candidates(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	c, err := choose(all, name)
+	c, err := pick(all, name, tried, rand.IntN)
 	if err != nil {
 		return nil, "", err
 	}
-	h, _, _ := c.peer.about()
-	if err := fabric.Negotiate(c.full, h); err != nil {
-		return nil, "", err
+	n := &Node{link: link{f, c.peer, c.full}}
+	if isPool(name) {
+		n.pool, n.tried = name, append(slices.Clone(tried), c.ID)
 	}
-	return &Node{link{f, c.peer, c.full}}, c.full, nil
+	return n, c.full, nil
+}
+
+// pick finds the node that a command goes to which names one so. The table in
+// docs/nodes-selection.md is all it knows.
+func pick(all []candidate, name string, tried []string, draw func(n int) int) (candidate, error) {
+	if isPool(name) {
+		return pickMember(all, name, tried, draw)
+	}
+	return choose(all, name)
 }
 
 // choose finds the one node that a name means. A name, an id or an address
@@ -108,36 +143,69 @@ func choose(all []candidate, name string) (candidate, error) {
 		func(c candidate) bool { return hasAddress(c.Addresses, name) },
 		func(c candidate) bool { return strings.HasPrefix(c.ID, name) },
 	} {
-		var online, offline []candidate
-		for _, c := range all {
-			switch {
-			case !fits(c):
-			case c.online:
-				online = append(online, c)
-			default:
-				offline = append(offline, c)
-			}
-		}
+		meant := filter(all, fits)
+		counting := filter(meant, candidate.counts)
 		switch {
-		case len(online) == 1:
-			return online[0], nil
-		case len(online) > 1 && name == "":
-			return candidate{}, corral.Errorf(corral.ErrInvalid, nameHint, "%d nodes are online, and none is chosen: %s", len(online), describe(online))
-		case len(online) > 1:
-			return candidate{}, corral.Errorf(corral.ErrInvalid, "name one of them by its whole id", "%q could be any of %d nodes: %s", name, len(online), describe(online))
-		case len(offline) > 0 && name == "":
-			return candidate{}, corral.Errorf(corral.ErrUnavailable, "start corral node on one of them", "no node is online; paired are %s", describe(offline))
-		case len(offline) > 0:
-			return candidate{}, corral.Errorf(corral.ErrUnavailable, "start corral node there, or choose another node", "cannot use node %q: %s", name, describe(offline))
+		case len(meant) == 0:
+		case len(counting) == 1:
+			return counting[0], nil
+		case len(counting) > 1 && name == "":
+			return candidate{}, corral.Errorf(corral.ErrInvalid, nameHint, "%d nodes are online, and none is chosen: %s", len(counting), describe(counting))
+		case len(counting) > 1:
+			return candidate{}, corral.Errorf(corral.ErrInvalid, "name one of them by its whole id", "%s could be any of %d nodes: %s", quote(name), len(counting), describe(counting))
+		default:
+			return candidate{}, useless(name, meant)
 		}
 	}
-	if len(all) == 0 {
-		if name == "" {
-			return candidate{}, corral.Errorf(corral.ErrUnavailable, pairHint, "no node is paired")
-		}
-		return candidate{}, corral.Errorf(corral.ErrUnavailable, pairHint, "cannot use node %q: no node is paired", name)
+	return candidate{}, unknown(all, name, "no node answers to "+quote(name), "name one of them, or pair this one", candidate.called)
+}
+
+// useless says why none of the nodes that a name means can be used.
+func useless(name string, meant []candidate) error {
+	offline := func(c candidate) bool { return !c.online }
+	hint := "start corral node there"
+	switch {
+	case !slices.ContainsFunc(meant, offline):
+		hint = corral.Hint(meant[0].misfit)
+	case len(meant) > 1:
+		hint = "start corral node on one of them"
 	}
-	return candidate{}, corral.Errorf(corral.ErrUnavailable, "name one of them, or pair this one", "no node answers to %q; paired are %s", name, describe(all))
+	switch {
+	case name != "":
+		return corral.Errorf(corral.ErrUnavailable, hint+", or choose another node", "cannot use node %s: %s", quote(name), describe(meant))
+	case len(filter(meant, offline)) == len(meant):
+		return corral.Errorf(corral.ErrUnavailable, hint, "no node is online: %s", describe(meant))
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "no node can be used: %s", describe(meant))
+}
+
+// unknown is the error of a name that means none of all nodes.
+func unknown(all []candidate, name, text, hint string, say func(candidate) string) error {
+	switch {
+	case len(all) > 0:
+		return corral.Errorf(corral.ErrUnavailable, hint, "%s; paired are %s", text, listed(all, say))
+	case name == "":
+		return corral.Errorf(corral.ErrUnavailable, pairHint, "no node is paired")
+	}
+	return corral.Errorf(corral.ErrUnavailable, pairHint, "cannot use node %s: no node is paired", quote(name))
+}
+
+func filter(list []candidate, keep func(candidate) bool) (kept []candidate) {
+	for _, c := range list {
+		if keep(c) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// quote is the beginning of what somebody called a node.
+func quote(name string) string {
+	const most = 200
+	if len(name) > most {
+		return strconv.Quote(strings.ToValidUTF8(name[:most], "")) + "…"
+	}
+	return strconv.Quote(name)
 }
 
 func hasAddress(addresses []string, name string) bool {
@@ -148,8 +216,11 @@ func hasAddress(addresses []string, name string) bool {
 	})
 }
 
-// describe lists nodes, for people.
-func describe(list []candidate) string {
+// describe lists nodes, for people, and says what is wrong with them.
+func describe(list []candidate) string { return listed(list, candidate.String) }
+
+// listed lists nodes, so many as one can read.
+func listed(list []candidate, say func(candidate) string) string {
 	const most = 20
 	var b strings.Builder
 	for i, c := range list {
@@ -160,18 +231,30 @@ func describe(list []candidate) string {
 			fmt.Fprintf(&b, "and %d more", len(list)-most)
 			break
 		}
-		b.WriteString(c.ID)
-		if c.Name != "" && c.Name != c.ID {
-			fmt.Fprintf(&b, " (%s)", c.Name)
-		}
-		if !c.online {
-			b.WriteString(" is offline")
-			if _, heard, _ := c.peer.about(); !heard.IsZero() {
-				fmt.Fprintf(&b, " since %s", heard.UTC().Format(time.RFC3339))
-			}
-		}
+		b.WriteString(say(c))
 	}
 	return b.String()
+}
+
+// called is a node's id, and its name if that is another.
+func (c candidate) called() string {
+	if c.Name != "" && c.Name != c.ID {
+		return c.ID + " (" + c.Name + ")"
+	}
+	return c.ID
+}
+
+func (c candidate) String() string {
+	switch h, heard, _ := c.peer.about(); {
+	case c.online && c.misfit != nil:
+		return fmt.Sprintf("%s speaks versions %d to %d of the protocol, and this gateway version %d", c.called(), h.Min, h.Max, fabric.Version)
+	case c.online:
+		return c.called()
+	case heard.IsZero():
+		return c.called() + " is offline"
+	default:
+		return c.called() + " is offline since " + heard.UTC().Format(time.RFC3339)
+	}
 }
 
 // Attach implements corral.Nodes. The error is ErrNotFound only if every node
@@ -219,7 +302,7 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 
 func (f *Fabric) attachAt(ctx context.Context, c candidate, id string) (corral.Process, error) {
 	if !c.online {
-		return nil, corral.Errorf(corral.ErrUnavailable, "start corral node there", "%s", describe([]candidate{c}))
+		return nil, corral.Errorf(corral.ErrUnavailable, "start corral node there", "%s", c)
 	}
-	return (&Node{link{f, c.peer, c.full}}).Attach(ctx, id)
+	return (&Node{link: link{f, c.peer, c.full}}).Attach(ctx, id)
 }

@@ -41,7 +41,7 @@ func TestChoose(t *testing.T) {
 		{"offline ones do not make a prefix ambiguous", off, "ab", "abc1", nil, "", ""},
 		{"offline", off, "tester", "", corral.ErrUnavailable, `cannot use node "tester": abd2 (tester) is offline since 2023-11-14T22:13:20Z`, "start corral node there"},
 		{"offline, by prefix", off, "abe", "", corral.ErrUnavailable, `cannot use node "abe": abe3 is offline`, ""},
-		{"all offline", off[1:], "", "", corral.ErrUnavailable, "no node is online; paired are abd2 (tester) is offline", "start corral node on one of them"},
+		{"all offline", off[1:], "", "", corral.ErrUnavailable, "no node is online: abd2 (tester) is offline since 2023-11-14T22:13:20Z, abe3 is offline", "start corral node on one of them"},
 		{"a name that is offline is not another's prefix", []candidate{node("ab", "", false), node("abc1", "", true)}, "ab", "", corral.ErrUnavailable, "ab is offline", ""},
 		{"one name for two", []candidate{node("a1", "x", true), node("b2", "x", true)}, "x", "", corral.ErrInvalid, `"x" could be any of 2 nodes: a1 (x), b2 (x)`, ""},
 

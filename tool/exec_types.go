@@ -41,7 +41,7 @@ type ExecRequest struct {
 	Host     corral.Host     `json:"host,omitempty" jsonschema:"Where to run: sandbox (an isolated container), gateway (the machine of the agent platform) or node (a paired remote machine). The default is what is configured, else sandbox. It is not a host name."`
 	Security policy.Security `json:"security,omitempty" jsonschema:"What may run on gateway and node. A call can only tighten what is configured."`
 	Ask      policy.Ask      `json:"ask,omitempty" jsonschema:"When a command on gateway or node needs an approval. A call can only tighten what is configured."`
-	Node     string          `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id."`
+	Node     string          `json:"node,omitempty" jsonschema:"Which node, with host=node: its id, name, address or an unambiguous beginning of its id; or pool:NAME, any of those labelled pool=NAME."`
 	Elevated bool            `json:"elevated,omitempty" jsonschema:"Ask to leave the sandbox for the gateway, where that is allowed."`
 
 	SessionID    string `json:"sessionId,omitempty" jsonschema:"An id of your choice for the session. The same id again runs nothing: it returns the session that has it."`

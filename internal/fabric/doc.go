@@ -118,7 +118,8 @@
 // # Presence
 //
 // A node that has been silent for two and a half heartbeats is offline, and so is
-// one that said it leaves, or where the server says that nobody listens.
+// one that said it leaves, or where the server says that nobody listens. A hello
+// says as well how busy the node is ([Load]).
 //
 // What this package does not do: pairing, and a policy of the node's own, which is
 // that of the executor that is served.

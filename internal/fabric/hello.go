@@ -31,6 +31,7 @@ type Hello struct {
 	Arch     string   `json:"arch,omitempty"`
 	Host     string   `json:"host,omitempty"`
 	Features []string `json:"features,omitempty"`
+	Load     Load     `json:"load,omitzero"`
 }
 
 // Interval is the time between two heartbeats.
@@ -59,6 +60,7 @@ func ParseHelloBody(b []byte) (Hello, error) {
 	if long(h.Program) || long(h.OS) || long(h.Arch) || long(h.Host) || slices.ContainsFunc(h.Features, long) {
 		return Hello{}, fmt.Errorf("%w: text in the hello", ErrMalformed)
 	}
+	h.Load = h.Load.bound()
 	return h, nil
 }
 

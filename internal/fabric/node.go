@@ -24,6 +24,9 @@ type NodeConfig struct {
 	GatewayKeys []string
 	// About is sent in every hello: Program, OS, Arch, Host and Features.
 	About Hello
+	// Running is how many processes run there, which is said in every hello.
+	// Nil: that of Executor, if it has such a method.
+	Running func() int
 	// Heartbeat is the time between two hellos. 0: the constant of that name.
 	Heartbeat time.Duration
 	Log       *slog.Logger
@@ -62,6 +65,7 @@ type node struct {
 	exec  corral.Executor
 	keys  map[string]nkeys.KeyPair
 	about Hello
+	runs  func() int // may be nil
 	conn  *nats.Conn
 	log   *slog.Logger
 	warns *rate.Limiter // whoever can send can have lines written,
@@ -94,7 +98,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 		return err
 	}
 	n := &node{
-		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, log: cfg.Log,
+		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
@@ -108,6 +112,9 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 			return corral.Errorf(corral.ErrInvalid, "pair the node again", "%q is no key of a gateway: %w", clip(k, maxNodeID), err)
 		}
 		n.keys[k] = key
+	}
+	if x, ok := cfg.Executor.(interface{ Running() int }); ok && n.runs == nil {
+		n.runs = x.Running
 	}
 	every := cfg.Heartbeat
 	if every <= 0 {
@@ -168,6 +175,11 @@ func (n *node) live(ctx context.Context, status <-chan nats.Status, every time.D
 }
 
 func (n *node) hello() {
+	running := 0
+	if n.runs != nil {
+		running = n.runs()
+	}
+	n.about.Load = machineLoad(running)
 	n.publish(HelloSubject(n.id), mustJSON(n.about))
 }
 

@@ -119,6 +119,17 @@ func (e *Executor) all() []*process {
 	return procs
 }
 
+// Running is how many processes run that this life has started or looked for.
+func (e *Executor) Running() int {
+	n := 0
+	for _, p := range e.all() {
+		if p.running() {
+			n++
+		}
+	}
+	return n
+}
+
 // Close lets go of the warden and of every process; they go on. Whoever waits
 // for one gets ErrUnavailable.
 func (e *Executor) Close() error {

@@ -1,0 +1,43 @@
+package fabric
+
+import "runtime"
+
+// A Load is how busy a node says that it is, for the choice among nodes that
+// would do. Like all of a [Hello] it is a claim: a node that lies gets more
+// commands, or fewer, of those that it may be given anyway.
+type Load struct {
+	Running int `json:"running,omitempty"` // processes of commands
+	CPUs    int `json:"cpus,omitempty"`    // at least 1
+	Average int `json:"average,omitempty"` // load average of the last minute for each CPU, in thousandths; 0 where it is not known
+}
+
+// Bounds of what is believed.
+const (
+	maxRunning = 1 << 20
+	maxCPUs    = 1 << 13
+	maxAverage = 1 << 20
+)
+
+func (l Load) bound() Load {
+	return Load{
+		Running: min(max(l.Running, 0), maxRunning),
+		CPUs:    min(max(l.CPUs, 1), maxCPUs),
+		Average: min(max(l.Average, 0), maxAverage),
+	}
+}
+
+// With is how busy the machine is for each CPU, in thousandths, when it runs
+// that many more processes than it said: what it does, by its load average,
+// and what it was given lately, which that does not show yet. Processes that do
+// nothing count as well, the same on each node.
+func (l Load) With(more int) int {
+	l = l.bound()
+	return l.Average + 1000*(l.Running+more)/l.CPUs
+}
+
+// machineLoad is the load of this machine, where that many processes run.
+func machineLoad(running int) Load {
+	l := Load{Running: running, CPUs: runtime.NumCPU()}
+	l.Average = loadAverage() / l.CPUs
+	return l.bound()
+}

@@ -1,0 +1,92 @@
+package nodeexec
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// poolPrefix begins the name of a pool. No node's name or id has a colon.
+const poolPrefix = "pool:"
+
+// defaultLabel is the key of the label that a pool's name is the value of.
+const defaultLabel = "pool"
+
+// mostTried bounds the nodes of a pool that are tried for one command: each
+// that is silent costs startPatience.
+const mostTried = 3
+
+func isPool(name string) bool { return strings.HasPrefix(name, poolPrefix) }
+
+// parsePool is the label that the nodes of a pool have.
+func parsePool(name string) (key, value string, err error) {
+	label := strings.TrimPrefix(name, poolPrefix)
+	key, value, found := strings.Cut(label, "=")
+	if !found {
+		key, value = defaultLabel, label
+	}
+	if key == "" || label == "" {
+		return "", "", corral.Errorf(corral.ErrInvalid, "write pool:NAME for the label pool=NAME, or pool:KEY=VALUE for any label", "%s names no label", quote(name))
+	}
+	return key, value, nil
+}
+
+// Next implements corral.OneOfMany: another node of the pool.
+func (n *Node) Next(ctx context.Context) (corral.Executor, string, error) {
+	switch {
+	case n.pool == "":
+		return nil, "", corral.Errorf(corral.ErrUnavailable, "", "node %s was not chosen from a pool", n.name)
+	case len(n.tried) >= mostTried:
+		return nil, "", corral.Errorf(corral.ErrUnavailable, "try again", "%d nodes of %s were tried", len(n.tried), quote(n.pool))
+	}
+	return n.f.selectNode(ctx, n.pool, n.tried)
+}
+
+// pickMember finds a node of a pool that was not tried yet.
+func pickMember(all []candidate, name string, tried []string, draw func(n int) int) (candidate, error) {
+	key, value, err := parsePool(name)
+	if err != nil {
+		return candidate{}, err
+	}
+	meant := filter(all, func(c candidate) bool {
+		v, has := c.Labels[key]
+		return has && v == value
+	})
+	if len(meant) == 0 {
+		return candidate{}, unknown(all, name, "no node has the label "+quote(key+"="+value), "label the nodes that are to be in the pool, or name one node", func(c candidate) string {
+			if v, has := c.Labels[key]; has {
+				return c.called() + " with " + quote(key+"="+v)
+			}
+			return c.called()
+		})
+	}
+	counting := filter(meant, candidate.counts)
+	if len(counting) == 0 {
+		return candidate{}, useless(name, meant)
+	}
+	counting = filter(counting, func(c candidate) bool { return !slices.Contains(tried, c.ID) })
+	if len(counting) == 0 {
+		return candidate{}, corral.Errorf(corral.ErrUnavailable, "try again", "every node of %s that is online was tried", quote(name))
+	}
+	return lessLoaded(counting, draw), nil
+}
+
+// lessLoaded draws two of the nodes and takes the one that is less busy. Who
+// always took the least busy of all would send everything that comes between
+// two hellos to one node, and so would every other gateway.
+func lessLoaded(list []candidate, draw func(n int) int) candidate {
+	i := draw(len(list))
+	if len(list) == 1 {
+		return list[i]
+	}
+	j := draw(len(list) - 1)
+	if j >= i {
+		j++
+	}
+	if list[j].peer.load() < list[i].peer.load() {
+		return list[j]
+	}
+	return list[i]
+}
