@@ -66,6 +66,41 @@
 // not read: [Open] says in which line and at which byte, and nobody is a node. A
 // file that others than its owner can read or write is refused as well.
 //
+// # Several gateways
+//
+// Gateways that share a message server share a registry as well: a [Bucket], which
+// is a key-value bucket of JetStream with the text of the file under one key. A
+// change is written only if nobody else wrote since it was read (compare and set),
+// and made anew on what they wrote otherwise; every gateway watches the key. So an
+// approval at one makes a node at all, the first answer counts, a use of a token
+// is taken once, and a revocation counts at once where it is made and elsewhere
+// when it is heard, some milliseconds later. A gateway that cannot reach the bucket
+// goes by what it knew: nodes stay nodes, and nothing can be approved. A revocation
+// that cannot be written counts where it was made, and is written later. While the
+// servers elect a leader a change waits, for up to 15 s. Requests are in the memory
+// of each gateway, which all hear what machines ask; so is a rejection that of the
+// gateway where it was made.
+//
+// All gateways have the same key (gateway.seed, which an operator copies from one
+// to the other, and which no message server ever has): they are one gateway to
+// nodes, with one line to join, one code to compare, and one key that signs
+// commands. With keys of their own each would have as much power over every node,
+// and every node would have to be told of each by some other that it believes; all
+// that would be gained is that one gateway could be shut out without pairing the
+// nodes anew. What tells the gateways apart is the life of each, to which nodes
+// answer.
+//
+// The message server is not trusted with the registry either. What is kept is
+// signed with the gateways' key, and counted: who can write there can withhold it,
+// but can neither make a node nor have a gateway take what it has seen replaced.
+// It can show an old list to a gateway that starts. The first line of the value is
+// {"version":1,"number":N,"size":BYTES,"sha256":...} behind the signature; more
+// than 32 KiB of text are in keys of their own. The bucket is on the servers' disks
+// (a bucket in memory is refused), where they have to be set to sync_interval:
+// always: a client cannot see that.
+//
+// # When it counts
+//
 // [Registry.Authorize] takes no lock and reads no file. Approval counts when it
 // is on disk; revocation counts at once, and is an error until it is on disk.
 //

@@ -18,10 +18,12 @@ import (
 // how soon a write that failed is tried again.
 const writeDelay = 5 * time.Second
 
-// Options are those of a Registry. Dir and GatewayKey are required.
+// Options are those of a Registry. GatewayKey, and one of Dir and Bucket, are
+// required.
 type Options struct {
-	Dir        string // where the nodes are kept; for one Registry at a time
-	GatewayKey string // the public nkey that the gateway signs with
+	Dir        string  // where the nodes are kept; for one Registry at a time
+	Bucket     *Bucket // where they are kept instead, for several gateways; the Registry closes it
+	GatewayKey string  // the public nkey that the gateway signs with
 	// Changed is called with each change once it counts, one after the other. It
 	// must not block, nor call what changes the registry or lists requests.
 	Changed func(Change)
@@ -62,12 +64,35 @@ type Registry struct {
 	opts  Options
 	now   atomic.Pointer[state]
 	mu    sync.Mutex // held to change anything
-	store *store     // nil once it is closed
+	store storage    // nil once it is closed
 
 	requests map[string]*Request // by key; never changed, but replaced
-	dirty    bool                // what is in memory is not on disk
+	dirty    bool                // what is in memory is not kept yet
+	unkept   map[string]edit     // what makes it so, by what it is about
 	timer    *time.Timer         // to write it
+
+	end      chan struct{} // closed by Close
+	followed sync.WaitGroup
 }
+
+// A storage keeps a state. One call at a time.
+type storage interface {
+	// write replaces what was read or written last. It is errStale if somebody
+	// else did meanwhile.
+	write(*state) error
+	// read returns what is kept, or nil if that is what was read or written last.
+	read() (*state, error)
+	// news tells when somebody else may have written. Nil: nobody else can.
+	news() <-chan struct{}
+	close() error
+}
+
+var errStale = errors.New("the registry of nodes was changed by another gateway")
+
+// An edit makes the next state of one. It may be made again, on another state.
+type edit func(*state) (*state, error)
+
+func same(st *state) (*state, error) { return st, nil }
 
 var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the registry of nodes is closed")
 
@@ -82,22 +107,43 @@ func Open(opts Options) (*Registry, error) {
 	if opts.code == nil {
 		opts.code = Code
 	}
-	store, st, err := openStore(opts.Dir)
+	store, st, err := openStorage(opts)
 	if err != nil {
 		return nil, err
 	}
-	store.unsynced = opts.unsynced
-	r := &Registry{opts: opts, store: store, requests: map[string]*Request{}}
+	r := &Registry{opts: opts, store: store, requests: map[string]*Request{}, unkept: map[string]edit{}, end: make(chan struct{})}
 	r.now.Store(st)
+	if news := store.news(); news != nil {
+		r.followed.Go(func() { r.follow(news) })
+	}
 	return r, nil
+}
+
+func openStorage(opts Options) (storage, *state, error) {
+	if b := opts.Bucket; b != nil {
+		st, err := b.read()
+		if b.public != opts.GatewayKey {
+			err = corral.Errorf(corral.ErrInvalid, "give both the same key", "the bucket of the registry of nodes is for another gateway key than %s", opts.GatewayKey)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, b.close())
+		}
+		return b, st, nil
+	}
+	store, st, err := openStore(opts.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	store.unsynced = opts.unsynced
+	return store, st, nil
 }
 
 // Close writes what is not written, and lets another Registry have the directory.
 // Nobody is a node to a Registry that is closed.
 func (r *Registry) Close() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.store == nil {
+		r.mu.Unlock()
 		return nil
 	}
 	if r.timer != nil {
@@ -105,11 +151,14 @@ func (r *Registry) Close() error {
 	}
 	var err error
 	if r.dirty {
-		err = r.store.write(r.now.Load())
+		err = r.update(same)
 	}
 	err = errors.Join(err, r.store.close())
 	r.store = nil
 	r.now.Store(newState())
+	close(r.end)
+	r.mu.Unlock()
+	r.followed.Wait()
 	return err
 }
 
@@ -218,34 +267,45 @@ func (s *state) free(name, self string) error {
 	return nil
 }
 
-// change changes a node, on disk before in memory.
+// change changes a node, on disk before in memory. What edits it may be called
+// again, with another node.
 func (r *Registry) change(ref string, event Event, edit func(*state, *Node) error) (Node, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store == nil {
 		return Node{}, errClosed
 	}
-	st := r.now.Load()
-	old, err := st.find(ref)
+	var n Node
+	err := r.update(func(st *state) (*state, error) {
+		old, err := st.find(ref)
+		if err != nil {
+			return nil, err
+		}
+		n = old.clone()
+		if err := edit(st, &n); err != nil {
+			return nil, err
+		}
+		return st.with(n), nil
+	})
 	if err != nil {
-		return Node{}, err
-	}
-	n := old.clone()
-	if err := edit(st, &n); err != nil {
-		return Node{}, err
-	}
-	next := st.clone()
-	next.put(&n)
-	if err := r.commit(next); err != nil {
 		return Node{}, err
 	}
 	r.tell(Change{Event: event, Key: n.Key, Node: n.clone()})
 	return n.clone(), nil
 }
 
+// with is the state with a node added or replaced.
+func (s *state) with(n Node) *state {
+	next := s.clone()
+	c := n.clone()
+	next.put(&c)
+	return next
+}
+
 // Revoke ends that a key is a node, at once. With an error that is an
 // ErrUnavailable it has ended too, but may be a node again to the next Registry,
-// unless it could be written by then. To revoke again changes nothing.
+// and still be one to other gateways, unless it could be written by then. To
+// revoke again changes nothing.
 func (r *Registry) Revoke(ref, by string) (Node, error) {
 	if err := validateWho(by); err != nil {
 		return Node{}, err
@@ -263,17 +323,24 @@ func (r *Registry) Revoke(ref, by string) (Node, error) {
 	if !old.active() {
 		// An earlier write may have failed.
 		if r.dirty {
-			err = r.commit(st)
+			err = r.update(same)
 		}
 		return old.clone(), err
 	}
 	n := old.clone()
 	n.RevokedAt, n.RevokedBy = wall(time.Now()), by
-	next := st.clone()
-	next.put(&n)
-	r.now.Store(next)
+	r.unkept["revoke "+n.ID] = func(st *state) (*state, error) {
+		// One that was paired anew meanwhile, by somebody who knew less, goes too.
+		if now := st.nodes[n.ID]; now != nil && now.active() {
+			revoked := now.clone()
+			revoked.RevokedAt, revoked.RevokedBy = n.RevokedAt, n.RevokedBy
+			st = st.with(revoked)
+		}
+		return st, nil
+	}
+	r.now.Store(st.with(n))
 	r.tell(Change{Event: EventRevoked, Key: n.Key, Node: n.clone()})
-	if err := r.commit(next); err != nil {
+	if err := r.update(same); err != nil {
 		return n.clone(), corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "node %s is revoked, but that is not on disk yet: %w", n.Name, err)
 	}
 	return n.clone(), nil
@@ -286,20 +353,24 @@ func (r *Registry) Forget(ref string) error {
 	if r.store == nil {
 		return errClosed
 	}
-	st := r.now.Load()
-	n, err := st.find(ref)
+	var gone Node
+	err := r.update(func(st *state) (*state, error) {
+		n, err := st.find(ref)
+		if err != nil {
+			return nil, err
+		}
+		if n.active() {
+			return nil, corral.Errorf(corral.ErrInvalid, "revoke it first", "cannot forget node %s: it is paired", n.Name)
+		}
+		gone = n.clone()
+		next := st.clone()
+		delete(next.nodes, n.ID)
+		return next, nil
+	})
 	if err != nil {
 		return err
 	}
-	if n.active() {
-		return corral.Errorf(corral.ErrInvalid, "revoke it first", "cannot forget node %s: it is paired", n.Name)
-	}
-	next := st.clone()
-	delete(next.nodes, n.ID)
-	if err := r.commit(next); err != nil {
-		return err
-	}
-	r.tell(Change{Event: EventForgotten, Key: n.Key, Node: n.clone()})
+	r.tell(Change{Event: EventForgotten, Key: gone.Key, Node: gone})
 	return nil
 }
 
@@ -314,17 +385,22 @@ func (r *Registry) Seen(key string, from netip.Addr, h Hello) error {
 	if r.store == nil {
 		return errClosed
 	}
+	note := func(st *state) (*state, error) {
+		id, ok := st.active[key]
+		if !ok {
+			return st, nil
+		}
+		if n := st.nodes[id].clone(); n.note(from, h) {
+			return st.with(n), nil
+		}
+		return st, nil
+	}
 	st := r.now.Load()
-	id, ok := st.active[key]
-	if !ok {
+	next, _ := note(st) // it has no error
+	if next == st {
 		return nil
 	}
-	n := st.nodes[id].clone()
-	if !n.note(from, h) {
-		return nil
-	}
-	next := st.clone()
-	next.put(&n)
+	r.unkept["seen "+key] = note
 	r.now.Store(next)
 	r.later()
 	return nil
@@ -346,16 +422,98 @@ func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
 	return false
 }
 
-// commit makes a state what counts, once it is on disk. If that fails, what
+// update makes the next state what counts, once it is kept. If that fails, what
 // counted before does, and is written soon. mu is held.
-func (r *Registry) commit(next *state) error {
-	if err := r.store.write(next); err != nil {
-		r.later() // it may be on disk nevertheless, and does not count
+func (r *Registry) update(step edit) error {
+	for {
+		next, err := step(r.now.Load())
+		if err != nil {
+			return err
+		}
+		err = r.store.write(next)
+		switch {
+		case err == nil:
+			r.now.Store(next)
+			r.dirty = false
+			clear(r.unkept)
+			return nil
+		case !errors.Is(err, errStale):
+			r.later() // it may be kept nevertheless, and does not count
+			return err
+		}
+		if err := r.reload(); err != nil {
+			r.later()
+			return err
+		}
+	}
+}
+
+// reload has what others wrote count, with what is not kept yet. mu is held.
+func (r *Registry) reload() error {
+	st, err := r.store.read()
+	if err != nil || st == nil {
 		return err
 	}
-	r.now.Store(next)
-	r.dirty = false
+	for _, again := range r.unkept {
+		if st, err = again(st); err != nil {
+			return err
+		}
+	}
+	old := r.now.Load()
+	r.now.Store(st)
+	for _, c := range changes(old, st) {
+		if q := r.requests[c.Key]; q != nil && q.State == Pending && c.Event == EventPaired {
+			r.settle(q, Approved, c.Node.ApprovedBy, c.Node.Name)
+		}
+		r.tell(c)
+	}
 	return nil
+}
+
+// changes are what makes one state of another, as far as whoever has connections
+// has to know.
+func changes(old, now *state) (list []Change) {
+	add := func(e Event, n *Node) { list = append(list, Change{Event: e, Key: n.Key, Node: n.clone()}) }
+	for id, n := range now.nodes {
+		before := old.nodes[id]
+		was := before != nil && before.active()
+		switch {
+		case n.active() && (!was || !before.PairedAt.Equal(n.PairedAt)):
+			add(EventPaired, n)
+		case !n.active() && was:
+			add(EventRevoked, n)
+		case was && before.Name != n.Name:
+			add(EventRenamed, n)
+		}
+	}
+	for id, n := range old.nodes {
+		if now.nodes[id] != nil {
+			continue
+		}
+		if n.active() { // by two steps of which the first was not seen
+			add(EventRevoked, n)
+		}
+		add(EventForgotten, n)
+	}
+	return list
+}
+
+// follow takes what others wrote, until the registry is closed.
+func (r *Registry) follow(news <-chan struct{}) {
+	for {
+		select {
+		case <-r.end:
+			return
+		case <-news:
+		}
+		r.mu.Lock()
+		if r.store != nil {
+			if err := r.reload(); err != nil {
+				r.opts.Log.Error("cannot read the registry of nodes; trying again", "error", err)
+			}
+		}
+		r.mu.Unlock()
+	}
 }
 
 // later has what is in memory written soon. mu is held.
@@ -373,7 +531,7 @@ func (r *Registry) wake() {
 	if r.store == nil || !r.dirty {
 		return
 	}
-	if err := r.commit(r.now.Load()); err != nil {
+	if err := r.update(same); err != nil {
 		r.opts.Log.Error("cannot write the registry of nodes; trying again", "error", err)
 	}
 }

@@ -202,15 +202,22 @@ func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
-	next := r.now.Load().clone()
-	n, err := next.pair(q.Key, cmp.Or(a.Name, suggested(q.Hello.Name)), a.Name != "")
+	var n *Node
+	err = r.update(func(st *state) (*state, error) {
+		if now := st.nodes[q.ID]; now != nil && now.Key == q.Key && now.active() { // at another gateway
+			return nil, answered(now.Name, q.ID, Approved, now.ApprovedBy, now.PairedAt)
+		}
+		next := st.clone()
+		var err error
+		if n, err = next.pair(q.Key, cmp.Or(a.Name, suggested(q.Hello.Name)), a.Name != ""); err != nil {
+			return nil, err
+		}
+		n.Labels, n.ApprovedBy = cloneLabels(a.Labels), a.By
+		from, _ := netip.ParseAddr(q.From) // it is one, or empty
+		n.note(from, q.Hello)
+		return next, nil
+	})
 	if err != nil {
-		return Node{}, err
-	}
-	n.Labels, n.ApprovedBy = cloneLabels(a.Labels), a.By
-	from, _ := netip.ParseAddr(q.From) // it is one, or empty
-	n.note(from, q.Hello)
-	if err := r.commit(next); err != nil {
 		return Node{}, err
 	}
 	r.settle(q, Approved, a.By, n.Name)
@@ -304,8 +311,12 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 		return nil, corral.Errorf(corral.ErrInvalid, "compare the keys, and use the id", "%d keys that ask to be paired have the code %s", len(pending), quote(ref))
 	case len(settled) > 0:
 		q := slices.MaxFunc(settled, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
-		return nil, corral.Errorf(corral.ErrConflict, "", "the request of %s (%s) was %s by %s at %s", q.Name, q.ID, q.State,
-			cmp.Or(q.AnsweredBy, "somebody"), q.AnsweredAt.UTC().Format(time.RFC3339))
+		return nil, answered(q.Name, q.ID, q.State, q.AnsweredBy, q.AnsweredAt)
 	}
 	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending; a node that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
+}
+
+// answered is the error of a request that somebody else answered.
+func answered(name, id string, s State, by string, at time.Time) error {
+	return corral.Errorf(corral.ErrConflict, "", "the request of %s (%s) was %s by %s at %s", name, id, s, cmp.Or(by, "somebody"), at.UTC().Format(time.RFC3339))
 }

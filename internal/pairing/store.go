@@ -57,7 +57,7 @@ func openStore(dir string) (_ *store, _ *state, err error) {
 		return nil, nil, corral.Errorf(corral.ErrConflict, "stop the program that has it open, or use another state directory",
 			"another program has the registry of nodes in %s open: %w", dir, err)
 	}
-	text, err := s.read()
+	text, err := s.readText()
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, newState(), nil
 	}
@@ -73,7 +73,7 @@ func openStore(dir string) (_ *store, _ *state, err error) {
 	return s, st, nil
 }
 
-func (s *store) read() ([]byte, error) {
+func (s *store) readText() ([]byte, error) {
 	path := filepath.Join(s.dir.Name(), fileName)
 	info, err := s.dir.Lstat(fileName)
 	if err != nil {
@@ -143,6 +143,11 @@ func (s *store) write(st *state) (err error) {
 	}
 	return syncDir(s.dir)
 }
+
+// read: nobody else writes.
+func (s *store) read() (*state, error) { return nil, nil } //nolint:nilnil // it says so
+
+func (s *store) news() <-chan struct{} { return nil }
 
 func (s *store) close() error {
 	var err error

@@ -3,6 +3,7 @@ package pairing
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,26 +33,31 @@ func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]strin
 		return "", Token{}, errClosed
 	}
 	now := wall(time.Now())
-	next := r.now.Load().clone()
-	for id, t := range next.tokens {
-		if !t.ExpiresAt.After(now) {
-			delete(next.tokens, id)
+	var made *Token
+	err = r.update(func(st *state) (*state, error) {
+		next := st.clone()
+		for id, t := range next.tokens {
+			if !t.ExpiresAt.After(now) {
+				delete(next.tokens, id)
+			}
 		}
-	}
-	if len(next.tokens) >= maxTokens {
-		return "", Token{}, corral.Errorf(corral.ErrUnavailable, "withdraw those that are not needed", "there are %d setup tokens, of at most %d", len(next.tokens), maxTokens)
-	}
-	secret, id := newSecret()
-	for next.tokens[id] != nil {
+		if len(next.tokens) >= maxTokens {
+			return nil, corral.Errorf(corral.ErrUnavailable, "withdraw those that are not needed", "there are %d setup tokens, of at most %d", len(next.tokens), maxTokens)
+		}
+		var id string
 		secret, id = newSecret()
-	}
-	hash := tokenHash(secret)
-	made := &Token{
-		ID: id, Hash: hex.EncodeToString(hash[:]), Left: uses, Labels: cloneLabels(labels), By: by,
-		CreatedAt: now, ExpiresAt: wall(now.Add(ttl)),
-	}
-	next.tokens[id] = made
-	if err := r.commit(next); err != nil {
+		for next.tokens[id] != nil {
+			secret, id = newSecret()
+		}
+		hash := tokenHash(secret)
+		made = &Token{
+			ID: id, Hash: hex.EncodeToString(hash[:]), Left: uses, Labels: cloneLabels(labels), By: by,
+			CreatedAt: now, ExpiresAt: wall(now.Add(ttl)),
+		}
+		next.tokens[id] = made
+		return next, nil
+	})
+	if err != nil {
 		return "", Token{}, err
 	}
 	return secret, made.told(), nil
@@ -93,13 +99,14 @@ func (r *Registry) Withdraw(id string) error {
 	if r.store == nil {
 		return errClosed
 	}
-	st := r.now.Load()
-	if st.tokens[id] == nil {
-		return corral.Errorf(corral.ErrNotFound, "see which there are", "there is no setup token %s", quote(id))
-	}
-	next := st.clone()
-	delete(next.tokens, id)
-	return r.commit(next)
+	return r.update(func(st *state) (*state, error) {
+		if st.tokens[id] == nil {
+			return nil, corral.Errorf(corral.ErrNotFound, "see which there are", "there is no setup token %s", quote(id))
+		}
+		next := st.clone()
+		delete(next.tokens, id)
+		return next, nil
+	})
 }
 
 // Redeem makes a node of a key that proves to have a setup token. The key of a
@@ -115,39 +122,50 @@ func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, er
 	if r.store == nil {
 		return Node{}, errClosed
 	}
-	st := r.now.Load()
-	if n := st.nodes[ID(key)]; n != nil && n.Key == key && n.active() {
+	var n *Node
+	err := r.update(func(st *state) (*state, error) {
+		old := st.nodes[ID(key)]
+		if old != nil && old.Key == key && old.active() {
+			n = old
+			return nil, errPaired
+		}
+		t := st.tokens[id]
+		if !wellFormed || t == nil || !proves(mac, t.Hash, key, r.opts.GatewayKey) || !t.ExpiresAt.After(time.Now()) {
+			return nil, corral.Errorf(corral.ErrDenied, "ask for a new setup token, or have the node approved",
+				"the setup token is not one of this gateway, was used, withdrawn, or has expired")
+		}
+		if old != nil && !old.active() {
+			return nil, corral.Errorf(corral.ErrDenied, "have it approved, or make a new key", "the key of node %s was revoked, and no setup token can pair it", old.Name)
+		}
+		next := st.clone()
+		var err error
+		if n, err = next.pair(key, suggested(h.Name), false); err != nil {
+			return nil, err
+		}
+		n.Labels = cloneLabels(t.Labels)
+		n.ApprovedBy = approvedBy(t)
+		n.note(from, h)
+		if used := t.clone(); used.Left > 1 {
+			used.Left--
+			next.tokens[id] = &used
+		} else {
+			delete(next.tokens, id)
+		}
+		return next, nil
+	})
+	switch {
+	case errors.Is(err, errPaired):
 		return n.clone(), nil
-	}
-	t := st.tokens[id]
-	if !wellFormed || t == nil || !proves(mac, t.Hash, key, r.opts.GatewayKey) || !t.ExpiresAt.After(time.Now()) {
-		return Node{}, corral.Errorf(corral.ErrDenied, "ask for a new setup token, or have the node approved",
-			"the setup token is not one of this gateway, was used, withdrawn, or has expired")
-	}
-	if n := st.nodes[ID(key)]; n != nil && !n.active() {
-		return Node{}, corral.Errorf(corral.ErrDenied, "have it approved, or make a new key", "the key of node %s was revoked, and no setup token can pair it", n.Name)
-	}
-	next := st.clone()
-	n, err := next.pair(key, suggested(h.Name), false)
-	if err != nil {
-		return Node{}, err
-	}
-	n.Labels = cloneLabels(t.Labels)
-	n.ApprovedBy = approvedBy(t)
-	n.note(from, h)
-	if used := t.clone(); used.Left > 1 {
-		used.Left--
-		next.tokens[id] = &used
-	} else {
-		delete(next.tokens, id)
-	}
-	if err := r.commit(next); err != nil {
+	case err != nil:
 		return Node{}, err
 	}
 	delete(r.requests, key)
 	r.tell(Change{Event: EventPaired, Key: key, Node: n.clone()})
 	return n.clone(), nil
 }
+
+// errPaired ends an update of which nothing is left to do.
+var errPaired = errors.New("it is a node")
 
 func approvedBy(t *Token) string {
 	who := "token " + t.ID

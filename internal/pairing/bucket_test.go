@@ -1,0 +1,481 @@
+package pairing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+)
+
+// cluster is a message server with JetStream, for several gateways.
+type cluster struct {
+	t    testing.TB
+	dir  string
+	port int
+	srv  *server.Server
+}
+
+func newCluster(t testing.TB) *cluster {
+	c := &cluster{t: t, dir: t.TempDir(), port: server.RANDOM_PORT}
+	c.start()
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *cluster) start() {
+	c.t.Helper()
+	var err error
+	c.srv, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: c.port, JetStream: true, StoreDir: c.dir, SyncAlways: true, NoSigs: true, NoLog: true})
+	ok(c.t, err)
+	c.srv.Start()
+	if !c.srv.ReadyForConnections(10 * time.Second) {
+		c.t.Fatal("the message server does not start")
+	}
+	c.port = c.srv.Addr().(*net.TCPAddr).Port
+}
+
+func (c *cluster) stop() {
+	c.srv.Shutdown()
+	c.srv.WaitForShutdown()
+}
+
+func (c *cluster) connect() *nats.Conn {
+	c.t.Helper()
+	conn, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", c.port), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
+	ok(c.t, err)
+	c.t.Cleanup(conn.Close)
+	return conn
+}
+
+func gatewayPair(n int) nkeys.KeyPair {
+	pair, err := nkeys.FromRawSeed(nkeys.PrefixByteUser, []byte{byte(n), byte(n >> 8), 7, 31: 0})
+	if err != nil {
+		panic(err)
+	}
+	return pair
+}
+
+func (c *cluster) bucket() *Bucket {
+	c.t.Helper()
+	b, err := OpenBucket(c.t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000)})
+	ok(c.t, err)
+	return b
+}
+
+// gateway is the registry of one, and what it was told.
+func (c *cluster) gateway(change ...func(*Options)) (*Registry, *told) {
+	c.t.Helper()
+	heard := &told{}
+	return open(c.t, "", append([]func(*Options){quick, func(o *Options) { o.Bucket, o.Changed = c.bucket(), heard.add }}, change...)...), heard
+}
+
+type told struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (h *told) add(c Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = append(h.list, string(c.Event)+" "+c.Node.Name)
+}
+
+func (h *told) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.list)
+}
+
+// soon waits for what another gateway did.
+func soon(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func knows(r *Registry, keys ...int) func() bool {
+	return func() bool { return slices.Equal(authorised(r, 20), keys) }
+}
+
+// What is decided at one gateway counts at all.
+func TestSeveralGateways(t *testing.T) {
+	c := newCluster(t)
+	a, heardA := c.gateway()
+	b, heardB := c.gateway()
+	for _, r := range []*Registry{a, b} { // both hear what is asked
+		ask(t, r, 1, "web")
+		ask(t, r, 2, "web")
+	}
+	n, err := a.Approve(ID(key(1)), Approval{By: "anna", Labels: map[string]string{"pool": "gpu"}})
+	ok(t, err)
+	begun := time.Now()
+	soon(t, "b learns of a node", knows(b, 1))
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("that took %v", took)
+	}
+	got, err := b.Node("web")
+	ok(t, err)
+	if diff := cmp.Diff(n, got); diff != "" {
+		t.Error(diff)
+	}
+	_, err = b.Approve(ID(key(1)), Approval{By: "bert"})
+	wantKind(t, err, corral.ErrConflict, "was approved by anna")
+	_, err = b.Approve(ID(key(2)), Approval{By: "bert", Name: "web"})
+	wantKind(t, err, corral.ErrConflict, "the name web is taken")
+	second, err := b.Approve(ID(key(2)), Approval{By: "bert"})
+	ok(t, err)
+	if second.Name != "web-2" {
+		t.Errorf("two nodes are called %s", second.Name)
+	}
+	_, err = a.Rename(ID(key(2)), "api") // of which it may not know yet
+	if err != nil {
+		soon(t, "a learns of a node", knows(a, 1, 2))
+		_, err = a.Rename(ID(key(2)), "api")
+	}
+	ok(t, err)
+	soon(t, "b learns of a name", func() bool { n, err := b.Node("api"); return err == nil && n.ID == second.ID })
+
+	_, err = b.Revoke("api", "bert")
+	ok(t, err)
+	wantAuthorised(t, b, 1)
+	begun = time.Now()
+	soon(t, "a learns of a revocation", knows(a, 1))
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("that took %v", took)
+	}
+	ok(t, a.Forget("api"))
+	soon(t, "b forgets a node", func() bool { return len(b.Nodes()) == 1 })
+
+	secret, _ := token(t, a, 2)
+	soon(t, "b learns of a token", func() bool { return len(b.Tokens()) == 1 })
+	for _, r := range []*Registry{b, a} { // both hear it
+		_, err = r.Redeem(proof(t, secret, 3), key(3), home, Hello{Name: "x"})
+		ok(t, err)
+	}
+	if left := b.Tokens(); len(left) != 1 || left[0].Left != 1 {
+		t.Errorf("%+v, although one node was paired", left)
+	}
+
+	soon(t, "all is told", func() bool { return len(heardA.all()) >= 8 && len(heardB.all()) >= 8 })
+	want := []string{"asked ", "asked ", "paired web", "paired web-2", "renamed api", "revoked api", "forgotten api", "paired x"}
+	for _, heard := range []*told{heardA, heardB} {
+		if diff := cmp.Diff(want, heard.all()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Whoever is first wins, and nothing gets lost, however many write at once.
+func TestManyGateways(t *testing.T) {
+	c := newCluster(t)
+	const gateways, keys, uses = 3, 8, 4
+	var all []*Registry
+	for range gateways {
+		r, _ := c.gateway()
+		all = append(all, r)
+	}
+	secret, _ := token(t, all[0], uses)
+	for _, r := range all {
+		soon(t, "everybody knows the token", func() bool { return len(r.Tokens()) == 1 })
+	}
+	var work sync.WaitGroup
+	var approved, redeemed atomic.Int32
+	for _, r := range all {
+		for n := range keys {
+			ask(t, r, n, "n")
+		}
+	}
+	for g, r := range all {
+		for n := range keys {
+			work.Go(func() {
+				_, err := r.Approve(ID(key(n)), Approval{By: fmt.Sprint("gateway ", g)})
+				if err == nil {
+					approved.Add(1)
+				} else if !errors.Is(err, corral.ErrConflict) {
+					t.Error(err)
+				}
+			})
+		}
+		for n := 100 + g*10; n < 110+g*10; n++ {
+			p := proof(t, secret, n)
+			work.Go(func() {
+				_, err := r.Redeem(p, key(n), home, Hello{Name: "n"})
+				if err == nil {
+					redeemed.Add(1)
+				} else if !errors.Is(err, corral.ErrDenied) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	work.Wait()
+	if approved.Load() != keys || redeemed.Load() != uses {
+		t.Errorf("%d approvals and %d uses of the token counted", approved.Load(), redeemed.Load())
+	}
+	for _, r := range all {
+		soon(t, "everybody knows all", func() bool { return len(authorised(r, 200)) == keys+uses })
+		names := map[string]bool{}
+		for _, n := range r.Nodes() {
+			names[n.Name] = true
+		}
+		if diff := cmp.Diff(all[0].Nodes(), r.Nodes()); diff != "" || len(names) != keys+uses {
+			t.Errorf("%d names; %s", len(names), diff)
+		}
+	}
+}
+
+// While the message server is away nodes go on to be nodes, and what is decided
+// waits for it. It has everything when it is back.
+func TestServerRestarts(t *testing.T) {
+	c := newCluster(t)
+	a, _ := c.gateway()
+	b, _ := c.gateway()
+	pair(t, a, 1, "one")
+	soon(t, "b knows it", knows(b, 1))
+	ask(t, a, 2, "two")
+	c.stop()
+	wantAuthorised(t, a, 1)
+	done := make(chan error, 1)
+	go func() { _, err := a.Approve(ID(key(2)), Approval{By: "anna"}); done <- err }()
+	select {
+	case err := <-done:
+		t.Errorf("approved without anybody to note it: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	wantAuthorised(t, a, 1)
+	c.start()
+	ok(t, <-done)
+	wantAuthorised(t, a, 1, 2)
+	soon(t, "b learns of it", knows(b, 1, 2))
+	late, _ := c.gateway()
+	wantAuthorised(t, late, 1, 2)
+}
+
+// A revocation counts where it was made, also if nobody can note it, and is not
+// forgotten.
+func TestRevokedWithoutServer(t *testing.T) {
+	c := newCluster(t)
+	bucket := c.bucket()
+	bucket.patience = 50 * time.Millisecond
+	a := open(t, "", quick, func(o *Options) { o.Bucket = bucket })
+	b, _ := c.gateway()
+	pair(t, a, 1, "one")
+	pair(t, a, 2, "two")
+	soon(t, "b knows them", knows(b, 1, 2))
+	c.stop()
+	_, err := a.Revoke("one", "anna")
+	wantKind(t, err, corral.ErrUnavailable, "one is revoked, but")
+	wantAuthorised(t, a, 2)
+	c.start()
+	// Meanwhile b writes something else.
+	_, err = b.Rename("two", "other")
+	ok(t, err)
+	soon(t, "a takes what b wrote", func() bool { n, err := a.Node(ID(key(2))); return err == nil && n.Name == "other" })
+	wantAuthorised(t, a, 2)
+	soon(t, "b learns of the revocation", knows(b, 2))
+}
+
+// A registry that does not fit into a message is in several.
+func TestLargeRegistry(t *testing.T) {
+	c := newCluster(t)
+	a, _ := c.gateway()
+	b, _ := c.gateway()
+	secret, _ := token(t, a, 300)
+	const nodes = 150
+	for n := range nodes {
+		_, err := a.Redeem(proof(t, secret, n), key(n), home, Hello{Name: "a-name-that-is-as-long-as-names-are", OS: strings.Repeat("x", 200)})
+		ok(t, err)
+	}
+	soon(t, "b knows all", func() bool { return len(authorised(b, nodes)) == nodes })
+	late, _ := c.gateway()
+	if diff := cmp.Diff(a.Nodes(), late.Nodes()); diff != "" || len(late.Nodes()) != nodes {
+		t.Error(diff)
+	}
+	js, err := jetstream.New(c.connect())
+	ok(t, err)
+	kv, err := js.KeyValue(t.Context(), BucketName)
+	ok(t, err)
+	keys, err := kv.Keys(t.Context())
+	ok(t, err)
+	text, err := a.now.Load().encode()
+	ok(t, err)
+	if parts := (len(text) + partSize - 1) / partSize; parts < 2 || len(keys) != 1+parts {
+		t.Errorf("%d bytes are in %q", len(text), keys)
+	}
+}
+
+// Who can write to the message server can make nobody a node, and nobody a node
+// again.
+func TestForgedRegistry(t *testing.T) {
+	c := newCluster(t)
+	heard := &told{}
+	a, err := Open(Options{Bucket: c.bucket(), GatewayKey: gateway, Changed: heard.add, code: quickCode})
+	ok(t, err)
+	t.Cleanup(func() {
+		if err := a.Close(); err == nil {
+			t.Error("closed without an error, although what was to be written cannot be")
+		}
+	})
+	conn := c.connect()
+	js, err := jetstream.New(conn)
+	ok(t, err)
+	kv, err := js.KeyValue(t.Context(), BucketName)
+	ok(t, err)
+	pair(t, a, 1, "one")
+	before, err := kv.Get(t.Context(), headKey)
+	ok(t, err)
+	_, err = a.Revoke("one", "anna")
+	ok(t, err)
+	pair(t, a, 2, "two")
+	good, err := kv.Get(t.Context(), headKey)
+	ok(t, err)
+	events := len(heard.all())
+
+	// As a gateway would that has another key.
+	other := &Bucket{kv: kv, key: gatewayPair(60001), patience: time.Second, ctx: t.Context()}
+	st := newState()
+	_, err = st.pair(key(9), "evil", false)
+	ok(t, err)
+	text, err := st.encode()
+	ok(t, err)
+	strange, err := other.seal(head{Version: 1, Number: 99, Size: len(text)}, text)
+	ok(t, err)
+	cut := good.Value()[:len(good.Value())-1]
+	for name, value := range map[string][]byte{
+		"nothing": nil, "nonsense": []byte("nonsense"), "of another key": strange, "cut short": cut, "of before a revocation": before.Value(), "the same again": good.Value(),
+		"with more": append(slices.Clone(good.Value()), "x"...),
+	} {
+		_, err := kv.Put(t.Context(), headKey, value)
+		ok(t, err)
+		a.mu.Lock()
+		err = a.reload()
+		a.mu.Unlock()
+		wantKind(t, err, corral.ErrDenied, "cannot trust the registry")
+		wantAuthorised(t, a, 2)
+		_, err = a.Rename("two", "other")
+		wantKind(t, err, corral.ErrDenied)
+		if name == "of before a revocation" || name == "the same again" {
+			continue // who never saw the other cannot tell
+		}
+		b, err := OpenBucket(t.Context(), BucketConfig{Conn: conn, Key: gatewayPair(60000)})
+		ok(t, err)
+		r, err := Open(Options{Bucket: b, GatewayKey: gateway})
+		wantKind(t, err, corral.ErrDenied, "cannot trust the registry")
+		if _, is := r.Authorize(key(2)); is {
+			t.Error("a registry that cannot be trusted has nodes")
+		}
+	}
+	ok(t, kv.Delete(t.Context(), headKey))
+	_, err = a.Rename("two", "other")
+	wantKind(t, err, corral.ErrUnavailable, "is gone from the message server")
+	wantAuthorised(t, a, 2)
+	if got := heard.all(); len(got) != events {
+		t.Errorf("told %q", got[events:])
+	}
+}
+
+// A gateway with another key is none of these.
+func TestOtherGatewayKey(t *testing.T) {
+	c := newCluster(t)
+	a, _ := c.gateway()
+	pair(t, a, 1, "one")
+	b, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60001)})
+	ok(t, err)
+	_, err = Open(Options{Bucket: b, GatewayKey: keyOf(nkeys.PrefixByteUser, 60001)})
+	wantKind(t, err, corral.ErrDenied, "not signed with the key of this gateway")
+	if hint := corral.Hint(err); !strings.Contains(hint, "gateway.seed") {
+		t.Error(hint)
+	}
+	b = c.bucket()
+	_, err = Open(Options{Bucket: b, GatewayKey: keyOf(nkeys.PrefixByteUser, 60001)})
+	wantKind(t, err, corral.ErrInvalid, "another gateway key")
+}
+
+// deaf is a bucket of which the first answers are lost.
+type deaf struct {
+	jetstream.KeyValue
+	lost int
+}
+
+func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	n, err := d.KeyValue.Update(ctx, key, value, revision)
+	if d.lost > 0 {
+		d.lost--
+		return 0, context.DeadlineExceeded
+	}
+	return n, err
+}
+
+// A write that was not answered is not made twice, and not taken for somebody
+// else's.
+func TestAnswerLost(t *testing.T) {
+	c := newCluster(t)
+	bucket := c.bucket()
+	kv := &deaf{KeyValue: bucket.kv}
+	bucket.kv = kv
+	var events told
+	a := open(t, "", quick, func(o *Options) { o.Bucket, o.Changed = bucket, events.add })
+	pair(t, a, 1, "one")
+	number := bucket.head.Number
+	kv.lost = 2
+	_, err := a.Rename("one", "uno")
+	ok(t, err)
+	if bucket.head.Number != number+1 {
+		t.Errorf("written %d times", bucket.head.Number-number)
+	}
+	if got, want := events.all(), []string{"asked ", "paired one", "renamed uno"}; !slices.Equal(got, want) {
+		t.Errorf("told %q", got)
+	}
+	// One that is never answered is an error, and counts as soon as it is seen.
+	bucket.patience, kv.lost = 10*time.Millisecond, 1000
+	_, err = a.Rename("uno", "ein")
+	wantKind(t, err, corral.ErrUnavailable)
+	kv.lost = 0
+	soon(t, "it is seen", func() bool { _, err := a.Node("ein"); return err == nil })
+}
+
+// A bucket that would forget is not used, and without JetStream there is none.
+func TestUnfitServers(t *testing.T) {
+	c := newCluster(t)
+	js, err := jetstream.New(c.connect())
+	ok(t, err)
+	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: BucketName, Storage: jetstream.MemoryStorage})
+	ok(t, err)
+	_, err = OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000)})
+	wantKind(t, err, corral.ErrInvalid, "in memory alone")
+
+	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	ok(t, err)
+	plain.Start()
+	t.Cleanup(func() { plain.Shutdown(); plain.WaitForShutdown() })
+	if !plain.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the message server does not start")
+	}
+	conn, err := nats.Connect(plain.ClientURL())
+	ok(t, err)
+	t.Cleanup(conn.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = OpenBucket(ctx, BucketConfig{Conn: conn, Key: gatewayPair(60000)})
+	wantKind(t, err, corral.ErrUnavailable, "at the message server")
+	if hint := corral.Hint(err); !strings.Contains(hint, "JetStream") {
+		t.Error(hint)
+	}
+}
