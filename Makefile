@@ -111,8 +111,8 @@ e2e: setup-test build ## Run the end-to-end tests as well, with an engine
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 $(GO) test -tags e2e $(TESTFLAGS) ./...
 
 .PHONY: chaos
-chaos: setup-test ## Kill gateways under load and break what is under them: 120 kills, 60 sessions at a time (make test does less; sets the clock)
-	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CHAOS_KILLS=120 CORRAL_CHAOS_SESSIONS=60 \
+chaos: setup-test ## Kill gateways under load, break what is under them and cut them off from nodes: 120 kills, 60 sessions at a time, a minute (make test does less; sets the clock)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CHAOS_KILLS=120 CORRAL_CHAOS_SESSIONS=60 CORRAL_CHAOS_CUT=60 \
 		$(GO) test -tags e2e,chaos -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/chaos
 
 .PHONY: fuzz

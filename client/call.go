@@ -273,9 +273,11 @@ func decode(resp *http.Response, out any) error {
 	return nil
 }
 
-// A patience waits between tries, longer and longer.
+// A patience waits between tries, longer and longer. It begins to run out when
+// something has failed: an answer may have been long in coming, and be cut then.
 type patience struct {
-	until time.Time
+	retry time.Duration
+	until time.Time // zero until something has failed
 	pause time.Duration
 }
 
@@ -285,13 +287,16 @@ const (
 )
 
 func (c *Client) patience() *patience {
-	return &patience{until: time.Now().Add(c.retry), pause: firstPause}
+	return &patience{retry: c.retry, pause: firstPause}
 }
 
 var errTooLong = errors.New("the gateway was away for too long")
 
 // wait returns an error if there is to be no further try.
 func (w *patience) wait(ctx context.Context) error {
+	if w.until.IsZero() {
+		w.until = time.Now().Add(w.retry)
+	}
 	pause := w.pause/2 + rand.N(w.pause/2+1)
 	if time.Now().Add(pause).After(w.until) {
 		return errTooLong

@@ -303,3 +303,50 @@ func TestAway(t *testing.T) {
 		t.Errorf("Status: %+v, %v", st, err)
 	}
 }
+
+// A client waits for a gateway from when it is away: what was long in coming
+// before that does not count.
+func TestPatience(t *testing.T) {
+	g := newRig(t)
+	c := g.client(func(o *client.Options) { o.Retry = 2 * time.Second })
+	p := start(t, c, corral.Command{Shell: "cat", Stdin: true})
+	terminal, err := p.Attach(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	calls := map[string]func() error{
+		"Wait": func() error { _, err := p.Wait(t.Context()); return err },
+		"Read": func() error { _, err := p.Log().Read(t.Context(), 0, make([]byte, 100)); return err },
+		"Next": func() error { _, err := terminal.Next(t.Context()); return err },
+		"Events": func() error {
+			for _, err := range c.Events(t.Context(), client.EventOptions{}) {
+				return err
+			}
+			return nil
+		},
+	}
+	type result struct {
+		what string
+		err  error
+	}
+	results := make(chan result, len(calls))
+	for what, f := range calls {
+		go func() { results <- result{what, f()} }()
+	}
+	time.Sleep(2500 * time.Millisecond)
+	g.away()
+	time.Sleep(100 * time.Millisecond)
+	g.back()
+	if _, err := c.Begin(t.Context(), corral.Command{Shell: "exit 0"}, true); err != nil { // an event
+		t.Fatal(err)
+	}
+	if err := p.CloseStdin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range calls {
+		if r := <-results; r.err != nil && !errors.Is(r.err, io.EOF) {
+			t.Errorf("%s: %v", r.what, r.err)
+		}
+	}
+}

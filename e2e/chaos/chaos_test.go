@@ -52,7 +52,7 @@ func TestKills(t *testing.T) {
 	stop()
 	t.Logf("%d kills under %d sessions at a time, in %v: %d sessions, %d bytes, %d exits, %d events; %d unknown",
 		kills, sessions, time.Since(began).Round(time.Second), l.sessions.Load(), l.bytes.Load(), l.exits.Load(), l.announced.Load(), l.unknown.Load())
-	s.clear(left)
+	s.clear(left, "main", "other")
 }
 
 // load prepares sessions on the site, of which the gateway has begun. stop ends listening to events, and
@@ -87,12 +87,13 @@ func (s *site) load(t *testing.T) (l *load, stop func()) {
 	return l, stop
 }
 
-// clear ends the site in good order, and demands that nothing is left of it.
-func (s *site) clear(left *traces.Traces) {
+// clear ends the site in good order, removes the sandboxes of agents, and demands
+// that nothing is left.
+func (s *site) clear(left *traces.Traces, sandboxes ...string) {
 	s.t.Helper()
 	left.Look(s.t)
 	s.stop()
-	for _, agent := range []string{"main", "other"} {
+	for _, agent := range sandboxes {
 		s.corral("sandbox", "rm", "--state-dir", s.state, agent)
 	}
 	// The supervisor of this machine's commands ends by itself, a little later.

@@ -103,7 +103,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	t.Logf("of 100 starts %d were refused", len(refused))
 	stop()
-	s.clear(left)
+	s.clear(left, "main", "other")
 }
 
 // fill fills the disk that a file is on.

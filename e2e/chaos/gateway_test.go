@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/testnet"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 )
 
@@ -32,12 +33,21 @@ type site struct {
 	program string // corral
 	env     []string
 	flags   []string
+	host    *testnet.Host // of a network; nil: this machine
+
+	*daemon // the gateway
+}
+
+// A daemon is a program, over all its lives.
+type daemon struct {
+	t       *testing.T
+	command func() *exec.Cmd
 
 	mu   sync.Mutex
 	life *life
 }
 
-// A life is one process of the gateway.
+// A life is one process of a daemon.
 type life struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
@@ -74,17 +84,33 @@ func newSite(t *testing.T, flags ...string) *site {
 	}
 	s.flags = append([]string{"gateway", "--config", settings, "--state-dir", s.state, "--sandbox", "all", "--image", images.Busybox,
 		"--workspace", s.work, "--allow-elevated", "--log-format", "json"}, flags...)
-	t.Cleanup(func() { s.kill() })
+	s.daemon = newDaemon(t, func() *exec.Cmd { return s.on(s.host, s.flags...) })
 	return s
 }
 
-// begin starts the gateway, and returns at once.
-func (s *site) begin() *life {
-	l := &life{cmd: exec.Command(s.program, s.flags...), over: make(chan struct{})}
-	l.cmd.Env, l.cmd.Dir, l.cmd.Stderr = s.env, s.work, &l.stderr
+// on is the program as it is run on a host.
+func (s *site) on(h *testnet.Host, args ...string) *exec.Cmd {
+	cmd := exec.Command(s.program, args...)
+	if h != nil {
+		cmd = h.Command(s.program, args...)
+	}
+	cmd.Env, cmd.Dir = s.env, s.work
+	return cmd
+}
+
+func newDaemon(t *testing.T, command func() *exec.Cmd) *daemon {
+	d := &daemon{t: t, command: command}
+	t.Cleanup(d.kill)
+	return d
+}
+
+// begin starts the program, and returns at once.
+func (d *daemon) begin() *life {
+	l := &life{cmd: d.command(), over: make(chan struct{})}
+	l.cmd.Stderr = &l.stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the test
 	if err := l.cmd.Start(); err != nil {
-		s.t.Error(err)
+		d.t.Error(err)
 		close(l.over)
 		return l
 	}
@@ -92,9 +118,9 @@ func (s *site) begin() *life {
 		l.err = l.cmd.Wait()
 		close(l.over)
 	}()
-	s.mu.Lock()
-	s.life = l
-	s.mu.Unlock()
+	d.mu.Lock()
+	d.life = l
+	d.mu.Unlock()
 	return l
 }
 
@@ -121,21 +147,21 @@ func (s *site) await(c *client.Client) {
 	}
 }
 
-// kill kills the gateway, if it lives, and looks at what it said.
-func (s *site) kill() {
-	s.mu.Lock()
-	l := s.life
-	s.life = nil
-	s.mu.Unlock()
+// kill kills the program, if it lives, and looks at what it said.
+func (d *daemon) kill() {
+	d.mu.Lock()
+	l := d.life
+	d.life = nil
+	d.mu.Unlock()
 	if l == nil || l.cmd.Process == nil {
 		return
 	}
 	if err := l.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.t.Error(err)
+		d.t.Error(err)
 	}
 	<-l.over
 	if text := l.stderr.String(); strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic") || l.err == nil || !killed(l.err) {
-		s.t.Errorf("the gateway ended with %v and said:\n%s", l.err, text)
+		d.t.Errorf("the program ended with %v and said:\n%s", l.err, text)
 	}
 }
 
@@ -148,24 +174,24 @@ func killed(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// stop has the gateway end in good order.
-func (s *site) stop() {
-	s.t.Helper()
-	s.mu.Lock()
-	l := s.life
-	s.life = nil
-	s.mu.Unlock()
+// stop has the program end in good order.
+func (d *daemon) stop() {
+	d.t.Helper()
+	d.mu.Lock()
+	l := d.life
+	d.life = nil
+	d.mu.Unlock()
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	select {
 	case <-l.over:
 	case <-time.After(time.Minute):
 		_ = l.cmd.Process.Kill()
-		s.t.Fatalf("SIGTERM does not end the gateway:\n%s", l.stderr.String())
+		d.t.Fatalf("SIGTERM does not end the program:\n%s", l.stderr.String())
 	}
 	if l.err != nil || strings.Contains(l.stderr.String(), "DATA RACE") {
-		s.t.Errorf("the gateway ended with %v and said:\n%s", l.err, l.stderr.String())
+		d.t.Errorf("the program ended with %v and said:\n%s", l.err, l.stderr.String())
 	}
 }
 
@@ -187,11 +213,12 @@ func (s *site) client(agent string) *client.Client {
 // corral runs another command of the program.
 func (s *site) corral(args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command(s.program, args...)
-	cmd.Env, cmd.Dir = s.env, s.work
-	out, err := cmd.CombinedOutput()
+	cmd := s.on(nil, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		s.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		s.t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &stderr)
 	}
 	return string(out)
 }

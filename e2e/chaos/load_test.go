@@ -29,6 +29,10 @@ type load struct {
 	agents []*client.Client
 	ctx    context.Context // of every call
 
+	place   func(slot int, cmd *corral.Command) // where a session is; nil: on the host, or in the sandbox
+	patient bool                                // what cannot be reached is asked again
+	gate    sync.RWMutex                        // held for writing while nothing can begin
+
 	serial           atomic.Int64
 	live             atomic.Int64
 	sessions, bytes  atomic.Int64
@@ -51,6 +55,7 @@ type job struct {
 	gap    bool   // the log is smaller than the output
 	text   string // what it prints, if it prints no pattern
 	do     func(context.Context, *job, corral.Process) error
+	again  func(error) bool // whether to ask again after that, which says that nothing was done
 	told   []told
 }
 
@@ -117,7 +122,11 @@ func (l *load) keep(n int, seed uint64, done <-chan struct{}) {
 				j := kinds[k%len(kinds)](r, number)
 				j.cmd.ID = fmt.Sprintf("s%d", number)
 				j.cmd.Shell = "echo ran >>runs/" + j.cmd.ID + "; " + j.cmd.Shell
-				j.cmd.Elevated = slot%2 == 0 // on the host
+				if l.place != nil {
+					l.place(slot, &j.cmd)
+				} else {
+					j.cmd.Elevated = slot%2 == 0 // on the host
+				}
 				l.one(j, l.agents[slot/2%len(l.agents)])
 				if l.t.Failed() {
 					return
@@ -140,7 +149,16 @@ func (l *load) one(j *job, c *client.Client) {
 		l.expect[j.cmd.ID] = false
 		l.mu.Unlock()
 	}
+	j.again = func(err error) bool {
+		if !l.patient || !errors.Is(err, corral.ErrUnavailable) || ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(100 * time.Millisecond)
+		return true
+	}
+	l.gate.RLock()
 	p, err := c.Begin(ctx, j.cmd, j.notify)
+	l.gate.RUnlock()
 	if err != nil {
 		fail("Begin", err)
 		return
@@ -173,7 +191,10 @@ func (l *load) one(j *job, c *client.Client) {
 	if n := l.s.ran(j.cmd.ID); n != 1 {
 		fail("its run", fmt.Errorf("it was run %d times", n))
 	}
-	if err := p.Remove(ctx); err != nil {
+	for err = p.Remove(ctx); j.again(err); {
+		err = p.Remove(ctx)
+	}
+	if err != nil {
 		fail("Remove", err)
 	}
 	l.sessions.Add(1)
@@ -188,6 +209,9 @@ func (l *load) read(ctx context.Context, j *job, p corral.Process) error {
 		c, err := p.Log().Read(ctx, off, buf)
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if j.again(err) {
+			continue
 		}
 		if err != nil {
 			return err
@@ -206,6 +230,9 @@ func (l *load) read(ctx context.Context, j *job, p corral.Process) error {
 		off = c.Next()
 	}
 	st, err := p.Log().Stat(ctx)
+	for j.again(err) {
+		st, err = p.Log().Stat(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -236,13 +263,17 @@ func talk(ctx context.Context, j *job, p corral.Process) error {
 	for n := range 10 {
 		line := fmt.Sprintf("%s line %d\n", j.cmd.ID, n)
 		_, err := p.Write(ctx, []byte(line))
-		if err != nil && !errors.Is(err, corral.ErrLost) {
+		if err != nil && !errors.Is(err, corral.ErrLost) && !j.again(err) {
 			return err
 		}
 		j.told = append(j.told, told{line, err == nil})
 		time.Sleep(100 * time.Millisecond)
 	}
-	return p.CloseStdin(ctx)
+	err := p.CloseStdin(ctx)
+	for j.again(err) {
+		err = p.CloseStdin(ctx)
+	}
+	return err
 }
 
 // told is a line that was written, perhaps.
@@ -268,8 +299,12 @@ func (j *job) heard(text string) error {
 }
 
 // kill kills a session once it has begun to speak.
-func kill(ctx context.Context, _ *job, p corral.Process) error {
-	if _, err := p.Log().Read(ctx, 0, make([]byte, 1)); err != nil {
+func kill(ctx context.Context, j *job, p corral.Process) error {
+	_, err := p.Log().Read(ctx, 0, make([]byte, 1))
+	for j.again(err) {
+		_, err = p.Log().Read(ctx, 0, make([]byte, 1))
+	}
+	if err != nil {
 		return err
 	}
 	for {
@@ -277,6 +312,7 @@ func kill(ctx context.Context, _ *job, p corral.Process) error {
 		switch {
 		case errors.Is(err, corral.ErrEnded):
 			return nil
+		case j.again(err):
 		case !errors.Is(err, corral.ErrLost):
 			return err
 		}
