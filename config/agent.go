@@ -123,7 +123,8 @@ type Approvals struct {
 
 // Nodes are where a gateway listens for nodes.
 type Nodes struct {
-	Listen    policy.Setting[string] `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without one there are none."`
+	Listen    policy.Setting[string] `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without this and websocket there are none."`
+	WebSocket policy.Setting[string] `json:"websocket" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:443" by:"gateway" doc:"Address and port to listen on for nodes that connect by WebSocket, over TLS."`
 	Advertise policy.Setting[string] `json:"advertise" pattern:"^[^\\s,/]+:[0-9]{1,5}(,[^\\s,/]+:[0-9]{1,5})*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
 }
 

@@ -44,9 +44,9 @@ type NodeAbout struct {
 
 // Nodes is the answer of the list.
 type Nodes struct {
-	Listen  string `json:"listen"`  // the address of the message server
-	Pending int    `json:"pending"` // machines that ask to be nodes
-	Nodes   []Node `json:"nodes"`   // by name, those that were revoked at the end
+	Listen  []string `json:"listen"`  // addresses, those for WebSockets as wss://ADDRESS:PORT
+	Pending int      `json:"pending"` // machines that ask to be nodes
+	Nodes   []Node   `json:"nodes"`   // by name, those that were revoked at the end
 }
 
 // NodeChange is the body of a change of a node: of one thing at a time.
@@ -108,6 +108,9 @@ type NodeJoin struct {
 	Line    string   `json:"line"`
 	Hosts   []string `json:"hosts"`   // HOST:PORT each, that are in it
 	Command string   `json:"command"` // to run there
+	// WebSocket is the same for a machine that connects by WebSocket, if the
+	// gateway listens in both ways.
+	WebSocket *NodeJoin `json:"webSocket,omitempty"`
 }
 
 // NodeToken is what is known of a setup token: an approval in advance.

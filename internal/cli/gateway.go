@@ -45,6 +45,7 @@ const gatewayExample = `  corral gateway
 type gatewayFlags struct {
 	listen    string
 	nodes     string // where nodes connect to
+	webSocket string // by WebSocket
 	advertise string // what they are told of that
 	loggerFlags
 
@@ -85,6 +86,7 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; the loopback interface only")
 	f.StringVar(&o.nodes, "nodes", "", "`ADDRESS:PORT`: listen there for nodes, such as 0.0.0.0:7422; over TLS, for keys that were approved")
+	f.StringVar(&o.webSocket, "nodes-websocket", "", "`ADDRESS:PORT`: listen there for nodes that connect by WebSocket, where nothing else passes")
 	f.StringVar(&o.advertise, "nodes-advertise", "", "`HOST:PORT`: where nodes connect to, if not there; several are separated by commas")
 	f.Var(optional{&o.timeout}, "timeout", "`TIME`: of commands of which the tool call says none; 0 is never (default 30m)")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH of tool calls; may be repeated")
@@ -96,10 +98,10 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	o.keepFor = seconds(24 * time.Hour)
 	f.Var(&o.keepFor, "keep-for", "`TIME`: how long a session is kept after its end")
 	o.loggerFlags.add(cmd)
-	own := []string{"listen", "nodes", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
+	own := []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
 	group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
-	for _, name := range []string{"listen", "nodes", "nodes-advertise", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
+	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	must(cmd.MarkFlagDirname("path-prepend"))
@@ -137,8 +139,10 @@ func (o *gatewayFlags) check() error {
 	if slices.Contains(o.pathPrepend, "") {
 		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
 	}
-	if o.nodes != "" && !isAddress(o.nodes) {
-		return corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "--nodes %q is no address and port", o.nodes)
+	for flag, at := range map[string]string{"nodes": o.nodes, "nodes-websocket": o.webSocket} {
+		if at != "" && !isAddress(at) {
+			return corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "--%s %q is no address and port", flag, at)
+		}
 	}
 	if o.listen == "" {
 		return nil

@@ -16,10 +16,11 @@ func (s *service) openNodes() error {
 	cfg := hub.Config{
 		Dir:       filepath.Join(s.dir, nodesDir),
 		Listen:    cmp.Or(s.flags.nodes, c.Nodes.Listen.Value),
+		WebSocket: cmp.Or(s.flags.webSocket, c.Nodes.WebSocket.Value),
 		Advertise: cmp.Or(s.flags.advertise, c.Nodes.Advertise.Value),
 		Log:       s.log,
 	}
-	if cfg.Listen == "" {
+	if cfg.Listen == "" && cfg.WebSocket == "" {
 		return nil
 	}
 	var err error
@@ -27,6 +28,6 @@ func (s *service) openNodes() error {
 		return err
 	}
 	s.hosts.use(s.hub.Nodes())
-	s.log.Info("the gateway listens for nodes", "address", s.hub.Addr())
+	s.log.Info("the gateway listens for nodes", "addresses", s.hub.Listens())
 	return nil
 }

@@ -24,7 +24,7 @@ type gatewayRecord struct {
 	StartedAt time.Time `json:"startedAt"`
 	Socket    string    `json:"socket,omitempty"`
 	Listen    []string  `json:"listen,omitempty"` // addresses of TCP
-	Nodes     string    `json:"nodes,omitempty"`  // where nodes connect to; empty: there are none
+	Nodes     []string  `json:"nodes,omitempty"`  // where nodes connect to; empty: there are none
 
 	// How commands run that say nothing of it.
 	Sandbox       string `json:"sandbox"` // off, all or required

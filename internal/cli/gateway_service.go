@@ -248,7 +248,7 @@ func (s *service) record() gatewayRecord {
 		Image: cmp.Or(s.app.settings.Image, images.Default),
 	}
 	if s.hub != nil {
-		r.Nodes = s.hub.Addr()
+		r.Nodes = s.hub.Listens()
 	}
 	for _, l := range s.listeners {
 		if overTCP(l) {

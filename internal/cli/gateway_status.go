@@ -105,7 +105,7 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 		s.Agents = len(agents)
 		err = c.Ready(ctx)
 	}
-	if err == nil && (record == nil || record.Nodes != "") {
+	if err == nil && (record == nil || len(record.Nodes) > 0) {
 		s.Nodes, err = countNodes(ctx, c)
 	}
 	if s.Ready = err == nil; err != nil {
@@ -141,7 +141,7 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
-		if r.Nodes == "" {
+		if len(r.Nodes) == 0 {
 			fmt.Fprintf(w, "nodes\toff\n")
 		}
 		if r.Sandbox != modeOff {
@@ -150,7 +150,7 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(r.Workspace, "none"))
 	}
 	if s.Nodes != nil {
-		fmt.Fprintf(w, "nodes\t%s: %s\n", s.Nodes.Listen, s.Nodes)
+		fmt.Fprintf(w, "nodes\t%s: %s\n", strings.Join(s.Nodes.Listen, ", "), s.Nodes)
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)

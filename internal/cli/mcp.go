@@ -51,7 +51,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
 	group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
-	for _, name := range []string{"listen", "nodes", "nodes-advertise"} {
+	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise"} {
 		must(cmd.Flags().MarkHidden(name))
 	}
 	o.quietly = true
@@ -71,7 +71,7 @@ func gatewayOnly(cmd *cobra.Command) []string {
 
 // serveMCP serves one client, until it closes its end or ctx ends.
 func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, given []string) (err error) {
-	if o.listen != "" || slices.Contains(given, "nodes") || slices.Contains(given, "nodes-advertise") {
+	if o.listen != "" || slices.ContainsFunc(given, func(flag string) bool { return strings.HasPrefix(flag, "nodes") }) {
 		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen, or --nodes", "corral mcp listens nowhere")
 	}
 	c, err := a.connect(who.agent)

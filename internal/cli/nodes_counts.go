@@ -12,7 +12,7 @@ import (
 
 // nodeCounts are how many nodes a gateway has.
 type nodeCounts struct {
-	Listen  string   `json:"listen"` // where they connect to
+	Listen  []string `json:"listen"` // where they connect to
 	Online  int      `json:"online"`
 	Offline int      `json:"offline"`
 	Pending int      `json:"pending"` // that ask to be nodes
@@ -65,7 +65,7 @@ func (n nodeCounts) String() string {
 // checkNodes says whether the nodes of the gateway that runs can be used.
 func checkNodes(n nodeCounts) finding {
 	const name = "nodes"
-	f := ok(name, "the gateway listens for nodes at %s: %s", n.Listen, n)
+	f := ok(name, "the gateway listens for nodes at %s: %s", strings.Join(n.Listen, " and "), n)
 	switch {
 	case n.Offline > 0:
 		f.Status = levelWarn

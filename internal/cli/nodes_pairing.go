@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) nodesJoin() *cobra.Command {
-	var asJSON bool
+	var webSocket, asJSON bool
 	cmd := &cobra.Command{
 		Use: "join [flags]", Short: "Print what to run on a machine that is to be a node",
 		Long: `Print what to run on a machine that is to be a node. The line says where the
@@ -34,6 +35,11 @@ has.`,
 				if err != nil {
 					return err
 				}
+				if webSocket && j.WebSocket != nil {
+					j = *j.WebSocket
+				} else if webSocket && !strings.HasPrefix(j.Line, "corral+wss:") {
+					return corral.Errorf(corral.ErrInvalid, "start it with --nodes-websocket ADDRESS:PORT", "the gateway does not listen for nodes that connect by WebSocket")
+				}
 				if !slices.ContainsFunc(j.Hosts, reachedByOthers) {
 					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with --nodes 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
 				}
@@ -44,6 +50,7 @@ has.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&webSocket, "websocket", false, "for a machine that can connect by WebSocket alone")
 	addJSONFlag(cmd, &asJSON)
 	return cmd
 }

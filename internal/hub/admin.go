@@ -19,7 +19,7 @@ func (h *Hub) List(ctx context.Context) api.Nodes {
 	for _, s := range h.nodes.List(ctx) {
 		present[s.ID] = s
 	}
-	list := api.Nodes{Listen: h.Addr(), Nodes: []api.Node{}}
+	list := api.Nodes{Listen: h.Listens(), Nodes: []api.Node{}}
 	for _, n := range h.registry.Nodes() {
 		list.Nodes = append(list.Nodes, shown(n, present[n.ID]))
 	}
@@ -122,8 +122,14 @@ func (h *Hub) Reject(ref, by string) error { return h.registry.Reject(ref, by) }
 
 // Join is what a machine needs to know to ask to be a node.
 func (h *Hub) Join() api.NodeJoin {
-	l := h.Line()
-	return api.NodeJoin{Line: l.String(), Hosts: l.Hosts, Command: "corral node --gateway " + l.String()}
+	var all []api.NodeJoin
+	for _, l := range h.Lines() {
+		all = append(all, api.NodeJoin{Line: l.String(), Hosts: l.Hosts, Command: "corral node --gateway " + l.String()})
+	}
+	if len(all) > 1 {
+		all[0].WebSocket = &all[1]
+	}
+	return all[0]
 }
 
 // Tokens are the setup tokens that can be used, the oldest first.

@@ -42,15 +42,17 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// Config of a Hub. Dir and Listen are required.
+// Config of a Hub. Dir is required, and Listen, WebSocket, or both.
 type Config struct {
 	// Dir is where the files are. It is made if need be.
 	Dir string
-	// Listen is the address for nodes, as "0.0.0.0:7422"; port 0 is any.
-	Listen string
+	// Listen is the address for nodes, as "0.0.0.0:7422", and WebSocket that for
+	// nodes that connect by WebSocket. Port 0 is any.
+	Listen, WebSocket string
 	// Advertise is where nodes connect to, as "gw.example.com:7422"; several are
 	// separated by commas. Empty: where the message server listens, by the names
-	// and addresses of this machine.
+	// and addresses of this machine. If it listens in both ways, the ports of
+	// the second are its own.
 	Advertise string
 	Log       *slog.Logger
 }
@@ -104,8 +106,10 @@ func Open(cfg Config) (_ *Hub, err error) {
 	if err := h.connect(); err != nil {
 		return nil, err
 	}
-	if _, err := join.ParseLine(h.Line().String()); err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, "write it like gw.example.com:7422", "nodes cannot be told to connect to %s: %w", strings.Join(h.Line().Hosts, ","), err)
+	for _, l := range h.Lines() {
+		if _, err := join.ParseLine(l.String()); err != nil {
+			return nil, corral.Errorf(corral.ErrInvalid, "write it like gw.example.com:7422", "nodes cannot be told to connect to %s: %w", strings.Join(l.Hosts, ","), err)
+		}
 	}
 	if h.nodes, err = nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.active, Log: h.log}); err != nil {
 		return nil, err
@@ -124,7 +128,7 @@ func Open(cfg Config) (_ *Hub, err error) {
 // connect starts the message server, and connects to it.
 func (h *Hub) connect() error {
 	var err error
-	h.server, err = broker.Start(broker.Config{Dir: h.cfg.Dir, Listen: h.cfg.Listen, Authorize: h.registry.Authorize, Log: h.log})
+	h.server, err = broker.Start(broker.Config{Dir: h.cfg.Dir, Listen: h.cfg.Listen, WebSocket: h.cfg.WebSocket, Authorize: h.registry.Authorize, Log: h.log})
 	if err != nil {
 		return err
 	}
@@ -163,8 +167,18 @@ func (h *Hub) Nodes() corral.Nodes { return h.nodes }
 // Registry knows who is a node.
 func (h *Hub) Registry() *pairing.Registry { return h.registry }
 
-// Addr is where the message server listens.
-func (h *Hub) Addr() string { return h.server.Addr().String() }
+// Listens are the addresses of the message server, those for WebSockets as
+// "wss://0.0.0.0:7443".
+func (h *Hub) Listens() []string {
+	var list []string
+	if h.cfg.Listen != "" {
+		list = append(list, h.server.Addr().String())
+	}
+	if a := h.server.WebSocketAddr(); a != nil {
+		list = append(list, "wss://"+a.String())
+	}
+	return list
+}
 
 // changed is told of each change of the registry, and does not block.
 func (h *Hub) changed(c pairing.Change) {
@@ -241,16 +255,39 @@ func (h *Hub) active() []nodeexec.Paired {
 	return s.nodes
 }
 
-// Line is what a machine needs to know to be a node here.
-func (h *Hub) Line() join.Line {
-	hosts := reachable(h.server.Addr())
-	if h.cfg.Advertise != "" {
-		hosts = strings.Split(h.cfg.Advertise, ",")
+// Lines are what a machine needs to know to be a node here, one for each way to
+// connect.
+func (h *Hub) Lines() []join.Line {
+	var lines []join.Line
+	line := func(at net.Addr, webSocket bool) {
+		l := join.Line{Hosts: reachable(at), WebSocket: webSocket, Key: h.public, Cert: h.server.Fingerprint()}
+		if h.cfg.Advertise != "" {
+			l.Hosts = advertised(h.cfg.Advertise, at, len(lines) > 0)
+		}
+		lines = append(lines, l)
 	}
-	for i := range hosts {
-		hosts[i] = strings.TrimSpace(hosts[i])
+	if h.cfg.Listen != "" {
+		line(h.server.Addr(), false)
 	}
-	return join.Line{Hosts: hosts, Key: h.public, Cert: h.server.Fingerprint()}
+	if a := h.server.WebSocketAddr(); a != nil {
+		line(a, true)
+	}
+	return lines
+}
+
+// advertised are the hosts of a list, with the port that is listened at if they
+// are not about that.
+func advertised(list string, at net.Addr, otherPort bool) []string {
+	hosts := strings.Split(list, ",")
+	for i, h := range hosts {
+		hosts[i] = strings.TrimSpace(h)
+		host, _, err := net.SplitHostPort(hosts[i])
+		_, port, perr := net.SplitHostPort(at.String())
+		if otherPort && err == nil && perr == nil {
+			hosts[i] = net.JoinHostPort(host, port)
+		}
+	}
+	return hosts
 }
 
 // maxHosts is how many addresses of this machine a line has at most.

@@ -29,7 +29,7 @@ const patience = 10 * time.Second
 
 func open(t *testing.T, cfg Config) *Hub {
 	t.Helper()
-	if cfg.Listen == "" {
+	if cfg.Listen == "" && cfg.WebSocket == "" {
 		cfg.Listen = "127.0.0.1:0"
 	}
 	h, err := Open(cfg)
@@ -199,7 +199,7 @@ func TestPair(t *testing.T) {
 		asked[0].From != "127.0.0.1" || asked[0].OS != "linux" || asked[0].Version != "v1" {
 		t.Errorf("%+v, and it shows %+v", asked, v)
 	}
-	if list := h.List(t.Context()); list.Pending != 1 || len(list.Nodes) != 0 || list.Listen != h.Addr() {
+	if list := h.List(t.Context()); list.Pending != 1 || len(list.Nodes) != 0 || !slices.Equal(list.Listen, h.Listens()) {
 		t.Errorf("%+v", list)
 	}
 	began := time.Now()
@@ -287,6 +287,19 @@ func TestRevokedIsCut(t *testing.T) {
 	})
 }
 
+// By WebSocket it is all the same.
+func TestPairByWebSocket(t *testing.T) {
+	h := open(t, Config{Dir: t.TempDir(), WebSocket: "127.0.0.1:0"})
+	m := newMachine(t, h)
+	if !m.line.WebSocket {
+		t.Fatalf("%+v", m.line)
+	}
+	m.serve(m.pair(h, api.NodeAnswer{Name: "seven"}).ID)
+	if r := run(t, selects(t, h, "seven")); r.Exit.Code != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Whoever has a setup token is a node at once, with the labels of the token.
 func TestToken(t *testing.T) {
 	h := open(t, Config{Dir: t.TempDir()})
@@ -333,7 +346,7 @@ func TestRestart(t *testing.T) {
 	n := m.pair(h, api.NodeAnswer{Name: "seven"})
 	m.serve(n.ID)
 	selects(t, h, "seven")
-	before, at := h.Join(), h.Addr()
+	before, at := h.Join(), h.Listens()[0]
 	shut(t, h)
 	h = open(t, Config{Dir: dir, Listen: at})
 	if after := h.Join(); after.Line != before.Line || after.Command != "corral node --gateway "+before.Line {
@@ -477,7 +490,7 @@ func TestOneAtATime(t *testing.T) {
 	if _, err := Open(Config{Dir: h.cfg.Dir, Listen: "127.0.0.1:0"}); !errors.Is(err, corral.ErrConflict) {
 		t.Errorf("two hubs of one directory: %v", err)
 	}
-	if _, err := Open(Config{Dir: t.TempDir(), Listen: h.Addr()}); !errors.Is(err, corral.ErrUnavailable) {
+	if _, err := Open(Config{Dir: t.TempDir(), Listen: h.Listens()[0]}); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("two hubs of one address: %v", err)
 	}
 	if _, err := Open(Config{Dir: t.TempDir(), Listen: "nonsense"}); !errors.Is(err, corral.ErrInvalid) {
@@ -487,7 +500,22 @@ func TestOneAtATime(t *testing.T) {
 
 func TestLine(t *testing.T) {
 	h := open(t, Config{Dir: t.TempDir(), Advertise: "gw.example.com:7422, 10.0.0.1:443"})
-	if l := h.Line(); !slices.Equal(l.Hosts, []string{"gw.example.com:7422", "10.0.0.1:443"}) || l.Key != h.public || l.Cert != h.server.Fingerprint() {
+	if l := h.Lines()[0]; !slices.Equal(l.Hosts, []string{"gw.example.com:7422", "10.0.0.1:443"}) || l.Key != h.public || l.Cert != h.server.Fingerprint() {
+		t.Errorf("%+v", l)
+	}
+	h = open(t, Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0"})
+	tls, wss := h.Lines()[0], h.Lines()[1]
+	if tls.WebSocket || !wss.WebSocket || tls.Hosts[0] == wss.Hosts[0] || tls.Cert != wss.Cert || !slices.Equal(h.Listens(), []string{tls.Hosts[0], "wss://" + wss.Hosts[0]}) {
+		t.Errorf("%+v, %+v, %q", tls, wss, h.Listens())
+	}
+	if j := h.Join(); j.Line != tls.String() || j.WebSocket == nil || j.WebSocket.Line != wss.String() {
+		t.Errorf("%+v", j)
+	}
+	both := open(t, Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Advertise: "gw:443"}).Lines()
+	if _, port, err := net.SplitHostPort(both[1].Hosts[0]); err != nil || both[0].Hosts[0] != "gw:443" || !strings.HasPrefix(both[1].Hosts[0], "gw:") || port == "443" {
+		t.Errorf("%+v", both)
+	}
+	if l := open(t, Config{Dir: t.TempDir(), WebSocket: "127.0.0.1:0", Advertise: "gw:443"}).Lines(); len(l) != 1 || !l[0].WebSocket || l[0].Hosts[0] != "gw:443" {
 		t.Errorf("%+v", l)
 	}
 	for _, bad := range []string{"gw.example.com", "gw.example.com:0", "gw:1,", "a b:1", "http://gw:1"} {
