@@ -23,6 +23,7 @@ type Config struct {
 	Gateway   Gateway   `json:"gateway" doc:"Where a gateway listens, and for whom."`
 	Node      Node      `json:"node" doc:"What this machine lets gateways do, if it is a node."`
 	Nodes     Nodes     `json:"nodes" doc:"Where machines connect to that are nodes, or ask to be."`
+	NATS      NATS      `json:"nats" doc:"A message server for nodes that is not the gateway's own."`
 
 	doc    *json5.Document
 	agents map[string]Agent

@@ -89,33 +89,53 @@ func (x External) secure() (nats.Option, error) {
 	return nats.Secure(pinned(x.Cert)), nil
 }
 
+// Key is the public nkey of the gateway's user, which is in Creds.
+func (x External) Key() (string, error) {
+	key, _, err := readCreds(x.Creds)
+	if err != nil {
+		return "", err
+	}
+	defer key.Wipe()
+	return key.PublicKey()
+}
+
 // maxCreds bounds the file of credentials, in bytes.
 const maxCreds = 64 << 10
 
-// credentials are those of a file. Its text is in no error.
+// credentials are those of a file.
 func credentials(path string) (nats.Option, error) {
-	const hint = "give the file with the gateway's credentials (.creds), or with the seed of its nkey (it begins with SU)"
-	if path == "" {
-		return nil, corral.Errorf(corral.ErrInvalid, hint, "no file with the gateway's credentials for the message server is named")
-	}
-	f, err := os.Open(path)
+	key, jwt, err := readCreds(path)
 	if err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
+		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxCreds))
-	if err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
-	}
-	key, err := nkeys.ParseDecoratedUserNKey(text)
-	if err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, hint, "%s has no key of a user: %w", path, err)
-	}
-	if strings.Contains(string(text), "BEGIN NATS USER JWT") {
+	if jwt {
 		key.Wipe()
 		return nats.UserCredentials(path), nil // which are read at each connection, as they are renewed
 	}
 	return withKey(key)
+}
+
+// readCreds reads the key in a file of credentials, and whether it has a JWT as
+// well. Its text is in no error.
+func readCreds(path string) (key nkeys.KeyPair, jwt bool, err error) {
+	const hint = "give the file with the gateway's credentials (.creds), or with the seed of its nkey (it begins with SU)"
+	if path == "" {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "no file with the gateway's credentials for the message server is named")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxCreds))
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
+	}
+	key, err = nkeys.ParseDecoratedUserNKey(text)
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "%s has no key of a user: %w", path, err)
+	}
+	return key, strings.Contains(string(text), "BEGIN NATS USER JWT"), nil
 }
 
 // usable reports why a server that c is connected to cannot be used.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
@@ -31,6 +32,22 @@ func rightsOfGateway() rights {
 	return rights{[]string{fabric.NodeSubjects("*"), answer}, []string{fabric.GatewaySubjects("*"), fabric.AllHellos, ask}}
 }
 
+// rightsOnBucket are those that a gateway needs beside them to keep something in a
+// key-value bucket of JetStream.
+func rightsOnBucket(name string) rights {
+	stream := "KV_" + name
+	r := rights{publish: []string{"$JS.API.INFO"}}
+	for _, api := range []string{"STREAM.INFO.", "STREAM.CREATE.", "STREAM.MSG.GET."} {
+		r.publish = append(r.publish, "$JS.API."+api+stream)
+	}
+	for _, api := range []string{"DIRECT.GET.", "CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.DELETE."} {
+		r.publish = append(r.publish, "$JS.API."+api+stream+".>")
+	}
+	r.publish = append(r.publish, "$JS.FC."+stream+".>", "$KV."+name+".>")
+	r.subscribe = []string{nats.InboxPrefix + ">"}
+	return r
+}
+
 // A User is a key that may connect to a server of somebody else's.
 type User struct {
 	Key  string // its public nkey
@@ -42,8 +59,9 @@ type User struct {
 // else's (see [External]), in its own syntax: the keys of the gateways, which
 // are those of their [External].Creds, and of the nodes, each with the subjects
 // that it needs. It is a block "authorization", whose list "users" can be used in
-// an account as well.
-func ServerConfig(gateways []string, nodes []User) (string, error) {
+// an account as well. The bucket is the one of JetStream in which gateways keep
+// what they share; empty: there is none.
+func ServerConfig(gateways []string, bucket string, nodes []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")
 	add := func(what, key string, r rights) error {
@@ -54,8 +72,13 @@ func ServerConfig(gateways []string, nodes []User) (string, error) {
 			what, key, quoted(r.publish), quoted(r.subscribe))
 		return nil
 	}
+	own := rightsOfGateway()
+	if bucket != "" {
+		more := rightsOnBucket(bucket)
+		own.publish, own.subscribe = append(own.publish, more.publish...), append(own.subscribe, more.subscribe...)
+	}
 	for _, key := range gateways {
-		if err := add("gateway", key, rightsOfGateway()); err != nil {
+		if err := add("gateway", key, own); err != nil {
 			return "", err
 		}
 	}

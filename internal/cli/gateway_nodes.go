@@ -4,11 +4,18 @@ import (
 	"cmp"
 	"path/filepath"
 
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
 )
 
 // nodesDir is where the nodes of a gateway are, in the state directory.
 const nodesDir = "nodes"
+
+// messageServer is the one that the configuration names; without a URL, none.
+func (a *app) messageServer(c *config.Config) broker.External {
+	return broker.External{URL: c.NATS.URL.Value, Creds: config.ExpandHome(c.NATS.Creds.Value, accountHome()), Cert: c.NATS.Cert.Value}
+}
 
 // openNodes listens for nodes, if the flags or the configuration say so.
 func (s *service) openNodes() error {
@@ -20,7 +27,10 @@ func (s *service) openNodes() error {
 		Advertise: cmp.Or(s.flags.advertise, c.Nodes.Advertise.Value),
 		Log:       s.log,
 	}
-	if cfg.Listen == "" && cfg.WebSocket == "" {
+	if x := s.app.messageServer(c); x.URL != "" {
+		cfg.External = &hub.External{External: x, Shared: c.NATS.Shared.Value}
+	}
+	if cfg.Listen == "" && cfg.WebSocket == "" && cfg.External == nil {
 		return nil
 	}
 	var err error

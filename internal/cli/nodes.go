@@ -35,7 +35,7 @@ func (a *app) nodesCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
 	}
 	cmd.AddCommand(a.nodesLs(), a.nodesShow(), a.nodesJoin(), a.nodesPending(), a.nodesApprove(), a.nodesReject(),
-		a.nodesRename(), a.nodesLabel(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens())
+		a.nodesRename(), a.nodesLabel(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens(), a.nodesServerConfig())
 	return cmd
 }
 

@@ -17,13 +17,21 @@
 //
 // Without gateway.seed no node obeys the gateway, so a copy of it belongs into a
 // safe place.
+//
+// # An external message server
+//
+// With [External] there is no server of its own. Who may connect there, and
+// which subjects a key may use, is up to that server's configuration, for which
+// [ServerConfig] is: a node that is revoked is not spoken to any more, but stays
+// connected until it is taken out there as well. From where nodes connect is not
+// known then. It may keep the registry too, for several gateways with the same
+// gateway.seed.
 package hub
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -42,7 +50,7 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// Config of a Hub. Dir is required, and Listen, WebSocket, or both.
+// Config of a Hub. Dir is required, and Listen, WebSocket, or both; or External.
 type Config struct {
 	// Dir is where the files are. It is made if need be.
 	Dir string
@@ -54,7 +62,17 @@ type Config struct {
 	// and addresses of this machine. If it listens in both ways, the ports of
 	// the second are its own.
 	Advertise string
-	Log       *slog.Logger
+	// External is a message server that is there, in place of an own one.
+	External *External
+	Log      *slog.Logger
+}
+
+// External is a message server of somebody else's.
+type External struct {
+	broker.External
+	// Shared has the registry at the message server's JetStream, for all gateways
+	// that have this one's key.
+	Shared bool
 }
 
 // A Hub is the nodes of a gateway. Its methods may be called at any time.
@@ -64,7 +82,7 @@ type Hub struct {
 	key      nkeys.KeyPair
 	public   string
 	registry *pairing.Registry
-	server   *broker.Server
+	server   *broker.Server // nil if it is an external one
 	conn     *nats.Conn
 	desk     atomic.Pointer[join.Desk] // nil until it is open
 	nodes    *nodeexec.Fabric
@@ -86,6 +104,10 @@ func Open(cfg Config) (_ *Hub, err error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	if own := cfg.Listen != "" || cfg.WebSocket != ""; own == (cfg.External != nil) {
+		return nil, corral.Errorf(corral.ErrInvalid, "listen for nodes, by --nodes or nodes.listen, or name a server in nats.url",
+			"nodes need one message server: the gateway's own, or an external one")
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -98,9 +120,6 @@ func Open(cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	if h.public, err = h.key.PublicKey(); err != nil {
-		return nil, err
-	}
-	if h.registry, err = pairing.Open(pairing.Options{Dir: cfg.Dir, GatewayKey: h.public, Changed: h.changed, Log: h.log}); err != nil {
 		return nil, err
 	}
 	if err := h.connect(); err != nil {
@@ -117,7 +136,7 @@ func Open(cfg Config) (_ *Hub, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	h.owned.Go(func() { h.disconnect(ctx) })
-	desk, err := join.Open(join.Config{Conn: h.conn, Key: h.key, Registry: h.registry, From: h.server.From, Log: h.log})
+	desk, err := join.Open(join.Config{Conn: h.conn, Key: h.key, Registry: h.registry, From: h.from, Log: h.log})
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +144,31 @@ func Open(cfg Config) (_ *Hub, err error) {
 	return h, nil
 }
 
-// connect starts the message server, and connects to it.
-func (h *Hub) connect() error {
-	var err error
+// connect opens the registry, and connects to the message server, which asks the
+// registry if it is the own one, and may have it if it is not.
+func (h *Hub) connect() (err error) {
+	registry := pairing.Options{Dir: h.cfg.Dir, GatewayKey: h.public, Changed: h.changed, Log: h.log}
+	options := fabric.ConnectOptions(h.log)
+	if x := h.cfg.External; x != nil {
+		if h.conn, err = x.Connect(append(options, nats.Name("corral gateway"))...); err != nil {
+			return err
+		}
+		if x.Shared {
+			if registry.Bucket, err = pairing.OpenBucket(context.Background(), pairing.BucketConfig{Conn: h.conn, Key: h.key, Log: h.log}); err != nil {
+				return err
+			}
+		}
+		h.registry, err = pairing.Open(registry)
+		return err
+	}
+	if h.registry, err = pairing.Open(registry); err != nil {
+		return err
+	}
 	h.server, err = broker.Start(broker.Config{Dir: h.cfg.Dir, Listen: h.cfg.Listen, WebSocket: h.cfg.WebSocket, Authorize: h.registry.Authorize, Log: h.log})
 	if err != nil {
 		return err
 	}
-	if h.conn, err = h.server.Connect(fabric.ConnectOptions(h.log)...); err != nil {
+	if h.conn, err = h.server.Connect(options...); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "look at the log of the gateway", "cannot connect to the gateway's own message server: %w", err)
 	}
 	return nil
@@ -149,14 +185,17 @@ func (h *Hub) Close() error {
 	if h.nodes != nil {
 		errs = append(errs, h.nodes.Close())
 	}
-	if h.conn != nil {
-		h.conn.Close()
-	}
-	if h.server != nil {
+	if h.server != nil { // before the registry, to which nobody is a node once it is closed
+		if h.conn != nil {
+			h.conn.Close()
+		}
 		h.server.Close()
 	}
 	if h.registry != nil {
 		errs = append(errs, h.registry.Close())
+	}
+	if h.conn != nil {
+		h.conn.Close()
 	}
 	return errors.Join(errs...)
 }
@@ -168,8 +207,11 @@ func (h *Hub) Nodes() corral.Nodes { return h.nodes }
 func (h *Hub) Registry() *pairing.Registry { return h.registry }
 
 // Listens are the addresses of the message server, those for WebSockets as
-// "wss://0.0.0.0:7443".
+// "wss://0.0.0.0:7443"; of an external one they are its URLs.
 func (h *Hub) Listens() []string {
+	if x := h.cfg.External; x != nil {
+		return strings.Split(x.URL, ",")
+	}
 	var list []string
 	if h.cfg.Listen != "" {
 		list = append(list, h.server.Addr().String())
@@ -178,6 +220,14 @@ func (h *Hub) Listens() []string {
 		list = append(list, "wss://"+a.String())
 	}
 	return list
+}
+
+// from is the address that the message server sees a key at, as far as it says.
+func (h *Hub) from(key string) netip.Addr {
+	if h.server == nil {
+		return netip.Addr{}
+	}
+	return h.server.From(key)
 }
 
 // changed is told of each change of the registry, and does not block.
@@ -190,7 +240,7 @@ func (h *Hub) changed(c pairing.Change) {
 	if d := h.desk.Load(); d != nil {
 		d.Changed(c)
 	}
-	if c.Event != pairing.EventPaired && c.Event != pairing.EventRevoked {
+	if h.server == nil || c.Event != pairing.EventPaired && c.Event != pairing.EventRevoked {
 		return
 	}
 	h.mu.Lock()
@@ -253,70 +303,4 @@ func (h *Hub) active() []nodeexec.Paired {
 	}
 	h.paired.Store(s)
 	return s.nodes
-}
-
-// Lines are what a machine needs to know to be a node here, one for each way to
-// connect.
-func (h *Hub) Lines() []join.Line {
-	var lines []join.Line
-	line := func(at net.Addr, webSocket bool) {
-		l := join.Line{Hosts: reachable(at), WebSocket: webSocket, Key: h.public, Cert: h.server.Fingerprint()}
-		if h.cfg.Advertise != "" {
-			l.Hosts = advertised(h.cfg.Advertise, at, len(lines) > 0)
-		}
-		lines = append(lines, l)
-	}
-	if h.cfg.Listen != "" {
-		line(h.server.Addr(), false)
-	}
-	if a := h.server.WebSocketAddr(); a != nil {
-		line(a, true)
-	}
-	return lines
-}
-
-// advertised are the hosts of a list, with the port that is listened at if they
-// are not about that.
-func advertised(list string, at net.Addr, otherPort bool) []string {
-	hosts := strings.Split(list, ",")
-	for i, h := range hosts {
-		hosts[i] = strings.TrimSpace(h)
-		host, _, err := net.SplitHostPort(hosts[i])
-		_, port, perr := net.SplitHostPort(at.String())
-		if otherPort && err == nil && perr == nil {
-			hosts[i] = net.JoinHostPort(host, port)
-		}
-	}
-	return hosts
-}
-
-// maxHosts is how many addresses of this machine a line has at most.
-const maxHosts = 4
-
-// reachable is where others can reach an address that is listened at: for that
-// of all interfaces, by the name of this machine and by its addresses.
-func reachable(addr net.Addr) []string {
-	host, port, err := net.SplitHostPort(addr.String())
-	ip, perr := netip.ParseAddr(host)
-	if err != nil || perr != nil || !ip.IsUnspecified() {
-		return []string{addr.String()}
-	}
-	var hosts []string
-	if name, err := os.Hostname(); err == nil && name != "" && name != "localhost" {
-		hosts = append(hosts, net.JoinHostPort(name, port))
-	}
-	addresses, _ := net.InterfaceAddrs() // if they cannot be listed there is the name
-	for _, six := range []bool{false, true} {
-		for _, a := range addresses {
-			p, err := netip.ParsePrefix(a.String())
-			ip := p.Addr().Unmap()
-			if err == nil && ip.Is6() == six && ip.IsGlobalUnicast() && len(hosts) < maxHosts {
-				hosts = append(hosts, net.JoinHostPort(ip.String(), port))
-			}
-		}
-	}
-	if len(hosts) == 0 {
-		hosts = []string{net.JoinHostPort("127.0.0.1", port)}
-	}
-	return hosts
 }

@@ -29,7 +29,7 @@ const patience = 10 * time.Second
 
 func open(t *testing.T, cfg Config) *Hub {
 	t.Helper()
-	if cfg.Listen == "" && cfg.WebSocket == "" {
+	if cfg.Listen == "" && cfg.WebSocket == "" && cfg.External == nil {
 		cfg.Listen = "127.0.0.1:0"
 	}
 	h, err := Open(cfg)
@@ -78,11 +78,7 @@ func newMachine(t *testing.T, h *Hub) *machine {
 // connect connects anew, with the permissions that the key has now.
 func (m *machine) connect() *nats.Conn {
 	m.t.Helper()
-	pinned, err := broker.Pinned(m.line.Cert, m.key)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	conn, err := nats.Connect(m.line.URL(), append(fabric.ConnectOptions(nil), pinned...)...)
+	conn, err := broker.Dial(m.line.URL(), m.line.Cert, m.key, fabric.ConnectOptions(nil)...)
 	if err != nil {
 		m.t.Fatal(err)
 	}

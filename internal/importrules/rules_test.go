@@ -66,7 +66,7 @@ var rules = map[string]rule{
 	"internal/testnet": {},
 	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/hub":     {imports: []string{".", "nodeexec", "internal/api", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/hub"}, hosts...)},
-	"internal/cli":     {imports: append([]string{"internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
+	"internal/cli":     {imports: append([]string{"internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api"}, hosts...)},
