@@ -72,6 +72,9 @@ func (a *app) printNode(r node.Report, dir string) error {
 		fmt.Fprintf(w, "name\t%s\n", r.Name)
 	}
 	fmt.Fprintf(w, "node\t%s\n", r.Node)
+	if r.Key != "" {
+		fmt.Fprintf(w, "key\t%s\n", r.Key)
+	}
 	gateway := r.Gateway
 	if l, err := join.ParseLine(r.Gateway); err == nil {
 		gateway = strings.Join(l.Hosts, ", ")

@@ -19,9 +19,10 @@ func (a *app) nodesServerConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "server-config [flags]", Short: "Print what the configuration of a NATS server of your own needs",
 		Long: `Print what the configuration of a NATS server needs that nats.url names, in its
-own syntax: the keys of the gateway and of its nodes, each with the subjects that it
-may use. A machine that is to ask has to be in it as well: corral node shows its key.
-Without a gateway that runs, the nodes are those that the last one left.`,
+own syntax: the keys of the gateway and of its nodes, each with the subjects that
+it may use. A machine that is to ask has to be in it as well: corral node status
+says its key. Without a gateway that runs, the nodes are those that the last one
+left.`,
 		Example: `  corral nodes server-config >/etc/nats/corral.conf    # and: include corral.conf
   corral nodes server-config --allow UKEY`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,

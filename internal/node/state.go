@@ -140,18 +140,23 @@ func (s *State) loadKey() error {
 	if err != nil {
 		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot read the machine's key: %w", err)
 	}
-	s.key, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(data))))
-	if err == nil {
-		s.public, err = s.key.PublicKey()
-	}
-	if err == nil {
-		err = pairing.ValidateKey(s.public)
-	}
+	s.key, s.public, err = parseSeed(data)
 	if err != nil {
 		// The library's words, which have nothing of the seed.
 		return corral.Errorf(corral.ErrDenied, hint, "%s is not the key of a node: %w", path, err)
 	}
 	return nil
+}
+
+func parseSeed(data []byte) (key nkeys.KeyPair, public string, err error) {
+	key, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(data))))
+	if err == nil {
+		public, err = key.PublicKey()
+	}
+	if err == nil {
+		err = pairing.ValidateKey(public)
+	}
+	return key, public, err
 }
 
 func newSeed() ([]byte, error) {

@@ -108,8 +108,8 @@ func TestOneProgram(t *testing.T) {
 	if r, err := Look(filepath.Join(dir, "none")); err != nil || r != (Report{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	opened(t, dir, func(*State) {
-		if r, err := Look(dir); err != nil || !r.Running || r.Ready {
+	opened(t, dir, func(s *State) {
+		if r, err := Look(dir); err != nil || !r.Running || r.Ready || r.Key != s.Key() {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if s, err := Open(dir, nil); !errors.Is(err, corral.ErrConflict) || corral.Hint(err) == "" {

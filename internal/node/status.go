@@ -49,6 +49,7 @@ type Report struct {
 	// machine that has never asked.
 	Node     string    `json:"node,omitempty"`
 	Name     string    `json:"name,omitempty"`
+	Key      string    `json:"key,omitempty"`     // the public one, if the machine has one
 	Gateway  string    `json:"gateway,omitempty"` // as a line
 	Paired   bool      `json:"paired"`            // when it was asked last
 	PairedAt time.Time `json:"pairedAt,omitzero"`
@@ -66,6 +67,9 @@ func Look(dir string) (Report, error) {
 	}
 	r := Report{Node: g.Node, Name: g.Name, Gateway: g.Line, Paired: g.paired(), PairedAt: g.PairedAt, EndedAt: g.EndedAt}
 	var err error
+	if r.Key, err = lookAtKey(dir); err != nil {
+		return r, err
+	}
 	if r.Running, err = inUse(dir); err != nil || !r.Running {
 		return r, err
 	}
@@ -74,6 +78,22 @@ func Look(dir string) (Report, error) {
 	}
 	r.Ready = r.Process != nil && r.Process.Phase == Serving
 	return r, nil
+}
+
+// lookAtKey is the public key of a state directory; empty if there is none.
+func lookAtKey(dir string) (string, error) {
+	data, err := readPrivate(filepath.Join(dir, keyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	var public string
+	if err == nil {
+		_, public, err = parseSeed(data)
+	}
+	if err != nil {
+		return "", corral.Errorf(corral.ErrDenied, hintOr(err, "start the node, which says what is wrong with it"), "cannot say which key the machine has: %w", err)
+	}
+	return public, nil
 }
 
 // inUse reports whether a program has the directory open.
