@@ -200,6 +200,8 @@ type life struct {
 	host  *hostexec.Executor
 	cfg   hostexec.Config
 	close func()
+
+	policy string // the node's configuration; empty: it has no policy
 }
 
 func (l *life) Close() error { l.close(); return nil }
@@ -213,13 +215,13 @@ func (r *rig) host(cfg hostexec.Config) *hostexec.Executor {
 	return h
 }
 
-func openLife(t testing.TB, cfg hostexec.Config) *life {
+func openLife(t testing.TB, cfg hostexec.Config, policy string) *life {
 	r := newRig(t)
 	r.open()
 	// After the rig, so that it goes first: as soon as its executor is closed,
 	// and not when the warden may have ended by itself and left orphans.
 	cfg.StateDir = filepath.Join(testdir.New(t), "host")
-	l := &life{rig: r, cfg: cfg}
+	l := &life{rig: r, cfg: cfg, policy: policy}
 	l.begin()
 	return l
 }
@@ -228,11 +230,20 @@ func openLife(t testing.TB, cfg hostexec.Config) *life {
 func (l *life) begin() {
 	h := l.rig.host(l.cfg)
 	l.host = h
-	l.rig.serve(h)
+	var x corral.Executor = h
+	var behind *guarded
+	if l.policy != "" {
+		behind = newGuarded(l.rig.tb, h, filepath.Dir(l.cfg.StateDir), l.policy, l.rig.log)
+		x = behind.Node
+	}
+	l.rig.serve(x)
 	l.Executor = l.rig.node()
 	stop, tb := l.rig.stop, l.rig.tb
 	l.close = sync.OnceFunc(func() {
 		stop()
+		if behind != nil {
+			behind.close()
+		}
 		if err := h.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -241,13 +252,13 @@ func (l *life) begin() {
 	tb.Cleanup(func() { l.rig.end(); l.close() })
 }
 
-func target(t *testing.T, name string, reopen func(t testing.TB, l *life) *life) exectest.Target {
+func target(t *testing.T, name, policy string, reopen func(t testing.TB, l *life) *life) exectest.Target {
 	dir, bin := testdir.New(t), testdir.New(t)
 	cfg := hostexec.Config{WardenPath: wardenbintest.Build(t), Workspace: dir, Environ: exectest.HostEnviron(dir)}
 	tg := exectest.HostTarget(t, dir, bin)
 	tg.Name = name
 	tg.Info.Host, tg.Info.Node = corral.HostNode, "builder"
-	tg.New = func(t testing.TB) corral.Executor { return openLife(t, cfg) }
+	tg.New = func(t testing.TB) corral.Executor { return openLife(t, cfg, policy) }
 	tg.Reopen = func(t testing.TB, old corral.Executor) corral.Executor { return reopen(t, old.(*life)) }
 	return tg
 }
@@ -255,7 +266,7 @@ func target(t *testing.T, name string, reopen func(t testing.TB, l *life) *life)
 // Whatever is true of processes is true of those on a node. Here the next life
 // is one of the gateway.
 func TestConformance(t *testing.T) {
-	exectest.Run(t, target(t, "node, hostexec warden", func(_ testing.TB, l *life) *life {
+	exectest.Run(t, target(t, "node, hostexec warden", "", func(_ testing.TB, l *life) *life {
 		l.rig.end()
 		l.rig.open()
 		next := &life{Executor: l.rig.node(), rig: l.rig, host: l.host, cfg: l.cfg, close: l.close}
@@ -264,11 +275,11 @@ func TestConformance(t *testing.T) {
 }
 
 // Here it is the node's program that dies and comes back, under a gateway that
-// lives.
+// lives; and the node has a policy, which allows everything.
 func TestConformanceNodeRestarts(t *testing.T) {
-	exectest.Run(t, target(t, "node restarted, hostexec warden", func(_ testing.TB, l *life) *life {
+	exectest.Run(t, target(t, "node restarted, its policy, hostexec warden", allowsAll, func(_ testing.TB, l *life) *life {
 		l.close()
-		next := &life{rig: l.rig, cfg: l.cfg}
+		next := &life{rig: l.rig, cfg: l.cfg, policy: l.policy}
 		next.begin()
 		return next
 	}))

@@ -195,7 +195,7 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	if err != nil {
 		return r, errors.Join(err, p.close())
 	}
-	p.decide(ex, nodeexec.None{})
+	p.decide(ex, nil)
 	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	r, err = hostPolicy{hosts: h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})

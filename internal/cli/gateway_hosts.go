@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,7 +73,7 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 		return nil, err
 	}
 	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, nodes: nodeexec.None{}, agents: map[string]*agentHosts{}}
-	if h.policies, err = a.openPolicies(stateDir, gw, h.nodes, log); err != nil {
+	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, log); err != nil {
 		return nil, errors.Join(err, gw.Close())
 	}
 	return h, nil
@@ -81,7 +82,20 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 // use has commands for nodes go to these. It is called before anything is started.
 func (h *hosts) use(nodes corral.Nodes) {
 	h.nodes = nodes
-	h.policies.decide(h.gateway, nodes)
+}
+
+// askedNodes are the nodes as the guard asks them; those that are there only
+// when the gateway listens for them.
+type askedNodes struct{ hosts *hosts }
+
+// Decide implements guard.Nodes.
+func (n askedNodes) Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error) {
+	nodes, ok := n.hosts.nodes.(guard.Nodes)
+	if !ok {
+		_, name, err = n.hosts.nodes.Select(ctx, node)
+		return "", name, nil, cmp.Or(err, errors.ErrUnsupported)
+	}
+	return nodes.Decide(ctx, node, agent, cmd)
 }
 
 // of returns an agent's.

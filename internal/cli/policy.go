@@ -46,7 +46,7 @@ type policies struct {
 
 // openPolicies opens what the policy is made of, and the desk. Commands on this
 // machine run as on says; those for nodes are decided on there.
-func (a *app) openPolicies(stateDir string, on executor, nodes corral.Nodes, log *slog.Logger) (_ *policies, err error) {
+func (a *app) openPolicies(stateDir string, on executor, nodes guard.Nodes, log *slog.Logger) (_ *policies, err error) {
 	p, err := a.policyFiles(stateDir, log)
 	if err != nil {
 		return nil, err
@@ -83,14 +83,13 @@ func (a *app) policyFiles(stateDir string, log *slog.Logger) (_ *policies, err e
 }
 
 // decide makes the guard.
-func (p *policies) decide(on executor, nodes corral.Nodes) {
+func (p *policies) decide(on executor, nodes guard.Nodes) {
 	plan := planned
 	if on, ok := on.(planner); ok {
 		plan = on.Plan
 	}
-	asked, _ := nodes.(guard.Nodes)
 	p.guard = guard.New(guard.Config{
-		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Nodes: asked, Overrides: p.over, Home: accountHome(), Log: p.log,
+		Settings: p.live.Config, File: p.file, Desk: p.desk, Plan: plan, Nodes: nodes, Overrides: p.over, Home: accountHome(), Log: p.log,
 	})
 }
 

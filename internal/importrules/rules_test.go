@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
 	"sandbox":        {imports: append([]string{"images"}, warden...), tests: hosts},
 	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
-	"nodeexec":       {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker"}, hosts...)},
+	"nodeexec":       {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
 	"images":         {imports: contract},
 	"config":         {imports: []string{".", "policy", "pathenv", "internal/json5"}},
 	"internal/json5": {},
