@@ -272,7 +272,7 @@ func TestStrictNode(t *testing.T) {
 	cmd := corral.Command{ID: "one", Shell: "printf ok"}
 	_, err := b.start(cmd)
 	list := b.node.desk.List(approval.Filter{})
-	if !errors.Is(err, corral.ErrApproval) || len(list) != 1 || !strings.Contains(corral.Hint(err), "on the node: corral approvals allow "+list[0].Slug) {
+	if !errors.Is(err, corral.ErrApproval) || len(list) != 1 || !strings.Contains(corral.Hint(err), "on the node: corral node approvals allow "+list[0].Slug) {
 		t.Fatalf("%v (%s)", err, corral.Hint(err))
 	}
 	grant, err := json.Marshal(map[string]any{"approval": "a", "agent": "main", "command": "one", "binding": list[0].Binding.Digest(), "until": 1 << 60})

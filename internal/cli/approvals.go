@@ -37,9 +37,24 @@ func (a *app) approvalsCommand() *cobra.Command {
   corral approvals add '/usr/bin/git status'`,
 		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
 	}
-	cmd.AddCommand(a.approvalsLs(), a.approvalsShow(), a.approvalsAllow(), a.approvalsDeny(), a.approvalsWatch(),
+	cmd.AddCommand(a.approvalsLs(a.gatewayDesk), a.approvalsShow(a.gatewayDesk), a.approvalsAllow(a.gatewayDesk), a.approvalsDeny(a.gatewayDesk), a.approvalsWatch(),
 		a.rulesCommand(), a.addRuleCommand(), a.removeRuleCommand(), a.rulesFileCommand())
 	return cmd
+}
+
+// A desk is where approvals are asked for and given: that of a gateway, or of a
+// node that answers for itself.
+type desk interface {
+	Approvals(ctx context.Context, f approval.Filter) ([]approval.Record, error)
+	Approval(ctx context.Context, ref string) (approval.Record, error)
+	Answer(ctx context.Context, ref string, a approval.Answer) (approval.Record, error)
+}
+
+// withDesk calls do with a desk. The first signal ends it.
+type withDesk func(ctx context.Context, do func(context.Context, desk) error) error
+
+func (a *app) gatewayDesk(ctx context.Context, do func(context.Context, desk) error) error {
+	return a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
 }
 
 // addWhoseFlag defines whose approvals they are: everybody's, if it is not given.
@@ -48,7 +63,7 @@ func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
 	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
 }
 
-func (a *app) approvalsLs() *cobra.Command {
+func (a *app) approvalsLs(at withDesk) *cobra.Command {
 	var agent string
 	var all, asJSON bool
 	cmd := &cobra.Command{
@@ -58,7 +73,7 @@ were answered or expired in the last day. With --quiet only their slugs are
 printed.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				f := approval.Filter{Agent: agent, State: approval.Pending}
 				if all || agent == "*" {
 					f = approval.Filter{Agent: strings.TrimSuffix(agent, "*"), State: f.State}
@@ -66,7 +81,7 @@ printed.`,
 				if all {
 					f.State = ""
 				}
-				list, err := c.Approvals(ctx, f)
+				list, err := d.Approvals(ctx, f)
 				if err != nil {
 					return err
 				}
@@ -123,7 +138,7 @@ const mostOfCommand = 60
 
 var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
 
-func (a *app) approvalsShow() *cobra.Command {
+func (a *app) approvalsShow(at withDesk) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] ID", Short: "Print all about an approval",
@@ -132,8 +147,8 @@ approval, which programs it would run, and what --always would remember in each
 scope.`,
 		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-				rec, err := c.Approval(ctx, args[0])
+			return at(cmd.Context(), func(ctx context.Context, d desk) error {
+				rec, err := d.Approval(ctx, args[0])
 				switch {
 				case err != nil:
 					return err
@@ -148,7 +163,7 @@ scope.`,
 	return cmd
 }
 
-func (a *app) approvalsAllow() *cobra.Command {
+func (a *app) approvalsAllow(at withDesk) *cobra.Command {
 	var always bool
 	var scope string
 	cmd := &cobra.Command{
@@ -167,7 +182,7 @@ with any arguments.`,
 		scopes[i] = string(s)
 	}
 	addChoice(cmd, &scope, "scope", "how much of it --always remembers; means --always", scopes...)
-	a.answers(cmd, func() approval.Answer {
+	a.answers(cmd, at, func() approval.Answer {
 		if always || scope != "" {
 			return approval.Answer{Decision: approval.AllowAlways, Scope: approval.Scope(scope)}
 		}
@@ -176,27 +191,27 @@ with any arguments.`,
 	return cmd
 }
 
-func (a *app) approvalsDeny() *cobra.Command {
+func (a *app) approvalsDeny(at withDesk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "deny [flags] ID", Short: "Deny a command", Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
 		Long: "Deny a command: it does not run, and its agent is told.",
 	}
-	a.answers(cmd, func() approval.Answer { return approval.Answer{Decision: approval.Deny} })
+	a.answers(cmd, at, func() approval.Answer { return approval.Answer{Decision: approval.Deny} })
 	return cmd
 }
 
 // answers makes cmd one that answers an approval.
-func (a *app) answers(cmd *cobra.Command, answer func() approval.Answer) {
+func (a *app) answers(cmd *cobra.Command, at withDesk, answer func() approval.Answer) {
 	var asJSON bool
 	var by string
 	cmd.Flags().StringVar(&by, "by", "", "`NAME`: who says so, for others to see (default you)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the approval as JSON")
 	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		return at(cmd.Context(), func(ctx context.Context, d desk) error {
 			give := answer()
 			give.By = cmp.Or(by, a.whoAnswers())
-			rec, err := c.Answer(ctx, args[0], give)
+			rec, err := d.Answer(ctx, args[0], give)
 			switch {
 			case err != nil:
 				return err
@@ -244,12 +259,19 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 	var words []string
 	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
 		list, err := c.Approvals(ctx, approval.Filter{State: approval.Pending})
-		for _, rec := range list {
-			words = append(words, cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Text(), mostOfCommand))))
-		}
+		words = slugs(list)
 		return err
 	})
 	return words, noFiles
+}
+
+// slugs are those of approvals, with what they are about.
+func slugs(list []approval.Record) []string {
+	words := make([]string, len(list))
+	for i, rec := range list {
+		words[i] = cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Text(), mostOfCommand)))
+	}
+	return words
 }
 
 // pendingHint says what to do about a command that needs an approval.

@@ -84,7 +84,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.repair, "repair", false, "become a node of the gateway of --gateway, though this machine is one of another")
 	group(f, groupNode, "repair")
-	cmd.AddCommand(a.nodeStatus(), a.nodeInstall(), a.nodeUninstall())
+	cmd.AddCommand(a.nodeStatus(), a.nodeApprovals(), a.nodeInstall(), a.nodeUninstall())
 	return cmd
 }
 

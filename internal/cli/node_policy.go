@@ -56,6 +56,13 @@ func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error
 	}
 	p.decide(h.keeper, nil)
 	h.Node = guard.NewNode(h.keeper, p.guard)
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(context.Background())
+	p.owned.Go(func() {
+		if err := p.desk.Collect(ctx); err != nil {
+			log.Error("corral node approvals cannot be answered", "error", err)
+		}
+	})
 	return h, nil
 }
 

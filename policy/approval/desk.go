@@ -336,13 +336,13 @@ func (d *Desk) Get(agent, ref string) (Record, error) {
 		return Record{}, errClosed
 	}
 	d.tidy()
-	return d.find(agent, ref)
+	return find(d.records, agent, ref)
 }
 
-func (d *Desk) find(agent, ref string) (Record, error) {
+func find(records map[string]*Record, agent, ref string) (Record, error) {
 	ref = strings.ToLower(strings.TrimSpace(ref))
 	var pending, settled []*Record
-	for _, r := range d.records {
+	for _, r := range records {
 		switch {
 		case ref == "" || agent != "" && r.Agent != agent:
 		case r.ID == ref || r.Slug == ref:
@@ -373,8 +373,13 @@ func (d *Desk) List(f Filter) []Record {
 	if d.life.Err() == nil {
 		d.tidy()
 	}
+	return f.of(d.records)
+}
+
+// of selects.
+func (f Filter) of(records map[string]*Record) []Record {
 	list := []Record{}
-	for _, r := range d.records {
+	for _, r := range records {
 		if (f.Agent == "" || f.Agent == r.Agent) && (f.SessionKey == "" || f.SessionKey == r.SessionKey) && (f.State == "" || f.State == r.State) {
 			list = append(list, *r)
 		}

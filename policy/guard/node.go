@@ -172,7 +172,7 @@ func ownPending(err error) error {
 	if !ok {
 		return err
 	}
-	return corral.Errorf(corral.ErrApproval, "on the node: corral approvals allow "+p.Record.Slug+"; then have it run again",
+	return corral.Errorf(corral.ErrApproval, "on the node: corral node approvals allow "+p.Record.Slug+"; then have it run again",
 		"approval %s is pending on the node, which answers for itself: %s", p.Record.Slug, p.Record.Decision.Reason)
 }
 

@@ -387,7 +387,7 @@ func TestStrictNode(t *testing.T) {
 	}
 	_, err = p.start(cmd)
 	list := p.desk.List(approval.Filter{State: approval.Pending})
-	if !errors.Is(err, corral.ErrApproval) || len(list) != 1 || len(p.gw.desk.List(approval.Filter{})) != 0 || !strings.Contains(corral.Hint(err), "on the node: corral approvals allow "+list[0].Slug) {
+	if !errors.Is(err, corral.ErrApproval) || len(list) != 1 || len(p.gw.desk.List(approval.Filter{})) != 0 || !strings.Contains(corral.Hint(err), "on the node: corral node approvals allow "+list[0].Slug) {
 		t.Fatalf("%v (%s), %+v", err, corral.Hint(err), list)
 	}
 	if _, ok := Pending(err); ok {

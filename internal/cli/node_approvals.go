@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+const nodeApprovalsLong = `Answer for commands of gateways that need an approval on this machine.
+
+They are asked about here if the configuration of this machine says
+node.approvals: "local"; what a gateway says counts for nothing then. With the
+default, "gateway", they are asked about at the gateway (corral approvals), and
+ls --all lists here what ran by an approval from there. A command that was
+allowed here runs when its agent calls for it again.
+
+The rules are those of the approvals file of this machine: corral approvals
+rules, add and rm.`
+
+func (a *app) nodeApprovals() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "approvals", Short: "Answer for commands of gateways, on a node that answers for itself", Long: nodeApprovalsLong,
+		Example: `  corral node approvals ls
+  corral node approvals allow calm-otter-12 --always`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	for _, sub := range []*cobra.Command{a.approvalsLs(a.nodeDesk), a.approvalsShow(a.nodeDesk), a.approvalsAllow(a.nodeDesk), a.approvalsDeny(a.nodeDesk)} {
+		switch sub.Name() {
+		case "ls":
+		case "allow":
+			sub.Long = "Allow a command. It runs when its agent calls for it again.\n" + sub.Long[len("Allow a command. It runs then, in the background unless a call waits for it.\n"):]
+			fallthrough
+		default:
+			sub.ValidArgsFunction = a.completeNodeApprovals
+		}
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// nodeDesk is that of the node of the state directory.
+func (a *app) nodeDesk(ctx context.Context, do func(context.Context, desk) error) error {
+	dir, err := a.nodeDir()
+	if err != nil {
+		return err
+	}
+	return a.untilSignal(ctx, func(ctx context.Context) error {
+		return do(ctx, mailed{approval.Mail{Dir: filepath.Join(dir, deskDir)}})
+	})
+}
+
+// mailed is a desk that is answered by mail.
+type mailed struct{ approval.Mail }
+
+func (m mailed) Approvals(_ context.Context, f approval.Filter) ([]approval.Record, error) {
+	return m.List(f)
+}
+
+func (m mailed) Approval(_ context.Context, ref string) (approval.Record, error) {
+	return m.Get("", ref)
+}
+
+func (m mailed) Answer(ctx context.Context, ref string, answer approval.Answer) (approval.Record, error) {
+	rec, err := m.Get("", ref)
+	if err != nil {
+		return rec, err
+	}
+	return m.Mail.Answer(ctx, rec.ID, answer)
+}
+
+func (a *app) completeNodeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	dir, err := a.nodeDir()
+	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil || err != nil {
+		return nil, noFiles
+	}
+	list, err := approval.Mail{Dir: filepath.Join(dir, deskDir)}.List(approval.Filter{State: approval.Pending})
+	if err != nil {
+		return nil, noFiles // nobody can be told
+	}
+	return slugs(list), noFiles
+}
