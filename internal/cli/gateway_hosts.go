@@ -212,6 +212,14 @@ func (a *agentHosts) placed(cmd corral.Command, route corral.Route) corral.Comma
 	if route.Host == corral.HostGateway && dir != "" && !filepath.IsAbs(cmd.Dir) {
 		cmd.Dir = filepath.Join(dir, cmd.Dir)
 	}
+	if route.Host == corral.HostNode && cmd.Approval != "" {
+		// What was approved for a node runs there, and not on another one of
+		// its pool.
+		rec, err := a.hosts.policies.desk.Get(a.name, cmd.Approval)
+		if err == nil && rec.Binding.Node != "" && (route.Node == "" || strings.HasPrefix(route.Node, "pool:")) {
+			cmd.Node = rec.Binding.Node
+		}
+	}
 	return cmd
 }
 
