@@ -23,7 +23,7 @@ const (
 	replyTail  = ".reply"
 
 	mailEvery  = 250 * time.Millisecond
-	mailLimit  = 10 * time.Second // for a reply
+	mailLimit  = 5 * time.Second  // for a reply
 	mailAge    = time.Minute      // for which a file is left there
 	maxLetter  = 4 << 10          // bytes
 	maxLetters = 64               // that are looked at at a time
@@ -91,7 +91,7 @@ func (m Mail) Get(agent, ref string) (Record, error) {
 
 // Answer has the desk answer a request by its full ID, as Desk.Answer does, and
 // returns the record. What the desk refuses is an ErrDenied. It is an
-// ErrUnavailable if the desk does not reply in ten seconds: then nothing was
+// ErrUnavailable if the desk does not reply in five seconds: then nothing was
 // answered.
 func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 	data, err := json.Marshal(letter{ID: id, Decision: a.Decision, Scope: a.Scope, By: oneLine(a.By, maxWho)})
