@@ -23,10 +23,10 @@ const (
 	replyTail  = ".reply"
 
 	mailEvery  = 250 * time.Millisecond
-	mailLimit  = 5 * time.Second  // for a reply
-	mailAge    = time.Minute      // for which a file is left there
-	maxLetter  = 4 << 10          // bytes
-	maxLetters = 64               // that are looked at at a time
+	mailLimit  = 5 * time.Second // for a reply
+	mailAge    = time.Minute     // for which a file is left there
+	maxLetter  = 4 << 10         // bytes
+	maxLetters = 64              // that are looked at at a time
 )
 
 // A letter is an answer to a request, and a reply what came of it.

@@ -25,9 +25,23 @@ import (
 type pair struct {
 	*rig      // the node's
 	gw   *rig // the gateway's
-	host *fakeexec.Executor
+	host *recorder
 	node *Node
 	said *lines // the node's log
+}
+
+// recorder is an executor that knows what was started last.
+type recorder struct {
+	*fakeexec.Executor
+	mu   sync.Mutex
+	last corral.Command
+}
+
+func (r *recorder) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	r.mu.Lock()
+	r.last = cmd
+	r.mu.Unlock()
+	return r.Executor.Start(ctx, cmd)
 }
 
 // lines is a log.
@@ -58,7 +72,7 @@ func newPair(t *testing.T, node, gateway string) *pair {
 	t.Helper()
 	p := &pair{rig: newRig(t, node), gw: newRig(t, gateway), said: &lines{}}
 	p.rig.log = slog.New(slog.NewTextHandler(p.said, nil))
-	p.host = &fakeexec.Executor{Programs: map[string]fakeexec.Program{}}
+	p.host = &recorder{Executor: &fakeexec.Executor{Programs: map[string]fakeexec.Program{}}}
 	t.Cleanup(func() { p.ok(p.host.Close()) })
 	p.gw.nodes = p
 	p.gw.again()
@@ -187,6 +201,16 @@ func TestNodeAlways(t *testing.T) {
 	}
 }
 
+// What the gateway itself asks about is asked about again, whatever the node
+// remembers.
+func TestGatewayAsksAlways(t *testing.T) {
+	p := newPair(t, nodeSettings, `tools: {exec: {rules: [{ask: "tool"}]}}`)
+	rec := p.pendingAtGateway(corral.Command{ID: "one", Shell: "tool a"})
+	if slices.Contains(rec.AllowedDecisions, approval.AllowAlways) || !strings.Contains(rec.Previews[0].Unavailable, "the gateway asks about it every time") {
+		t.Errorf("%+v", rec.Previews)
+	}
+}
+
 // Whatever the gateway says, it makes nothing laxer on the node, and stricter if
 // it wants.
 func TestGatewayTightens(t *testing.T) {
@@ -301,6 +325,17 @@ func TestHostileGateway(t *testing.T) {
 	if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 || !strings.Contains(p.said.next(), "refused a command of the gateway") {
 		t.Errorf("a deny rule was overruled: %v", err)
 	}
+	// What is executed the node says, and by whose leave too.
+	for _, settings := range []string{nodeSettings, `tools: {exec: {security: "full", ask: "off"}}`} {
+		p = newPair(t, settings, nodeSettings)
+		_, err := p.node.StartFor(t.Context(), "main", corral.Command{
+			ID: "x", Shell: "head -1", Exec: []string{"/bin/evil"}, Approval: "a", Elevated: true, Host: corral.HostGateway, Node: "other",
+		})
+		if last := p.host.last; err != nil || slices.Contains(last.Exec, "/bin/evil") || last.Approval != "" || last.Elevated || last.Grant != nil ||
+			settings == nodeSettings && !slices.Equal(last.Exec, []string{"/usr/bin/head", "-1"}) {
+			t.Errorf("%+v, %v", last, err)
+		}
+	}
 	// Nobody is an agent of all.
 	for _, agent := range []string{"*", "a b", strings.Repeat("x", 1000)} {
 		if _, err := p.node.StartFor(t.Context(), agent, corral.Command{ID: "x", Shell: "head"}); !errors.Is(err, corral.ErrInvalid) {
@@ -406,6 +441,9 @@ func TestStrictNode(t *testing.T) {
 	cmd.Approval = rec.ID
 	if _, err := p.start(cmd); err != nil || p.host.Starts() != 1 {
 		t.Errorf("%v, %d", err, p.host.Starts())
+	}
+	if list := p.desk.List(approval.Filter{}); len(list) != 0 {
+		t.Errorf("the gateway's word is written down: %+v", list)
 	}
 }
 
