@@ -39,6 +39,10 @@ type farm struct {
 
 func newFarm(t *testing.T) *farm {
 	f := &farm{t: t, pl: newPlace(t, "host"), dir: testdir.New(t), listen: "127.0.0.1:0"}
+	// Everything is allowed: nobody is there to approve anything.
+	if err := os.WriteFile(filepath.Join(f.dir, "node.json5"), []byte(`{ tools: { exec: { security: "full", ask: "off" } } }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f.open()
 	t.Cleanup(func() {
 		f.kill()
@@ -72,7 +76,7 @@ func (f *farm) corral(args ...string) *exec.Cmd {
 	cmd.Dir = f.pl.Work
 	cmd.Env = []string{
 		roleVar + "=corral", "HOME=" + f.pl.Work, "PATH=/usr/bin:/bin", "SHELL=/bin/sh", "GORACE=atexit_sleep_ms=0",
-		"CORRAL_STATE_DIR=" + f.pl.State, "CORRAL_WARDEN=" + f.pl.Warden, "TMPDIR=" + os.TempDir(),
+		"CORRAL_CONFIG=" + filepath.Join(f.dir, "node.json5"), "CORRAL_STATE_DIR=" + f.pl.State, "CORRAL_WARDEN=" + f.pl.Warden, "TMPDIR=" + os.TempDir(),
 	}
 	return cmd
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,11 +22,61 @@ import (
 // eventuallyWithin is how long something may take that a script waits for.
 const eventuallyWithin = 20 * time.Second
 
-// A scriptGateway is the gateway of one script.
-type scriptGateway struct {
+// A scriptProgram is a corral that a script starts and ends.
+type scriptProgram struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
+
+// launch starts corral; what it says is added to the files.
+func (p *scriptProgram) launch(ts *testscript.TestScript, stdout, stderr string, args []string) {
+	program, err := exec.LookPath("corral")
+	ts.Check(err)
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Dir = ts.MkAbs(".")
+	for to, file := range map[*io.Writer]string{&p.cmd.Stdout: stdout, &p.cmd.Stderr: stderr} {
+		f, err := os.OpenFile(ts.MkAbs(file), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		ts.Check(err)
+		defer f.Close()
+		*to = f
+	}
+	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "XDG_CONFIG_HOME", "CORRAL_CONFIG", "CORRAL_WARDEN"} {
+		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	ts.Check(p.cmd.Start())
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() { // until it has ended, which whoever started it sees to
+		defer close(exited)
+		_ = p.cmd.Wait()
+	}()
+}
+
+// kill is kill -9, for the end of the script.
+func (p *scriptProgram) kill() {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Kill() // it may be gone
+		<-p.exited
+	}
+}
+
+// end is kill -9 or, gently, a SIGTERM after which it must end by itself with
+// code 0.
+func (p *scriptProgram) end(ts *testscript.TestScript, gently bool, log string) {
+	if !gently {
+		ts.Check(p.cmd.Process.Kill())
+		<-p.exited
+		return
+	}
+	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
+	<-p.exited
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		ts.Fatalf("%v ended with code %d: %s", p.cmd.Args, code, ts.ReadFile(log))
+	}
+}
+
+// A scriptGateway is the gateway of one script.
+type scriptGateway struct{ scriptProgram }
 
 // TestGatewayScripts run with a real gateway, real wardens and real kills.
 func TestGatewayScripts(t *testing.T) {
@@ -42,15 +93,8 @@ func TestGatewayScripts(t *testing.T) {
 			ts.Fatalf("usage: gateway start|kill|stop")
 		case args[0] == "start":
 			g.start(ts, args[1:])
-		case args[0] == "kill":
-			ts.Check(g.cmd.Process.Kill())
-			<-g.exited
-		case args[0] == "stop":
-			ts.Check(g.cmd.Process.Signal(syscall.SIGTERM))
-			<-g.exited
-			if code := g.cmd.ProcessState.ExitCode(); code != 0 {
-				ts.Fatalf("the gateway ended with code %d: %s", code, ts.ReadFile("gateway.log"))
-			}
+		default:
+			g.end(ts, args[0] == "stop", "gateway.log")
 		}
 	}
 	// eventually PROGRAM [ARG]... runs a program until it succeeds.
@@ -64,6 +108,7 @@ func TestGatewayScripts(t *testing.T) {
 		ts.Fatalf("it did not come to that: %v", err)
 	}
 	commands["machine"] = machineCommand
+	commands["node"] = nodeCommand
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/gateway",
 		Setup: func(env *testscript.Env) error {
@@ -80,12 +125,10 @@ func TestGatewayScripts(t *testing.T) {
 			} {
 				env.Setenv(k, v)
 			}
-			env.Defer(func() {
-				if g.cmd != nil {
-					_ = g.cmd.Process.Kill() // it may be gone
-					<-g.exited
-				}
-			})
+			env.Defer(g.kill)
+			n := &scriptProgram{}
+			env.Values[nodeKey] = n
+			env.Defer(n.kill)
 			return nil
 		},
 		Cmds: commands,
@@ -93,31 +136,15 @@ func TestGatewayScripts(t *testing.T) {
 }
 
 func (g *scriptGateway) start(ts *testscript.TestScript, flags []string) {
-	program, err := exec.LookPath("corral")
-	ts.Check(err)
-	log, err := os.OpenFile(ts.MkAbs("gateway.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	ts.Check(err)
-	defer log.Close()
-	g.cmd = exec.Command(program, append([]string{"gateway"}, flags...)...)
-	g.cmd.Dir, g.cmd.Stdout, g.cmd.Stderr = ts.MkAbs("."), log, log
-	for _, name := range []string{"PATH", "TMPDIR", "HOME", "SHELL", "GORACE", "DOCKER_HOST", "CORRAL_STATE_DIR", "XDG_CONFIG_HOME", "CORRAL_CONFIG", "CORRAL_WARDEN"} {
-		g.cmd.Env = append(g.cmd.Env, name+"="+ts.Getenv(name))
-	}
-	ts.Check(g.cmd.Start())
-	exited := make(chan struct{})
-	g.exited = exited
-	go func() { // until the gateway has ended, which whoever started it sees to
-		defer close(exited)
-		_ = g.cmd.Wait()
-	}()
+	g.launch(ts, "gateway.log", "gateway.log", append([]string{"gateway"}, flags...))
 	for deadline := time.Now().Add(eventuallyWithin); ; time.Sleep(10 * time.Millisecond) {
-		status := exec.Command(program, "gateway", "status")
+		status := exec.Command(g.cmd.Path, "gateway", "status")
 		status.Env = g.cmd.Env
 		if out, err := status.CombinedOutput(); err == nil && strings.Contains(string(out), "running") {
 			return
 		}
 		select {
-		case <-exited:
+		case <-g.exited:
 			ts.Fatalf("the gateway ended: %s", ts.ReadFile("gateway.log"))
 		default:
 		}

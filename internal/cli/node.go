@@ -27,12 +27,14 @@ import (
 const nodeLong = `Make this machine a node of a gateway: connect to it, and run the commands that
 agents send to host node, until a signal ends it.
 
-The machine dials out; nothing has to reach it. The line that says where the
-gateway is, and by what it is known, is printed by corral nodes join there. The
-first time the machine shows a code and waits until somebody approves it on the
-gateway, unless it is given a setup token (--token-file, or CORRAL_NODE_TOKEN).
-It keeps a key and the line in the state directory: from then on corral node
-alone is enough.
+The machine dials out; nothing has to reach it. What to run here is printed by
+corral nodes join on the gateway, with the line that says where the gateway is
+and by what it is known.
+
+The first time the machine shows a code and waits until somebody approves it on
+the gateway, unless it is given a setup token (--token-file, or
+CORRAL_NODE_TOKEN). It keeps a key and the line in the state directory: from
+then on corral node alone is enough.
 
 This machine decides for itself which commands run: by its configuration and its
 approvals file, of which the agents' names are those of the gateway. The gateway
@@ -94,7 +96,7 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f.SortFlags = false
 	f.StringVar(&o.gateway, "gateway", "", "`LINE`: where the gateway is, as corral nodes join prints it there (default the one of before)")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE`: a setup token, with which nobody has to approve this machine")
-	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default the machine's name)")
+	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default what it was called before, or the machine's name)")
 	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
 	fromEnvironment(f, "gateway", "workspace", "log-format", "log-level")
@@ -110,7 +112,7 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 // checkNode refuses what makes no sense, and says what is implied.
 func (a *app) checkNode(o *nodeFlags) error {
 	if o.repair && o.gateway == "" {
-		return corral.Errorf(corral.ErrInvalid, "give --gateway the line that corral nodes join prints on the gateway", "--repair says that there is another gateway, and --gateway does not say which")
+		return corral.Errorf(corral.ErrInvalid, "give --gateway LINE, as corral nodes join prints it on the gateway", "--repair says that there is another gateway, and --gateway does not say which")
 	}
 	if o.gateway != "" {
 		if _, err := join.ParseLine(o.gateway); err != nil {
@@ -162,8 +164,16 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	shown := nodeScreen{app: a, line: st.Line(), log: log}
+	host, err := os.Hostname()
+	if err != nil {
+		log.Warn("this machine's name cannot be found out", "error", err) // people do without it
+	}
+	hello := pairing.Hello{
+		Name: cmp.Or(o.name, st.Name(), host), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Version: a.versionInfo().Version, Addresses: ownAddresses(),
+	}
 	notifySystemd(log, daemon.SdNotifyReady)
-	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: a.nodeHello(o), Token: token, Changed: shown.changed, Log: log})
+	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Log: log})
 	notifySystemd(log, daemon.SdNotifyStopping)
 	if err == nil {
 		log.Info("the node has stopped; what it runs goes on")
@@ -198,15 +208,6 @@ func (a *app) setupToken(file string) (string, error) {
 		return "", corral.Errorf(corral.ErrInvalid, "write a token to it, and nothing else", "cannot read the setup token: %w", err)
 	}
 	return token, nil
-}
-
-// nodeHello is what this machine says of itself.
-func (a *app) nodeHello(o *nodeFlags) pairing.Hello {
-	h := pairing.Hello{Name: o.name, OS: runtime.GOOS, Arch: runtime.GOARCH, Version: a.versionInfo().Version, Addresses: ownAddresses()}
-	if host, err := os.Hostname(); h.Name == "" && err == nil {
-		h.Name = host
-	}
-	return h
 }
 
 // maxAddresses is how many addresses are told of this machine.
@@ -313,7 +314,7 @@ func (a *app) knowsGateway(o *nodeFlags) error {
 	}
 	r, err := node.Look(dir)
 	if err == nil && r.Gateway == "" {
-		err = corral.Errorf(corral.ErrInvalid, "give --gateway the line that corral nodes join prints on the gateway", "it is not known which gateway this machine is to be a node of")
+		err = corral.Errorf(corral.ErrInvalid, "give --gateway LINE, as corral nodes join prints it on the gateway", "it is not known which gateway this machine is to be a node of")
 	}
 	return err
 }

@@ -55,7 +55,7 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 
 func (a *app) printNode(r node.Report, dir string) error {
 	if !r.Running && r.Gateway == "" {
-		return a.printLine("This machine is no node: nothing is in " + dir + ".\nTo make it one: corral node --gateway LINE, with the line that corral nodes join prints on the gateway")
+		return a.printLine("This machine is no node: nothing is in " + dir + ".\nTo make it one, run here what corral nodes join prints on the gateway: corral node --gateway LINE")
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	p := r.Process

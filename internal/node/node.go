@@ -24,7 +24,8 @@ var ErrRejected = errors.New("the gateway's operator does not want this machine 
 type Config struct {
 	State    *State // with a gateway chosen: see State.Use
 	Executor corral.Executor
-	Hello    pairing.Hello // what the machine says of itself
+	Hello    pairing.Hello // what the machine says of itself when it asks
+	Host     string        // the machine's name, which it says while it is a node
 	// Token is a setup token, with which nobody has to approve the machine. It is
 	// used until the machine is a node, and not afterwards.
 	Token string
@@ -295,7 +296,7 @@ func (n *life) serve(conn *nats.Conn) {
 	n.serving.start(func(ctx context.Context) {
 		err := fabric.Serve(ctx, conn, fabric.NodeConfig{
 			ID: n.state.ID(), Executor: n.cfg.Executor, GatewayKeys: []string{n.state.line.Key},
-			About: fabric.Hello{Program: h.Version, OS: h.OS, Arch: h.Arch, Host: h.Name, Features: h.Features}, Log: n.log,
+			About: fabric.Hello{Program: h.Version, OS: h.OS, Arch: h.Arch, Host: n.cfg.Host, Features: h.Features}, Log: n.log,
 		})
 		select {
 		case n.served <- err:

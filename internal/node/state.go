@@ -118,6 +118,10 @@ func (s *State) Key() string { return s.public }
 // ID is the id of the node.
 func (s *State) ID() string { return pairing.ID(s.public) }
 
+// Name is what the gateway called the machine when it was a node last; empty if
+// it never was.
+func (s *State) Name() string { return s.to.Name }
+
 // Line says where the gateway is.
 func (s *State) Line() join.Line { return s.line }
 
@@ -205,7 +209,7 @@ func (s *State) loadGateway(log *slog.Logger) error {
 func (s *State) Use(line string, repair bool) error {
 	if line == "" {
 		if s.to.Line == "" {
-			return corral.Errorf(corral.ErrInvalid, "corral nodes join prints a line on the gateway; give that here: corral node --gateway LINE",
+			return corral.Errorf(corral.ErrInvalid, "run here what corral nodes join prints on the gateway: corral node --gateway LINE",
 				"it is not known which gateway this machine is to be a node of")
 		}
 		return nil
