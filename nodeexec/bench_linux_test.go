@@ -20,7 +20,7 @@ import (
 
 func benchLife(b *testing.B) *life {
 	dir := testdir.New(b)
-	return openLife(b, hostexec.Config{WardenPath: wardenbintest.Build(b), Workspace: dir, Environ: exectest.HostEnviron(dir)}, "")
+	return openLife(b, newRig(b), hostexec.Config{WardenPath: wardenbintest.Build(b), Workspace: dir, Environ: exectest.HostEnviron(dir)}, "")
 }
 
 // BenchmarkNoop measures by how much a node is slower than the executor that

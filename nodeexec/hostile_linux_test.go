@@ -111,8 +111,8 @@ func TestHostileNodeIsRefused(t *testing.T) {
 		}, "Publish Violation"},
 		{"a request to another", func(h *hostile) { h.say(fabric.RequestSubject(other), "replayed") }, "Publish Violation"},
 		{"a request to itself", func(h *hostile) { h.say(fabric.RequestSubject(evilID), "replayed") }, "Publish Violation"},
-		{"the gateway's verdict", func(h *hostile) { h.say("fab.paired."+h.gatewayPublic(), "{}") }, "Publish Violation"},
-		{"another key's ask", func(h *hostile) { h.say("fab.pair."+h.gatewayPublic(), "{}") }, "Publish Violation"},
+		{"the gateway's verdict", func(h *hostile) { h.say("fab.paired."+h.public(h.gateway), "{}") }, "Publish Violation"},
+		{"another key's ask", func(h *hostile) { h.say("fab.pair."+h.public(h.gateway), "{}") }, "Publish Violation"},
 		{"the server's own subjects", func(h *hostile) { h.say("$SYS.REQ.USER.INFO", "") }, "Publish Violation"},
 		{"hearing another's requests", func(h *hostile) { h.hear(fabric.NodeSubjects(other)) }, "Subscription Violation"},
 		{"hearing everybody's", func(h *hostile) { h.hear("fab.>") }, "Subscription Violation"},
@@ -236,11 +236,6 @@ func (h *hostile) reply(kind fabric.Kind, text string) {
 	cancel()
 }
 
-func (h *hostile) gatewayPublic() string {
-	_, public := h.gatewayKey()
-	return public
-}
-
 func (h *hostile) hear(subject string) {
 	h.tb.Helper()
 	if _, err := h.conn.SubscribeSync(subject); err != nil {
@@ -267,7 +262,7 @@ func (h *hostile) raw(text string) {
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(c, "CONNECT {\"nkey\":%q,\"sig\":%q}\r\n", h.public(), base64.RawURLEncoding.EncodeToString(sig)); err != nil {
+	if _, err := fmt.Fprintf(c, "CONNECT {\"nkey\":%q,\"sig\":%q}\r\n", h.public(h.key), base64.RawURLEncoding.EncodeToString(sig)); err != nil {
 		h.tb.Fatal(err)
 	}
 	_, _ = c.Write([]byte(text)) // the server may close it before the end
@@ -307,7 +302,7 @@ func TestHostileNodeFloods(t *testing.T) {
 		{"hellos of a node that is none any more", func(h *hostile, i int) {
 			if i == 1 {
 				h.mu.Lock()
-				delete(h.paired, h.public())
+				delete(h.paired, h.public(h.key))
 				h.mu.Unlock()
 			}
 			h.say(fabric.HelloSubject(evilID), `{"min":1,"max":1,"boot":"b"}`)
@@ -346,13 +341,4 @@ func TestHostileNodeFloods(t *testing.T) {
 			h.works()
 		})
 	}
-}
-
-func (h *hostile) public() string {
-	h.tb.Helper()
-	public, err := h.key.PublicKey()
-	if err != nil {
-		h.tb.Fatal(err)
-	}
-	return public
 }

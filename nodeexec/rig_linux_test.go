@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/nodeexec"
@@ -27,11 +28,13 @@ import (
 
 const nodeID = "n1"
 
-// rig is a gateway's message server, over TLS on loopback, and what comes and
-// goes around it: the gateway's side and one node.
+// rig is a message server on loopback, the gateway's own unless a test says
+// otherwise, and what comes and goes around it: the gateway's side and one node.
 type rig struct {
 	tb      testing.TB
-	broker  *broker.Server
+	broker  *broker.Server                           // nil if it is somebody else's
+	connect func(...nats.Option) (*nats.Conn, error) // the gateway's
+	cert    string                                   // of the server
 	gateway nkeys.KeyPair
 	key     nkeys.KeyPair // of the node
 	log     *slog.Logger
@@ -60,14 +63,9 @@ func user(t testing.TB) (nkeys.KeyPair, string) {
 	return k, public
 }
 
+// newRig is one with the gateway's own message server, over TLS.
 func newRig(t testing.TB) *rig {
-	r := &rig{tb: t, paired: map[string]nodeexec.Paired{}}
-	r.log = slog.New(slog.NewTextHandler(&r.lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if os.Getenv("CORRAL_TEST_LOG") != "" {
-		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	r.gateway, _ = user(t)
-	r.key = r.pair(nodeID, "builder")
+	r := bareRig(t)
 	var err error
 	r.broker, err = broker.Start(broker.Config{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", WebSocket: "127.0.0.1:0", Log: r.log,
@@ -82,7 +80,47 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.broker.Close)
-	r.address = "tls://" + r.broker.Addr().String()
+	r.address, r.cert, r.connect = "tls://"+r.broker.Addr().String(), r.broker.Fingerprint(), r.broker.Connect
+	return r
+}
+
+// newWebSocketRig is one to which the node connects by WebSocket.
+func newWebSocketRig(t testing.TB) *rig {
+	r := newRig(t)
+	r.address = "wss://" + r.broker.WebSocketAddr().String()
+	return r
+}
+
+// newExternalRig is one with a nats-server of somebody else's.
+func newExternalRig(t testing.TB) *rig {
+	r := bareRig(t)
+	own, gateway := user(t)
+	config, err := broker.ServerConfig([]string{gateway}, "", []broker.User{{Key: r.public(r.key), Node: nodeID, Name: "builder"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := natstest.Start(t, config)
+	seed, err := own.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := broker.External{URL: s.URL, Creds: filepath.Join(t.TempDir(), "gateway.nk"), Cert: s.Cert}
+	if err := os.WriteFile(x.Creds, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.address, r.cert, r.connect = s.URL, s.Cert, x.Connect
+	return r
+}
+
+// bareRig is one without a message server.
+func bareRig(t testing.TB) *rig {
+	r := &rig{tb: t, paired: map[string]nodeexec.Paired{}}
+	r.log = slog.New(slog.NewTextHandler(&r.lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if os.Getenv("CORRAL_TEST_LOG") != "" {
+		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	r.gateway, _ = user(t)
+	r.key = r.pair(nodeID, "builder")
 	return r
 }
 
@@ -117,7 +155,7 @@ func (l *lines) String() string {
 // open begins a life of the gateway's side.
 func (r *rig) open() *nodeexec.Fabric {
 	r.tb.Helper()
-	conn, err := r.broker.Connect(fabric.ConnectOptions(r.log)...)
+	conn, err := r.connect(fabric.ConnectOptions(r.log)...)
 	if err != nil {
 		r.tb.Fatal(err)
 	}
@@ -146,19 +184,14 @@ func (r *rig) open() *nodeexec.Fabric {
 // serve begins a life of the node's program.
 func (r *rig) serve(x corral.Executor, more ...nats.Option) {
 	r.tb.Helper()
-	pinned, err := broker.Pinned(r.broker.Fingerprint(), r.key)
+	conn, err := broker.Dial(r.address, r.cert, r.key, append(fabric.ConnectOptions(r.log), more...)...)
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	conn, err := nats.Connect(r.address, append(append(fabric.ConnectOptions(r.log), pinned...), more...)...)
-	if err != nil {
-		r.tb.Fatal(err)
-	}
-	_, public := r.gatewayKey()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{ID: nodeID, Executor: x, GatewayKeys: []string{public}, Log: r.log})
+		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{ID: nodeID, Executor: x, GatewayKeys: []string{r.public(r.gateway)}, Log: r.log})
 	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
@@ -170,12 +203,13 @@ func (r *rig) serve(x corral.Executor, more ...nats.Option) {
 	r.tb.Cleanup(r.stop)
 }
 
-func (r *rig) gatewayKey() (nkeys.KeyPair, string) {
-	public, err := r.gateway.PublicKey()
+func (r *rig) public(key nkeys.KeyPair) string {
+	r.tb.Helper()
+	public, err := key.PublicKey()
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	return r.gateway, public
+	return public
 }
 
 // node is the executor of the one node, as soon as it is there.
@@ -215,8 +249,7 @@ func (r *rig) host(cfg hostexec.Config) *hostexec.Executor {
 	return h
 }
 
-func openLife(t testing.TB, cfg hostexec.Config, policy string) *life {
-	r := newRig(t)
+func openLife(t testing.TB, r *rig, cfg hostexec.Config, policy string) *life {
 	r.open()
 	// After the rig, so that it goes first: as soon as its executor is closed,
 	// and not when the warden may have ended by itself and left orphans.
@@ -252,35 +285,50 @@ func (l *life) begin() {
 	tb.Cleanup(func() { l.rig.end(); l.close() })
 }
 
-func target(t *testing.T, name, policy string, reopen func(t testing.TB, l *life) *life) exectest.Target {
+func target(t *testing.T, name string, newRig func(testing.TB) *rig, policy string, reopen func(t testing.TB, l *life) *life) exectest.Target {
 	dir, bin := testdir.New(t), testdir.New(t)
 	cfg := hostexec.Config{WardenPath: wardenbintest.Build(t), Workspace: dir, Environ: exectest.HostEnviron(dir)}
 	tg := exectest.HostTarget(t, dir, bin)
 	tg.Name = name
 	tg.Info.Host, tg.Info.Node = corral.HostNode, "builder"
-	tg.New = func(t testing.TB) corral.Executor { return openLife(t, cfg, policy) }
+	tg.New = func(t testing.TB) corral.Executor { return openLife(t, newRig(t), cfg, policy) }
 	tg.Reopen = func(t testing.TB, old corral.Executor) corral.Executor { return reopen(t, old.(*life)) }
 	return tg
+}
+
+// gatewayRestarts is a next life of the gateway's side.
+func gatewayRestarts(_ testing.TB, l *life) *life {
+	l.rig.end()
+	l.rig.open()
+	return &life{Executor: l.rig.node(), rig: l.rig, host: l.host, cfg: l.cfg, close: l.close}
+}
+
+// nodeRestarts is a next life of the node's program.
+func nodeRestarts(_ testing.TB, l *life) *life {
+	l.close()
+	next := &life{rig: l.rig, cfg: l.cfg, policy: l.policy}
+	next.begin()
+	return next
 }
 
 // Whatever is true of processes is true of those on a node. Here the next life
 // is one of the gateway.
 func TestConformance(t *testing.T) {
-	exectest.Run(t, target(t, "node, hostexec warden", "", func(_ testing.TB, l *life) *life {
-		l.rig.end()
-		l.rig.open()
-		next := &life{Executor: l.rig.node(), rig: l.rig, host: l.host, cfg: l.cfg, close: l.close}
-		return next
-	}))
+	exectest.Run(t, target(t, "node, hostexec warden", newRig, "", gatewayRestarts))
 }
 
 // Here it is the node's program that dies and comes back, under a gateway that
 // lives; and the node has a policy, which allows everything.
 func TestConformanceNodeRestarts(t *testing.T) {
-	exectest.Run(t, target(t, "node restarted, its policy, hostexec warden", allowsAll, func(_ testing.TB, l *life) *life {
-		l.close()
-		next := &life{rig: l.rig, cfg: l.cfg, policy: l.policy}
-		next.begin()
-		return next
-	}))
+	exectest.Run(t, target(t, "node restarted, its policy, hostexec warden", newRig, allowsAll, nodeRestarts))
+}
+
+// Here the node connects by WebSocket.
+func TestConformanceWebSocket(t *testing.T) {
+	exectest.Run(t, target(t, "node by WebSocket, hostexec warden", newWebSocketRig, "", gatewayRestarts))
+}
+
+// Here the message server is somebody else's.
+func TestConformanceExternal(t *testing.T) {
+	exectest.Run(t, target(t, "node on Debian's nats-server, hostexec warden", newExternalRig, "", gatewayRestarts))
 }
