@@ -65,7 +65,8 @@ type node struct {
 	exec  corral.Executor
 	keys  map[string]nkeys.KeyPair
 	about Hello
-	runs  func() int // may be nil
+	every time.Duration // between two hellos
+	runs  func() int    // may be nil
 	conn  *nats.Conn
 	log   *slog.Logger
 	warns *rate.Limiter // whoever can send can have lines written,
@@ -94,34 +95,10 @@ type node struct {
 // caller's; see ConnectOptions for how it should be made. Commands outlive
 // Serve wherever they outlive their executor.
 func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
-	if err := ValidateNodeID(cfg.ID); err != nil {
+	n, err := newNode(conn, cfg)
+	if err != nil {
 		return err
 	}
-	n := &node{
-		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
-		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
-		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
-		writes: map[string]*write{}, turns: map[string]*turn{},
-	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
-	for _, k := range cfg.GatewayKeys {
-		key, err := nkeys.FromPublicKey(k)
-		if err != nil {
-			return corral.Errorf(corral.ErrInvalid, "pair the node again", "%q is no key of a gateway: %w", clip(k, maxNodeID), err)
-		}
-		n.keys[k] = key
-	}
-	if x, ok := cfg.Executor.(interface{ Running() int }); ok && n.runs == nil {
-		n.runs = x.Running
-	}
-	every := cfg.Heartbeat
-	if every <= 0 {
-		every = Heartbeat
-	}
-	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, every.Milliseconds()
-
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	n.ctx = life
@@ -133,7 +110,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	}
 	// What comes in bursts is bounded by what gateways may ask for at a time.
 	_ = sub.SetPendingLimits(64<<10, 128<<20)
-	err = n.live(ctx, status, every)
+	err = n.live(ctx, status)
 
 	_ = sub.Unsubscribe() // if the connection is closed, so is the subscription
 	n.mu.Lock()
@@ -149,10 +126,41 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	return err
 }
 
+func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
+	if err := ValidateNodeID(cfg.ID); err != nil {
+		return nil, err
+	}
+	n := &node{
+		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
+		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
+		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
+		writes: map[string]*write{}, turns: map[string]*turn{},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	for _, k := range cfg.GatewayKeys {
+		key, err := nkeys.FromPublicKey(k)
+		if err != nil {
+			return nil, corral.Errorf(corral.ErrInvalid, "pair the node again", "%q is no key of a gateway: %w", clip(k, maxNodeID), err)
+		}
+		n.keys[k] = key
+	}
+	if x, ok := cfg.Executor.(interface{ Running() int }); ok && n.runs == nil {
+		n.runs = x.Running
+	}
+	n.every = cfg.Heartbeat
+	if n.every <= 0 {
+		n.every = Heartbeat
+	}
+	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, n.every.Milliseconds()
+	return n, nil
+}
+
 // live says hello, at every connection and heartbeat, and ends what nobody
 // uses any more.
-func (n *node) live(ctx context.Context, status <-chan nats.Status, every time.Duration) error {
-	tick := time.NewTicker(every)
+func (n *node) live(ctx context.Context, status <-chan nats.Status) error {
+	tick := time.NewTicker(n.every)
 	defer tick.Stop()
 	n.hello()
 	for {

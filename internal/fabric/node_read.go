@@ -79,7 +79,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	case r != nil:
 		r.grant(g)
 		return
-	case g.Close:
+	case g.Close, n.closed:
 		return
 	case len(n.readers) >= maxReaders:
 		n.warn("refused a reader", "reason", RefusedBusy, "process", e.ID, "gateway", e.Key, "readers", len(n.readers))
