@@ -55,7 +55,7 @@ func pickMember(all []candidate, name string, tried []string, draw func(n int) i
 		return has && v == value
 	})
 	if len(meant) == 0 {
-		return candidate{}, unknown(all, name, "no node has the label "+quote(key+"="+value), "label the nodes that are to be in the pool, or name one node", func(c candidate) string {
+		return candidate{}, unknown(all, name, "no node has the label "+quote(key+"="+value), "label the nodes that are to be in the pool (corral nodes label), or name one node", func(c candidate) string {
 			if v, has := c.Labels[key]; has {
 				return c.called() + " with " + quote(key+"="+v)
 			}

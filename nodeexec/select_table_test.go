@@ -64,7 +64,7 @@ var selectTable = []struct {
 	{[5]string{"NAME or NA… or pool:NAME", "none", "some", "some", "*"}, unavailable, `cannot use node "NAME": NODES`, "start corral node on one of them, or choose another node"},
 	{[5]string{"NAME or NA… or pool:NAME", "none", "none", "some", "*"}, unavailable, `cannot use node "NAME": NODES`, "upgrade Corral on the gateway, or choose another node"},
 	{[5]string{"NAME or NA…", "none", "none", "none", "yes"}, unavailable, `no node answers to "NAME"; paired are NODES`, "name one of them, or pair this one"},
-	{[5]string{"pool:NAME", "none", "none", "none", "yes"}, unavailable, `no node has the label "pool=NAME"; paired are NODES`, "label the nodes that are to be in the pool, or name one node"},
+	{[5]string{"pool:NAME", "none", "none", "none", "yes"}, unavailable, `no node has the label "pool=NAME"; paired are NODES`, "label the nodes that are to be in the pool (corral nodes label), or name one node"},
 	{[5]string{"NAME or NA… or pool:NAME", "none", "none", "none", "no"}, unavailable, `cannot use node "NAME": no node is paired`, pairHint},
 }
 

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -93,7 +92,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingErro
 	began := false
 	rec, err := t.cfg.Guard.Await(ctx, pending.Record, approve, func(rec approval.Record) error {
 		began = true
-		p.command.Approval, p.command.ID = rec.ID, cmp.Or(p.command.ID, guard.CommandID(rec))
+		p.command = guard.Approved(rec, p.command)
 		var err error
 		s, err = t.begin(ctx, p)
 		return err
@@ -110,7 +109,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingErro
 		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
 	}
 	// It expired, or was used by the same command of another call.
-	p.command.Approval, p.command.ID = rec.ID, cmp.Or(p.command.ID, guard.CommandID(rec))
+	p.command = guard.Approved(rec, p.command)
 	return t.begin(ctx, p)
 }
 

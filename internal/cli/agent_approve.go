@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -116,7 +115,7 @@ func (s askedStarts) Start(ctx context.Context, cmd corral.Command) (p corral.Pr
 	began := false
 	start := func(rec approval.Record) error {
 		began = true
-		cmd.Approval, cmd.ID = rec.ID, cmp.Or(cmd.ID, guard.CommandID(rec))
+		cmd = guard.Approved(rec, cmd)
 		p, err = s.Executor.Start(ctx, cmd)
 		return err
 	}

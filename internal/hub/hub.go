@@ -298,7 +298,7 @@ func (h *Hub) active() []nodeexec.Paired {
 	s := &snapshot{changes: changes, at: time.Now()}
 	for _, n := range h.registry.Nodes() {
 		if n.RevokedAt.IsZero() {
-			s.nodes = append(s.nodes, nodeexec.Paired{ID: n.ID, Name: n.Name, Addresses: n.Addresses})
+			s.nodes = append(s.nodes, nodeexec.Paired{ID: n.ID, Name: n.Name, Addresses: n.Addresses, Labels: n.Labels})
 		}
 	}
 	h.paired.Store(s)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -484,6 +485,8 @@ func changes(old, now *state) (list []Change) {
 			add(EventRevoked, n)
 		case was && before.Name != n.Name:
 			add(EventRenamed, n)
+		case was && !maps.Equal(before.Labels, n.Labels):
+			add(EventRelabeled, n)
 		}
 	}
 	for id, n := range old.nodes {

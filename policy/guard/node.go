@@ -71,6 +71,14 @@ func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
 	return n.wrap(p, nil), nil
 }
 
+// Running is how many processes run, as far as the executor behind it can tell.
+func (n *Node) Running() int {
+	if x, ok := n.host.(interface{ Running() int }); ok {
+		return x.Running()
+	}
+	return 0
+}
+
 // StartFor is Start of a gateway's agent. Security and Ask of the command are
 // how strict the gateway wants it, and Grant what it says of an approval; what it
 // wants to be executed is of no account.

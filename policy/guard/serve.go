@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,21 @@ func CommandID(rec approval.Record) string {
 		return ""
 	}
 	return n.Command.ID
+}
+
+// Approved is a command as it is started by an approval that it got: with the ID
+// that it was asked for by, and on the node that it was asked about, of whichever
+// pool that was chosen.
+func Approved(rec approval.Record, cmd corral.Command) corral.Command {
+	var n note
+	if json.Unmarshal(rec.Note, &n) == nil {
+		cmd.ID = cmp.Or(cmd.ID, n.Command.ID)
+		if rec.Host == corral.HostNode {
+			cmd.Node = cmp.Or(n.Command.Node, cmd.Node)
+		}
+	}
+	cmd.Approval = rec.ID
+	return cmd
 }
 
 // retryDelay is how long Serve waits before it tries again what failed.
