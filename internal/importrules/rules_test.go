@@ -60,7 +60,7 @@ var rules = map[string]rule{
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
 	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
-	"internal/broker": {imports: []string{".", "internal/fabric"}},
+	"internal/broker": {imports: []string{".", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
 	"internal/pairing": {imports: contract},
 	"internal/testnet": {},

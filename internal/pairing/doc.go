@@ -96,8 +96,9 @@
 // It can show an old list to a gateway that starts. The first line of the value is
 // {"version":1,"number":N,"size":BYTES,"sha256":...} behind the signature; more
 // than 32 KiB of text are in keys of their own. The bucket is on the servers' disks
-// (a bucket in memory is refused), where they have to be set to sync_interval:
-// always: a client cannot see that.
+// (a bucket in memory is refused). They have to be set to sync_interval: always,
+// which nats-server knows from version 2.10 on: otherwise a server that loses its
+// power forgets what it was told in the last two minutes. A client cannot see that.
 //
 // # When it counts
 //
