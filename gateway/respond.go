@@ -95,7 +95,7 @@ func (s *Server) session(r *http.Request) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Session(r.PathValue("id"))
+	return a.Find(r.Context(), r.PathValue("id"))
 }
 
 func queryBool(r *http.Request, name string) (bool, error) {

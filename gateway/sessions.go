@@ -65,7 +65,7 @@ func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := a.Session(r.PathValue("id"))
+	found, err := a.Find(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (a Agent) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 
 // Attach returns a session; see corral.Executor.
 func (a Agent) Attach(ctx context.Context, id string) (corral.Process, error) {
-	s, err := a.Session(id)
+	s, err := a.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,17 @@
 //   - It cannot be known: [Unknown]. No exit status is made up.
 //   - The executor cannot be reached: it is asked again until it can.
 //
+// # Several gateways
+//
+// Each gateway has a table of its own. What an agent began through one on a node
+// that both have, another finds by its ID ([Agent.Find], Config.Elsewhere): the
+// node keeps beside the process whose it is ([corral.Origin]), as it was told in the
+// signed request that started it, and says so. Then it is a session there as well,
+// until either removes it. Only what that node says decides, and only for the
+// agent that asks by the ID: a list has what is in the table, and what belongs to
+// nobody, or to another agent, does not exist. Its end is an event of the gateway
+// where it began, and of no other.
+//
 // # Events
 //
 // The end of a session in the background is an [Event], exactly once, written

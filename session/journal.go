@@ -67,6 +67,7 @@ type begun struct {
 	Background bool `json:"background,omitempty"`
 	Notify     bool `json:"notify,omitempty"`
 	Keep       bool `json:"keep,omitempty"`
+	Foreign    bool `json:"foreign,omitempty"` // another program began it
 
 	Approval string        `json:"approval,omitempty"`
 	Notice   time.Duration `json:"notice,omitempty"`

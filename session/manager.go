@@ -21,6 +21,11 @@ type Config struct {
 	// executor closes it, after the Manager.
 	Executor func(ctx context.Context, agent string) (corral.Executor, error)
 
+	// Elsewhere finds processes that other programs have started for the same
+	// agents: other gateways, on nodes. Only those count of which the Origin
+	// says whose they are. Nil: there are none.
+	Elsewhere func(ctx context.Context, id string) (corral.Process, error)
+
 	Retention Retention
 	// MaxRunning is how many sessions of one agent may run at a time; 0:
 	// 1000.

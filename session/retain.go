@@ -65,10 +65,22 @@ func (m *Manager) sweepOnce(now time.Time) {
 	ctx, cancel := context.WithTimeout(m.life, sweepLimit)
 	defer cancel()
 	for _, s := range tooMuch(m.endedSessions(), m.cfg.Retention, now) {
-		if err := s.forget(ctx); err != nil && ctx.Err() == nil {
+		if err := s.retire(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("a session cannot be removed", "session", s.id, "error", err)
 		}
 	}
+}
+
+// retire forgets a session that is too much. What another program began is that
+// one's to remove.
+func (s *Session) retire(ctx context.Context) error {
+	if !s.start.Foreign {
+		return s.forget(ctx)
+	}
+	s.mu.Lock()
+	s.gone = true
+	s.mu.Unlock()
+	return s.m.drop(s)
 }
 
 // remnant is a session that has ended.

@@ -75,9 +75,12 @@ func (r *ProcessResult) fail(ctx context.Context, err error) {
 
 // act does an action on one session.
 func (t *Tools) act(ctx context.Context, req ProcessRequest, r *ProcessResult) error {
-	s, err := t.cfg.Agent.Session(req.SessionID)
-	if err != nil {
+	s, err := t.cfg.Agent.Find(ctx, req.SessionID)
+	if errors.Is(err, corral.ErrNotFound) {
 		return notFound(req, "")
+	}
+	if err != nil {
+		return err
 	}
 	switch req.Action {
 	case ActionPoll:

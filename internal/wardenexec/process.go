@@ -118,7 +118,7 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		return err
 	}
 	p.tag.Info = p.e.opts.Info
-	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings = p.id, prep.Dir, prep.Warnings
+	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Warnings, prep.Origin
 	p.tag.Limit = cmd.Log
 	for attempt := 1; ; attempt++ {
 		var a answer
@@ -233,6 +233,12 @@ func (t tag) encode() []byte {
 	b, err := json.Marshal(t)
 	if err == nil && len(b) > wire.MaxTag {
 		t.Info.Warnings = []string{"Warnings were too long to keep."}
+		b, err = json.Marshal(t)
+	}
+	if err == nil && len(b) > wire.MaxTag && t.Info.Origin != nil {
+		o := *t.Info.Origin
+		o.Command = ""
+		t.Info.Origin = &o
 		b, err = json.Marshal(t)
 	}
 	if err != nil { // strings, numbers and times

@@ -96,8 +96,12 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		return nil, err
 	}
 	defer unlock()
-	_, err = n.host.Attach(ctx, cmd.ID)
+	old, err := n.host.Attach(ctx, cmd.ID)
 	if err == nil {
+		// Another gateway may not know that the ID is another agent's.
+		if o := old.Info().Origin; o != nil && o.Agent != agent {
+			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
+		}
 		p, err := n.host.Start(ctx, cmd)
 		if err != nil {
 			return nil, err
@@ -113,7 +117,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	p, err := n.host.Start(ctx, leave.cmd)
+	p, err := n.host.Start(hostexec.WithAgent(ctx, agent), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
 			n.notUsed(leave.approval)

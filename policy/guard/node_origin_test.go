@@ -1,0 +1,39 @@
+package guard
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fakeexec"
+)
+
+// The id of another agent's process starts nothing and finds nothing: another
+// gateway may not know that it is taken.
+func TestNodeKeepsAgentsApart(t *testing.T) {
+	x := &fakeexec.Executor{
+		Info:     corral.Info{Origin: &corral.Origin{Agent: "ops"}},
+		Programs: map[string]fakeexec.Program{"sleep": fakeexec.Sleep},
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cmd := corral.Command{ID: "job", Shell: "sleep"}
+	if _, err := x.Start(t.Context(), cmd); err != nil {
+		t.Fatal(err)
+	}
+	n := NewNode(x, newRig(t, "").guard)
+	if p, err := n.StartFor(t.Context(), "ops", cmd); err != nil || p.Info().Origin.Agent != "ops" {
+		t.Errorf("by its agent: %v", err)
+	}
+	for _, agent := range []string{"main", ""} {
+		if _, err := n.StartFor(t.Context(), agent, cmd); !errors.Is(err, corral.ErrConflict) {
+			t.Errorf("by the agent %q: %v", agent, err)
+		}
+	}
+	if got := n.Running(); got != 0 { // this executor does not tell
+		t.Errorf("%d processes run", got)
+	}
+}
