@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"images":         {imports: contract},
 	"config":         {imports: []string{".", "policy", "pathenv", "internal/json5"}},
 	"internal/json5": {},
-	"session":        {imports: []string{".", "session/keys"}, tests: hosts},
+	"session":        {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
 	"session/keys":   {imports: contract},
 	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
 	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
