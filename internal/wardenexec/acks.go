@@ -1,6 +1,7 @@
 package wardenexec
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,23 @@ func (a *acks) add(id string, client func() *client) {
 func (a *acks) flush(c *client) {
 	a.sending.Lock()
 	defer a.sending.Unlock()
+	a.flushSending(c)
+}
+
+// flushIf is flush if that process is one of them, or being told of.
+func (a *acks) flushIf(id string, c *client) {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	a.mu.Lock()
+	waits := slices.Contains(a.ids, id)
+	a.mu.Unlock()
+	if waits {
+		a.flushSending(c)
+	}
+}
+
+// flushSending is flush; sending is held.
+func (a *acks) flushSending(c *client) {
 	a.mu.Lock()
 	if a.timer != nil {
 		a.timer.Stop()

@@ -407,7 +407,7 @@ func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) 
 		if p == nil {
 			if given {
 				e.mu.Unlock()
-				e.acks.flush(e.current())
+				e.acks.flushIf(cmd.ID, e.current()) // the warden may still have it
 				_, rec, err := e.records.find(cmd.ID)
 				if err != nil {
 					return nil, false, err

@@ -2,6 +2,7 @@ package wardenexec
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,42 @@ func TestExitWhileAdopted(t *testing.T) {
 	waitSoon(t, p)
 	if got := logOf(t, p); got != "rest" {
 		t.Errorf("the log is %q", got)
+	}
+}
+
+// A warden is told to forget a process before it is asked to start another of
+// that ID, and not each time that it is asked to start something.
+func TestForgottenBeforeStartedAgain(t *testing.T) {
+	var told []string // by the one goroutine that reads
+	seen := make(chan []string, 1)
+	f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+		closeFDs(fds)
+		switch m.Type {
+		case wire.Forget:
+			told = append(told, m.Args...)
+		case wire.Start:
+			told = append(told, "start "+m.ID)
+			if m.ID == "last" {
+				seen <- told
+			}
+			f.started(m)
+			f.exited(m.ID)
+		}
+	})
+	e := fakeExecutor(t, f.connect)
+	for _, id := range []string{"a", "b", "a", "last"} {
+		p, err := e.Start(t.Context(), corral.Command{ID: id, Args: []string{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitSoon(t, p)
+		if err := p.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := <-seen
+	again := slices.Index(got[1:], "start a") + 1
+	if i := slices.Index(got, "a"); again == 0 || i < 0 || i > again {
+		t.Errorf("the warden was told %q", got)
 	}
 }
