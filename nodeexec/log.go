@@ -25,6 +25,8 @@ type log struct {
 	ended int64     // the least offset of which it is known that the log has ended before it; -1: none
 
 	streams atomic.Int32 // that go on
+
+	final atomic.Pointer[corral.LogStat] // what it holds, when it has ended; nil: that has not been told
 }
 
 const (
@@ -37,6 +39,12 @@ func (l *log) init(p *process) { l.p, l.ended = p, -1 }
 
 // Stat implements corral.Log.
 func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
+	if err := ctx.Err(); err != nil {
+		return corral.LogStat{}, err
+	}
+	if st := l.final.Load(); st != nil {
+		return *st, nil
+	}
 	a, err := l.p.ask(ctx, fabric.OpStat, l.p.info.ID, nil, l.p.f.patience)
 	if err == nil && a.Stat == nil {
 		err = l.p.senseless()

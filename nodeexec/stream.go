@@ -85,6 +85,9 @@ func (s *stream) receive(o fabric.Output) error {
 	case o.Flags&fabric.FlagEnd != 0:
 		s.err = io.EOF
 		if a, err := fabric.ParseAnswer(o.Data); err == nil && a.Exit != nil {
+			if a.Stat != nil && a.Stat.Ended {
+				s.log.final.Store(a.Stat)
+			}
 			s.log.p.exited(*a.Exit)
 		}
 	case end <= s.expected: // it was there before

@@ -88,8 +88,9 @@
 // that something was lost, and the reader has the node go back. It does so as
 // well when a connection was cut, and now and then while it waits. What it has
 // already is dropped by its offset. The end of the log is a chunk that says how
-// the process ended. A start carries a first grant: a short command is three
-// messages, the start, its answer, and its output with its end.
+// the process ended and what the log holds. A start carries a first grant: a
+// short command is three messages, the start, its answer, and its output with
+// its end.
 //
 // A reader's window grows from 64 KiB to 4 MiB while 32 MiB for all of a gateway
 // last, and is 4 KiB otherwise. One that is not read on costs what it was granted,

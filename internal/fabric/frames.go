@@ -89,7 +89,7 @@ type Signal struct {
 }
 
 // An Answer is a node's to a request. At most one field beside Boot is set;
-// none says that it was done.
+// none says that it was done. At the end of a log it has Exit and Stat.
 type Answer struct {
 	Boot    string          `json:"boot"`
 	Info    *corral.Info    `json:"info,omitempty"`
@@ -239,7 +239,7 @@ const (
 
 // Output is a message to a reader: the log from From on is Data at Offset,
 // which is From unless the log has a gap there. With FlagEnd, Data is an Answer
-// that says how the process ended, if that is known.
+// that says how the process ended and what the log holds, if that is known.
 type Output struct {
 	From, Offset int64
 	Flags        byte

@@ -138,7 +138,7 @@ func (r *reader) run() {
 		switch {
 		case r.ctx.Err() != nil || err == nil:
 		case errors.Is(err, io.EOF):
-			last = &Output{From: at, Offset: at, Flags: FlagEnd, Data: r.exit(p)}
+			last = &Output{From: at, Offset: at, Flags: FlagEnd, Data: r.end(p)}
 		default:
 			last = r.failed(at, err)
 		}
@@ -179,16 +179,20 @@ func (r *reader) finish(resets int, last *Output) bool {
 	return over
 }
 
-// exit is how a process ended whose log has, so that nobody has to ask. Who
-// does not get it asks.
-func (r *reader) exit(p corral.Process) []byte {
+// end is how a process ended whose log has, and what the log holds, so that
+// nobody has to ask. Who does not get it asks.
+func (r *reader) end(p corral.Process) []byte {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 	defer cancel()
 	exit, err := p.Wait(ctx)
 	if err != nil {
 		return nil
 	}
-	if b := EncodeAnswer(Answer{Boot: r.n.boot, Exit: &exit}); len(b) <= MaxData {
+	a := Answer{Boot: r.n.boot, Exit: &exit}
+	if st, err := p.Log().Stat(ctx); err == nil && st.Ended {
+		a.Stat = &st
+	}
+	if b := EncodeAnswer(a); len(b) <= MaxData {
 		return b
 	}
 	return nil
