@@ -50,10 +50,7 @@ func pickMember(all []candidate, name string, tried []string, draw func(n int) i
 	if err != nil {
 		return candidate{}, err
 	}
-	meant := filter(all, func(c candidate) bool {
-		v, has := c.Labels[key]
-		return has && v == value
-	})
+	meant := filter(all, func(c candidate) bool { return c.in(key, value) })
 	if len(meant) == 0 {
 		return candidate{}, unknown(all, name, "no node has the label "+quote(key+"="+value), "label the nodes that are to be in the pool (corral nodes label), or name one node", func(c candidate) string {
 			if v, has := c.Labels[key]; has {
@@ -71,6 +68,12 @@ func pickMember(all []candidate, name string, tried []string, draw func(n int) i
 		return candidate{}, corral.Errorf(corral.ErrUnavailable, "try again", "every node of %s that is online was tried", quote(name))
 	}
 	return lessLoaded(counting, draw), nil
+}
+
+// in reports whether the node is in the pool of a label.
+func (c candidate) in(key, value string) bool {
+	v, has := c.Labels[key]
+	return has && v == value
 }
 
 // lessLoaded draws two of the nodes and takes the one that is less busy. Who

@@ -40,7 +40,7 @@ type Status struct {
 // List is the nodes that are paired, by id.
 func (f *Fabric) List(ctx context.Context) []Status {
 	var list []Status
-	for _, c := range f.candidates(ctx) {
+	for _, c := range f.candidates(ctx, nil) {
 		h, heard, online := c.peer.about()
 		list = append(list, Status{
 			Paired: c.Paired, Online: online, Heard: heard, Misfit: c.misfit,
@@ -65,12 +65,12 @@ type candidate struct {
 // for another's rival.
 func (c candidate) counts() bool { return c.online && c.misfit == nil }
 
-// candidates are the paired nodes by id, each asked whether it is there if it
-// never was.
-func (f *Fabric) candidates(ctx context.Context) []candidate {
-	var list []candidate
-	names := map[string]int{}
-	for _, p := range f.paired() {
+// candidates are the paired nodes by id. Those that matter are asked whether they
+// are there, unless that is known; nil: all of them.
+func (f *Fabric) candidates(ctx context.Context, matters func(candidate) bool) []candidate {
+	paired := f.paired()
+	list, names := make([]candidate, 0, len(paired)), make(map[string]int, 2*len(paired))
+	for _, p := range paired {
 		if fabric.ValidateNodeID(p.ID) != nil {
 			continue // the registry's mistake; it could not be spoken to
 		}
@@ -88,7 +88,7 @@ func (f *Fabric) candidates(ctx context.Context) []candidate {
 		if c.Name != "" && names[c.Name] == 1 {
 			c.full = c.Name
 		}
-		if _, _, c.online = c.peer.about(); !c.online {
+		if _, _, c.online = c.peer.about(); !c.online && (matters == nil || matters(*c)) {
 			asking.Go(func() { c.online = c.peer.online(ctx) })
 		}
 	}
@@ -110,7 +110,7 @@ func (f *Fabric) Select(ctx context.Context, name string) (corral.Executor, stri
 
 // selectNode is Select, but for nodes of a pool that were tried.
 func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (corral.Executor, string, error) {
-	all := f.candidates(ctx)
+	all := f.candidates(ctx, func(c candidate) bool { return couldBe(c, name) })
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -134,16 +134,29 @@ func pick(all []candidate, name string, tried []string, draw func(n int) int) (c
 	return choose(all, name)
 }
 
+// ways are how a name can mean a node, the first first.
+var ways = []func(c candidate, name string) bool{
+	func(c candidate, name string) bool { return name == "" || c.ID == name || c.Name == name },
+	func(c candidate, name string) bool { return hasAddress(c.Addresses, name) },
+	func(c candidate, name string) bool { return strings.HasPrefix(c.ID, name) },
+}
+
+// couldBe reports whether a name can mean that node. Others are not asked whether
+// they are there: there may be hundreds that are away.
+func couldBe(c candidate, name string) bool {
+	if isPool(name) {
+		key, value, err := parsePool(name)
+		return err == nil && c.in(key, value)
+	}
+	return slices.ContainsFunc(ways, func(fits func(candidate, string) bool) bool { return fits(c, name) })
+}
+
 // choose finds the one node that a name means. A name, an id or an address
 // that fits exactly goes before the prefix of an id, also if that node is
 // offline: else a command would go to another machine than the one named.
 func choose(all []candidate, name string) (candidate, error) {
-	for _, fits := range []func(candidate) bool{
-		func(c candidate) bool { return name == "" || c.ID == name || c.Name == name },
-		func(c candidate) bool { return hasAddress(c.Addresses, name) },
-		func(c candidate) bool { return strings.HasPrefix(c.ID, name) },
-	} {
-		meant := filter(all, fits)
+	for _, fits := range ways {
+		meant := filter(all, func(c candidate) bool { return fits(c, name) })
 		counting := filter(meant, candidate.counts)
 		switch {
 		case len(meant) == 0:
@@ -263,7 +276,7 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 	if err := corral.ValidateID(id); err != nil {
 		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
 	}
-	all := f.candidates(ctx)
+	all := f.candidates(ctx, nil)
 	f.mu.Lock()
 	last := f.seen[id]
 	f.mu.Unlock()
