@@ -276,18 +276,18 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 	if err := corral.ValidateID(id); err != nil {
 		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
 	}
-	all := f.candidates(ctx, nil)
 	f.mu.Lock()
-	last := f.seen[id]
+	last, seen := f.seen[id]
 	f.mu.Unlock()
-	for _, c := range all {
-		if c.ID != last {
-			continue
-		}
-		if p, err := f.attachAt(ctx, c, id); !errors.Is(err, corral.ErrNotFound) {
-			return p, err
+	if seen { // no other is waited for
+		is := func(c candidate) bool { return c.ID == last }
+		for _, c := range filter(f.candidates(ctx, is), is) {
+			if p, err := f.attachAt(ctx, c, id); !errors.Is(err, corral.ErrNotFound) {
+				return p, err
+			}
 		}
 	}
+	all := f.candidates(ctx, nil)
 	found := make([]corral.Process, len(all))
 	errs := make([]error, len(all))
 	var asking sync.WaitGroup
