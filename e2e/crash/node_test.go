@@ -63,7 +63,7 @@ func (f *farm) open() {
 	if f.hub, err = hub.Open(hub.Config{Dir: f.dir, Listen: f.listen}); err != nil {
 		f.t.Fatal(err)
 	}
-	f.listen = f.hub.Addr()
+	f.listen = f.hub.Listens()[0]
 }
 
 // corral is the program as it is run on the node's machine.
@@ -84,7 +84,7 @@ func (f *farm) corral(args ...string) *exec.Cmd {
 // begin begins a life of the node.
 func (f *farm) begin(env ...string) {
 	f.t.Helper()
-	f.cmd = f.corral("node", "--gateway", f.hub.Line().String())
+	f.cmd = f.corral("node", "--gateway", f.hub.Lines()[0].String())
 	f.cmd.Env = append(f.cmd.Env, env...)
 	f.cmd.Stdout, f.cmd.Stderr = &f.log, &f.log
 	if err := f.cmd.Start(); err != nil {
