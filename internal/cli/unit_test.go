@@ -14,6 +14,7 @@ func TestUnits(t *testing.T) {
 		"unit-system.txt": {unitKind: gatewayUnit, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/"},
 		"unit-user.txt": {unitKind: gatewayUnit, User: true, Socket: true, Program: "/home/me/my bin/corral", Dir: "/home/me/100%/corral", Home: "~",
 			Args: []string{"--listen", "127.0.0.1:7777", "--workspace", `/a b"c$d\e`, "--sandbox", "all"}},
+		"unit-node.txt": {unitKind: nodeUnit, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/", Args: []string{"--token-file", "/etc/corral/token"}},
 	} {
 		var got strings.Builder
 		for _, f := range u.files("/units") {

@@ -47,7 +47,12 @@ func (n *life) options(ctx context.Context) []nats.Option {
 		nats.SetCustomDialer(dialer{ctx}),
 		nats.CustomReconnectDelay(backoff),
 		nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { n.trouble.Store(&err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			select {
+			case n.troubles <- err:
+			default: // it is told of another one
+			}
+		}),
 	)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -44,11 +43,13 @@ var errClosed = errors.New("the message server closed the connection")
 
 // life is one of a Run.
 type life struct {
-	cfg     Config
-	state   *State
-	log     *slog.Logger
-	record  Record
-	trouble atomic.Pointer[error] // the latest attempt to connect again
+	cfg    Config
+	state  *State
+	log    *slog.Logger
+	record Record
+
+	troubles chan error // of attempts to connect again
+	trouble  error      // the latest
 
 	verdicts chan verdict
 	served   chan error
@@ -95,7 +96,7 @@ func (t *task) stop() {
 // else ends it.
 func Run(ctx context.Context, cfg Config) error {
 	n := &life{
-		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error),
+		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error), troubles: make(chan error, 1),
 		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now()},
 	}
 	if n.log == nil {
@@ -152,7 +153,7 @@ func (n *life) connected(ctx context.Context) error {
 			n.cut(conn)
 		case !asked || again != times:
 			asked, times = true, again
-			n.trouble.Store(nil)
+			n.trouble = nil
 			n.ask(conn)
 			if n.state.Paired() {
 				n.serve(conn)
@@ -165,6 +166,7 @@ func (n *life) connected(ctx context.Context) error {
 			return nil
 		case <-changed:
 		case <-look.C:
+		case n.trouble = <-n.troubles:
 		case v := <-n.verdicts:
 			err = n.take(conn, v)
 		case err = <-n.served:
@@ -185,8 +187,8 @@ func (n *life) cut(conn *nats.Conn) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		err = nil // of the connection that was cut
 	}
-	if t := n.trouble.Load(); err == nil && t != nil {
-		err = *t
+	if err == nil {
+		err = n.trouble
 	}
 	if err == nil {
 		n.set(Status{Phase: Connecting})

@@ -165,8 +165,12 @@ func TestRevokedWhileAway(t *testing.T) {
 }
 
 // The gateway is started after the node, and again.
-func TestGatewayComesAndGoes(t *testing.T) {
-	h := newHouse(t)
+func TestGatewayComesAndGoes(t *testing.T) { comesAndGoes(t, newHouse(t)) }
+
+// And so over WebSocket.
+func TestWebSocket(t *testing.T) { comesAndGoes(t, newHouseAt(t, true)) }
+
+func comesAndGoes(t *testing.T, h *house) {
 	h.close()
 	m := newMachine(t, t.TempDir(), hello())
 	m.run(h.line.String())
@@ -190,7 +194,12 @@ func TestGatewayComesAndGoes(t *testing.T) {
 // Another certificate than the line's ends a machine that asks to be a node,
 // and keeps a node waiting.
 func TestWrongCertificate(t *testing.T) {
-	h := newHouse(t)
+	for name, web := range map[string]bool{"TLS": false, "WebSocket": true} {
+		t.Run(name, func(t *testing.T) { wrongCertificate(t, newHouseAt(t, web)) })
+	}
+}
+
+func wrongCertificate(t *testing.T, h *house) {
 	line := h.line
 	line.Cert = strings.Repeat("0", 64)
 	stranger := newMachine(t, t.TempDir(), hello())

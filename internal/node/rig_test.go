@@ -36,6 +36,7 @@ type house struct {
 	tb     testing.TB
 	dir    string
 	listen string
+	web    bool // it is reached by WebSocket alone
 	key    nkeys.KeyPair
 	line   join.Line
 
@@ -48,12 +49,14 @@ type house struct {
 	close    func()
 }
 
-func newHouse(tb testing.TB) *house {
+func newHouse(tb testing.TB) *house { return newHouseAt(tb, false) }
+
+func newHouseAt(tb testing.TB, web bool) *house {
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &house{tb: tb, dir: tb.TempDir(), listen: "127.0.0.1:0", key: key, asked: make(chan pairing.Request, 100)}
+	h := &house{tb: tb, dir: tb.TempDir(), listen: "127.0.0.1:0", web: web, key: key, asked: make(chan pairing.Request, 100)}
 	h.open()
 	return h
 }
@@ -77,10 +80,20 @@ func (h *house) open() {
 		}
 	}})
 	must(h.tb, err)
-	h.server, err = broker.Start(broker.Config{Dir: h.dir, Listen: h.listen, Authorize: h.registry.Authorize, Log: testLog()})
+	cfg := broker.Config{Dir: h.dir, Authorize: h.registry.Authorize, Log: testLog()}
+	if h.web {
+		cfg.WebSocket = h.listen
+	} else {
+		cfg.Listen = h.listen
+	}
+	h.server, err = broker.Start(cfg)
 	must(h.tb, err)
-	h.listen = h.server.Addr().String()
-	h.line = join.Line{Hosts: []string{h.listen}, Key: public, Cert: h.server.Fingerprint()}
+	if h.web {
+		h.listen = h.server.WebSocketAddr().String()
+	} else {
+		h.listen = h.server.Addr().String()
+	}
+	h.line = join.Line{Hosts: []string{h.listen}, WebSocket: h.web, Key: public, Cert: h.server.Fingerprint()}
 	h.conn, err = h.server.Connect(fabric.ConnectOptions(testLog())...)
 	must(h.tb, err)
 	h.nodes, err = nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.paired, Log: testLog()})
