@@ -308,7 +308,7 @@ func TestLine(t *testing.T) {
 }
 
 func FuzzLine(f *testing.F) {
-	f.Add("corral://gw:1,[::1]:2/UA7OJM4JPLWOVTHWUWCBCBBLDNGPMK4OZTZ6NLOPBJ2YDFDJZZGNZQLN/system")
+	f.Add("corral://gw:1,[::1]:2/UBPLOYDDEJ36JKKK4D7OJQG3QRQXLNKPZN5DPS2HUBSXX76HLK77ZFK2/system")
 	f.Fuzz(func(t *testing.T, s string) {
 		l, err := ParseLine(s)
 		if err != nil {

@@ -151,6 +151,36 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
+// A machine that was approved connects anew, since the server gave out its
+// permissions before.
+func TestUncut(t *testing.T) {
+	h := newHouseLike(t, like{uncut: true})
+	m := newMachine(t, t.TempDir(), hello())
+	m.pair(h, "builder")
+	if got := output(t, h.node("builder"), "echo hello"); got != "hello\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A node that was revoked stops serving by itself, also where the message server
+// would let it go on.
+func TestLenient(t *testing.T) {
+	h := newHouseLike(t, like{lenient: true})
+	m := newMachine(t, t.TempDir(), hello())
+	m.pair(h, "builder")
+	n, err := h.registry.Revoke("builder", "test")
+	must(t, err)
+	m.code()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if _, _, err := h.nodes.Select(t.Context(), n.ID); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it still serves")
+		}
+	}
+}
+
 // Revoked while it was away: it serves for the moment that it takes to hear so.
 func TestRevokedWhileAway(t *testing.T) {
 	h := newHouse(t)
@@ -168,7 +198,7 @@ func TestRevokedWhileAway(t *testing.T) {
 func TestGatewayComesAndGoes(t *testing.T) { comesAndGoes(t, newHouse(t)) }
 
 // And so over WebSocket.
-func TestWebSocket(t *testing.T) { comesAndGoes(t, newHouseAt(t, true)) }
+func TestWebSocket(t *testing.T) { comesAndGoes(t, newHouseLike(t, like{web: true})) }
 
 func comesAndGoes(t *testing.T, h *house) {
 	h.close()
@@ -195,7 +225,7 @@ func comesAndGoes(t *testing.T, h *house) {
 // and keeps a node waiting.
 func TestWrongCertificate(t *testing.T) {
 	for name, web := range map[string]bool{"TLS": false, "WebSocket": true} {
-		t.Run(name, func(t *testing.T) { wrongCertificate(t, newHouseAt(t, web)) })
+		t.Run(name, func(t *testing.T) { wrongCertificate(t, newHouseLike(t, like{web: web})) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -181,26 +182,39 @@ func hintOr(err error, otherwise string) string {
 // loadGateway reads what is known of the gateway.
 func (s *State) loadGateway(log *slog.Logger) error {
 	path := s.path(gatewayFile)
-	there, err := readJSON(path, &s.to)
-	if err != nil {
-		return corral.Errorf(corral.ErrDenied, hintOr(err, "put back a copy of it; or remove it, and give --gateway again"), "%w", err)
-	}
-	if !there {
+	data, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if s.to.Version != stateVersion {
-		return corral.Errorf(corral.ErrUnavailable, "use the version of Corral that wrote it, or a later one", "%s is of version %d, and this program reads version %d", path, s.to.Version, stateVersion)
+	if err == nil {
+		s.to, s.line, err = parseGateway(data)
 	}
-	if s.line, err = join.ParseLine(s.to.Line); err != nil {
-		return corral.Errorf(corral.ErrDenied, "put back a copy of it; or remove it, and give --gateway again", "cannot use %s: %w", path, err)
+	if err != nil {
+		return corral.Errorf(corral.ErrDenied, hintOr(err, "put back a copy of it; or remove it, and give --gateway again"), "cannot use %s: %w", path, err)
 	}
-	if s.to.Node != s.ID() {
-		if s.Paired() && log != nil {
-			log.Warn("the machine has another key than when it was paired: it is another node now, and has to be approved", "node", s.ID(), "before", s.to.Node)
-		}
-		s.to.forget()
+	if s.to.Node == s.ID() {
+		return nil
 	}
+	if s.Paired() && log != nil {
+		log.Warn("the machine has another key than when it was paired: it is another node now, and has to be approved", "node", s.ID(), "before", s.to.Node)
+	}
+	s.to.forget()
 	return nil
+}
+
+func parseGateway(data []byte) (gateway, join.Line, error) {
+	var g gateway
+	if err := json.Unmarshal(data, &g); err != nil {
+		return gateway{}, join.Line{}, err
+	}
+	if g.Version != stateVersion {
+		return gateway{}, join.Line{}, corral.Errorf(corral.ErrUnavailable, "use the version of Corral that wrote it", "it is of version %d, and this program reads version %d", g.Version, stateVersion)
+	}
+	line, err := join.ParseLine(g.Line)
+	if err != nil {
+		return gateway{}, join.Line{}, errors.New(err.Error()) // the hint is about what people type
+	}
+	return g, line, nil
 }
 
 // Use chooses the gateway by its line; an empty one is the gateway of before.
