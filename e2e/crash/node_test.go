@@ -19,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/join"
 	"github.com/corral-exec/corral/internal/moments"
 	"github.com/corral-exec/corral/internal/pairing"
 	"github.com/corral-exec/corral/internal/testdir"
@@ -63,8 +64,11 @@ func (f *farm) open() {
 	if f.hub, err = hub.Open(hub.Config{Dir: f.dir, Listen: f.listen}); err != nil {
 		f.t.Fatal(err)
 	}
-	f.listen = f.hub.Listens()[0]
+	f.listen = f.line().Hosts[0]
 }
+
+// line is where the node connects to.
+func (f *farm) line() join.Line { return f.hub.Lines()[0] }
 
 // corral is the program as it is run on the node's machine.
 func (f *farm) corral(args ...string) *exec.Cmd {
@@ -84,7 +88,7 @@ func (f *farm) corral(args ...string) *exec.Cmd {
 // begin begins a life of the node.
 func (f *farm) begin(env ...string) {
 	f.t.Helper()
-	f.cmd = f.corral("node", "--gateway", f.hub.Lines()[0].String())
+	f.cmd = f.corral("node", "--gateway", f.line().String())
 	f.cmd.Env = append(f.cmd.Env, env...)
 	f.cmd.Stdout, f.cmd.Stderr = &f.log, &f.log
 	if err := f.cmd.Start(); err != nil {

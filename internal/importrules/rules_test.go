@@ -76,7 +76,7 @@ var rules = map[string]rule{
 	"e2e":                              {tests: program},
 	"e2e/bench":                        {imports: append([]string{"client", "session", "tool", "policy", "internal/broker", "internal/fabric"}, hosts...)},
 	"e2e/chaos":                        {tests: append([]string{"client", "session"}, program...)},
-	"e2e/crash":                        {tests: append([]string{"internal/hub", "internal/pairing"}, program...)},
+	"e2e/crash":                        {tests: append([]string{"internal/hub", "internal/join", "internal/pairing"}, program...)},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
 	"e2e/interactive":                  {tests: append([]string{"session", "session/keys"}, program...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
