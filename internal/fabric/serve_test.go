@@ -69,6 +69,11 @@ func newKey(t *testing.T) (nkeys.KeyPair, string) {
 
 func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
+	return newRigServing(t, func(x *fakeexec.Executor) corral.Executor { return x }, change...)
+}
+
+func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor, change ...func(*fakeexec.Executor)) *rig {
+	t.Helper()
 	r := &rig{t: t, life: corral.NewID(), heard: make(chan *nats.Msg, 1000), lines: &lines{}, exec: &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "sleep": fakeexec.Sleep, "print": fakeexec.Print("printed", "", 3)},
 	}}
@@ -121,7 +126,7 @@ func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	done := make(chan error, 1)
 	go func() {
 		done <- fabric.Serve(ctx, node, fabric.NodeConfig{
-			ID: nodeID, Executor: r.exec, GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil)),
+			ID: nodeID, Executor: served(r.exec), GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil)),
 		})
 	}()
 	t.Cleanup(func() {
