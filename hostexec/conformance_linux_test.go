@@ -2,6 +2,7 @@ package hostexec_test
 
 import (
 	"io"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/nodeexec"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,6 +61,18 @@ func (h *host) reopen(t testing.TB, old corral.Executor) corral.Executor {
 	return h.open(t, state)
 }
 
+// profilePath is what a login shell has for PATH.
+func profilePath(t *testing.T, environ []string) string {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-lc", `printf %s "$PATH"`)
+	cmd.Env = environ
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 func run(t *testing.T, name string, h *host) {
 	dir, bin := testdir.New(t), testdir.New(t)
 	h.states = map[corral.Executor]string{}
@@ -71,6 +85,12 @@ func run(t *testing.T, name string, h *host) {
 	}
 	if !h.cfg.InProcess {
 		tg.Reopen = h.reopen
+	}
+	if h.cfg.Node != "" {
+		const why = "pathPrepend applies on a node only where the call sets env.PATH"
+		tg.Exempt = map[string]string{"path/prepend": why, "path/prepend-first": why, "path/prepend-literal": why}
+		tg.RefusesEnvPath = nil // the suite's only adds to it
+		tg.ShellEnv = map[string]string{"PATH": tg.BaseEnv["PATH"] + ":" + profilePath(t, h.cfg.Environ)}
 	}
 	exectest.Run(t, tg)
 }
@@ -89,4 +109,9 @@ func TestConformanceInProcessRouter(t *testing.T) {
 
 func TestConformanceWardenRouter(t *testing.T) {
 	run(t, "router, hostexec warden", &host{cfg: hostexec.Config{WardenPath: wardenbintest.Build(t)}, router: true})
+}
+
+// A node has another environment, and login shells.
+func TestConformanceNode(t *testing.T) {
+	run(t, "hostexec of a node", &host{cfg: hostexec.Config{InProcess: true, Node: pathenv.NodeHeadless}})
 }
