@@ -187,6 +187,7 @@ func TestHostileNodeIsRefused(t *testing.T) {
 		}, "changes too often"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHostile(t)
 			tc.do(h)
 			h.logged(tc.logged)
@@ -341,4 +342,24 @@ func TestHostileNodeFloods(t *testing.T) {
 			h.works()
 		})
 	}
+}
+
+// What a node calls itself is nobody's name: the other's keeps meaning the other.
+func TestHelloClaimsNothing(t *testing.T) {
+	h := newHostile(t)
+	for _, claim := range []string{"builder", nodeID, "127.0.0.1"} {
+		h.say(fabric.HelloSubject(evilID), fmt.Sprintf(`{"min":1,"max":1,"boot":"b","link":7,"host":%q,"program":"of %s"}`, claim, claim))
+		if err := h.conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for heard := false; !heard; { // until it is taken
+			for _, n := range h.fabric.List(t.Context()) {
+				heard = heard || n.ID == evilID && n.Program == "of "+claim
+			}
+		}
+		if x, name, err := h.fabric.Select(t.Context(), claim); err == nil && name != "builder" {
+			t.Errorf("%s is %q, %v", claim, name, x)
+		}
+	}
+	h.works()
 }

@@ -121,6 +121,7 @@ func TestHostileGateway(t *testing.T) {
 		}, "more than was granted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			r := hostile{newRig(t)}
 			r.start("job")
 			r.start("other")
