@@ -136,7 +136,10 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("the log is\n%s", l)
 	}
 	c := connect(t, transports["TLS"](s), s, key)
-	for !strings.Contains(l.String(), "left_out=") {
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(l.String(), "left_out="); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log is\n%s", l)
+		}
 		if err := errors.Join(c.Publish(fabric.HelloSubject("n1"), nil), c.Flush()); err != nil {
 			t.Fatal(err)
 		}
