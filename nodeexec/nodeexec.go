@@ -35,6 +35,13 @@
 //   - Write, and signals that do not have the same effect twice, are ErrLost if
 //     it is not known whether they arrived. Write says how much surely did.
 //
+// # When a node lies
+//
+// It can lie about its own commands and nothing else: what it says about what
+// another node was asked, about what nobody asked, beyond what it was granted, or
+// in a form that is none, is refused and logged, a few lines a second. What it
+// calls itself names nothing.
+//
 // [Fabric] is the Nodes of a gateway that listens for nodes; [None] that of any
 // other.
 package nodeexec

@@ -4,7 +4,9 @@
 //
 // The server listens for NATS, for NATS in a WebSocket, or for both. A WebSocket
 // passes proxies, and may share a port with a web server in front. Nothing else
-// differs: the certificate, the keys and what they may do are the same.
+// differs: the certificate, the keys and what they may do are the same. Behind a
+// proxy every node is at the proxy's address, since headers that say otherwise
+// are anybody's.
 //
 // A connection is known by its nkey, with which it signs the server's nonce.
 // The key of a node may use the subjects of that node and no other (see package
@@ -14,6 +16,14 @@
 //
 // The certificate is made by the server itself and kept in its directory. It is
 // nobody's but its own: who connects pins its Fingerprint.
+//
+// Whoever connects is cut off unless he says who he is within some seconds.
+// Messages, subscriptions, connections, what waits for a connection that does not
+// read, and lines of the log about any of that are bounded. What is not bounded
+// here is how much a node may say in a second, nor, by the library, the 1 MiB of
+// headers with which a WebSocket may be asked for.
+//
+// In the place of a server there may be one of somebody else's: see [External].
 package broker
 
 import (
