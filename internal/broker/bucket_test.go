@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -17,16 +18,17 @@ import (
 // Gateways at a server of somebody else's share their nodes there, with what
 // ServerConfig allows them; nodes can neither read nor write that.
 func TestSharedRegistry(t *testing.T) {
-	if bucket != pairing.BucketName {
-		t.Fatalf("gateways may use the bucket %s, and use %s", bucket, pairing.BucketName)
-	}
 	users := [2]nkeys.KeyPair{}
 	public := [2]string{}
 	for i := range users {
 		users[i], public[i] = newKey(t)
 	}
 	node, id := newKey(t)
-	s := natstest.Start(t, "jetstream { store_dir: \""+t.TempDir()+"\" }\n"+serverConfig(t, public[:], User{id, "n1", "builder"}))
+	allowed, err := ServerConfig(public[:], pairing.BucketName, []User{{id, "n1", "builder"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := natstest.Start(t, fmt.Sprintf("jetstream { store_dir: %q }\n%s", t.TempDir(), allowed))
 	key, gateway := newKey(t) // which the two have in common
 	var all []*pairing.Registry
 	refused := make(chan error, 100)
@@ -85,7 +87,8 @@ func TestSharedRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	forbidden := []string{"$KV." + bucket + ".nodes", "$JS.API.STREAM.DELETE." + stream, "$JS.API.STREAM.PURGE." + stream, "$JS.API.DIRECT.GET." + stream + ".$KV." + bucket + ".nodes"}
+	const subject, stream = "$KV." + pairing.BucketName + ".nodes", "KV_" + pairing.BucketName
+	forbidden := []string{subject, "$JS.API.STREAM.DELETE." + stream, "$JS.API.STREAM.PURGE." + stream, "$JS.API.DIRECT.GET." + stream + "." + subject}
 	for _, subject := range forbidden {
 		if err := c.Publish(subject, nil); err != nil {
 			t.Fatal(err)

@@ -25,26 +25,11 @@ func rightsOf(key, node string) rights {
 	return r
 }
 
-// bucket is where gateways of one message server keep their nodes, and stream the
-// stream under it: pairing.BucketName.
-const (
-	bucket = "corral_nodes"
-	stream = "KV_" + bucket
-)
-
 // rightsOfGateway are those that a gateway needs, which has all of them on its
-// own server. Those of JetStream are for the bucket and no other.
+// own server.
 func rightsOfGateway() rights {
 	ask, answer := fabric.PairSubjects("*")
-	return rights{
-		[]string{
-			fabric.NodeSubjects("*"), answer,
-			"$KV." + bucket + ".>", "$JS.API.INFO", "$JS.API.STREAM.*." + stream, "$JS.API.STREAM.MSG.GET." + stream,
-			"$JS.API.DIRECT.GET." + stream, "$JS.API.DIRECT.GET." + stream + ".>", "$JS.API.CONSUMER.*." + stream, "$JS.API.CONSUMER.*." + stream + ".>",
-			"$JS.FC." + stream + ".>",
-		},
-		[]string{fabric.GatewaySubjects("*"), fabric.AllHellos, ask, nats.InboxPrefix + ">"},
-	}
+	return rights{[]string{fabric.NodeSubjects("*"), answer}, []string{fabric.GatewaySubjects("*"), fabric.AllHellos, ask}}
 }
 
 // rightsOnBucket are those that a gateway needs beside them to keep something in a

@@ -84,10 +84,14 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 			return nil, err
 		}
 	}
-	if s.sessions, err = session.Open(ctx, session.Config{
+	sessions := session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
 		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
-	}); errors.Is(err, syscall.EAGAIN) {
+	}
+	if s.hub != nil && s.hub.Shared() {
+		sessions.Elsewhere = s.hub.Nodes().Attach
+	}
+	if s.sessions, err = session.Open(ctx, sessions); errors.Is(err, syscall.EAGAIN) {
 		return nil, s.taken()
 	} else if err != nil {
 		return nil, err

@@ -203,6 +203,9 @@ func (h *Hub) Close() error {
 // Nodes are where commands of host node go to.
 func (h *Hub) Nodes() corral.Nodes { return h.nodes }
 
+// Shared reports whether other gateways have the same nodes.
+func (h *Hub) Shared() bool { return h.cfg.External != nil && h.cfg.External.Shared }
+
 // Registry knows who is a node.
 func (h *Hub) Registry() *pairing.Registry { return h.registry }
 
