@@ -51,6 +51,8 @@ type BucketConfig struct {
 	// Replicas is how many servers keep it, if the bucket has to be made. 0: one.
 	Replicas int
 	Log      *slog.Logger
+
+	wrap func(jetstream.KeyValue) jetstream.KeyValue // for tests; nil: as it is
 }
 
 // A Bucket keeps the registry of several gateways at their message server, in a
@@ -103,6 +105,9 @@ func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
 	if !stop() || err != nil {
 		b.cancel()
 		return nil, bucketError(cmp.Or(err, ctx.Err()), "open")
+	}
+	if cfg.wrap != nil {
+		b.kv = cfg.wrap(b.kv)
 	}
 	b.owned.Go(b.follow)
 	return b, nil

@@ -411,13 +411,12 @@ func TestOtherGatewayKey(t *testing.T) {
 // deaf is a bucket of which the first answers are lost.
 type deaf struct {
 	jetstream.KeyValue
-	lost int
+	lost atomic.Int32
 }
 
 func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	n, err := d.KeyValue.Update(ctx, key, value, revision)
-	if d.lost > 0 {
-		d.lost--
+	if d.lost.Add(-1) >= 0 {
 		return 0, context.DeadlineExceeded
 	}
 	return n, err
@@ -427,27 +426,36 @@ func (d *deaf) Update(ctx context.Context, key string, value []byte, revision ui
 // else's.
 func TestAnswerLost(t *testing.T) {
 	c := newCluster(t)
-	bucket := c.bucket()
-	kv := &deaf{KeyValue: bucket.kv}
-	bucket.kv = kv
+	kv := &deaf{}
+	bucket, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000), wrap: func(inner jetstream.KeyValue) jetstream.KeyValue {
+		kv.KeyValue = inner
+		return kv
+	}})
+	ok(t, err)
+	bucket.patience = time.Second // for two answers that are lost, and for an end
 	var events told
 	a := open(t, "", quick, func(o *Options) { o.Bucket, o.Changed = bucket, events.add })
 	pair(t, a, 1, "one")
-	number := bucket.head.Number
-	kv.lost = 2
-	_, err := a.Rename("one", "uno")
+	written := func() uint64 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return bucket.head.Number
+	}
+	number := written()
+	kv.lost.Store(2)
+	_, err = a.Rename("one", "uno")
 	ok(t, err)
-	if bucket.head.Number != number+1 {
-		t.Errorf("written %d times", bucket.head.Number-number)
+	if n := written() - number; n != 1 {
+		t.Errorf("written %d times", n)
 	}
 	if got, want := events.all(), []string{"asked ", "paired one", "renamed uno"}; !slices.Equal(got, want) {
 		t.Errorf("told %q", got)
 	}
 	// One that is never answered is an error, and counts as soon as it is seen.
-	bucket.patience, kv.lost = 10*time.Millisecond, 1000
+	kv.lost.Store(1000)
 	_, err = a.Rename("uno", "ein")
 	wantKind(t, err, corral.ErrUnavailable)
-	kv.lost = 0
+	kv.lost.Store(0)
 	soon(t, "it is seen", func() bool { _, err := a.Node("ein"); return err == nil })
 }
 
