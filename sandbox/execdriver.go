@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/streamexec"
 	"github.com/corral-exec/corral/internal/wardenexec"
 )
 
@@ -33,51 +33,25 @@ type execOptions struct {
 // execDriver is the last resort: a corral.Executor over the engine's exec API,
 // for images in which no warden can run. What that API lacks is lacking here,
 // and answered with errors.ErrUnsupported; docs/exec-driver.md is the list.
-//
-// Records are one file a process, ID.json, beside its log: what was started,
-// written before it is, and how it ended. A process that an earlier life
-// started and did not see ending is lost.
 type execDriver struct {
-	opts    execOptions
-	log     *slog.Logger
-	records *execRecords
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	wg      sync.WaitGroup
+	*streamexec.Processes
+	opts execOptions
 
-	mu     sync.Mutex
-	procs  map[string]*execProcess // those that are being started or run
-	closed bool
+	mu   sync.Mutex
+	live map[*execStream]struct{} // those that are being started or run
 }
 
 func newExecDriver(opts execOptions) (*execDriver, error) {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	rec, err := openExecRecords(opts.Dir)
+	d := &execDriver{opts: opts, live: map[*execStream]struct{}{}}
+	var err error
+	d.Processes, err = streamexec.Open(streamexec.Options{
+		Dir: opts.Dir, Retain: wardenexec.Retain, Name: "the sandbox",
+		Signal: noExecSignals, Unseen: execUnseen, Log: opts.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	d := &execDriver{opts: opts, log: opts.Log, records: rec, procs: map[string]*execProcess{}}
-	d.life, d.end = context.WithCancel(context.Background())
 	return d, nil
-}
-
-var errExecClosed = corral.Errorf(corral.ErrUnavailable, "", "the sandbox is closed")
-
-// Close lets go of every command. They go on, but nobody will learn how they
-// end: they are lost.
-func (d *execDriver) Close() error {
-	d.mu.Lock()
-	closed := d.closed
-	d.closed = true
-	d.mu.Unlock()
-	if closed {
-		return nil
-	}
-	d.end()
-	d.wg.Wait()
-	return d.records.close()
 }
 
 // execWarning goes with every process.
@@ -86,157 +60,183 @@ const execWarning = "This sandbox runs commands through its engine's exec API: t
 // withoutWarden is the hint of every answer that something is not supported.
 const withoutWarden = "use the sandbox driver fds or frames, for which the image must let a warden run"
 
+// noExecSignals: the engine's exec API sends none. A process that has ended
+// without a descendant holding its output has, as far as can be seen, left
+// nothing to signal.
+func noExecSignals(_ context.Context, info corral.Info, s corral.Signal, running, held bool) error {
+	if !running && !held {
+		return corral.Errorf(corral.ErrEnded, "", "process %s has ended", info.ID)
+	}
+	return corral.Errorf(errors.ErrUnsupported, withoutWarden, "cannot send %v to %s: the engine's exec API sends no signals", s, info.ID)
+}
+
+// execUnseen is the error of a process whose end no life of this program saw.
+func execUnseen(id string) error {
+	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice. To keep commands across restarts, "+withoutWarden,
+		"it is not known how process %s ended: nobody saw it, and finding it again through the engine's exec API is an %w", id, errors.ErrUnsupported)
+}
+
 // Start implements corral.Executor.
 func (d *execDriver) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	if err := cmd.Validate(); err != nil {
-		return nil, err
+	return d.Processes.Start(ctx, d, cmd)
+}
+
+// maxArgument is what Linux allows an argument or a variable to have, with the
+// NUL byte at its end (MAX_ARG_STRLEN). An engine would exit with a code of its
+// own.
+const maxArgument = 128 << 10
+
+// Prepare implements streamexec.Place.
+func (d *execDriver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
+	prep, err := d.opts.Prepare(ctx, cmd)
+	if err != nil {
+		return streamexec.Job{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
+	container, err := d.opts.Container(ctx)
+	if err != nil {
+		return streamexec.Job{}, err
 	}
-	digest := ""
-	if cmd.ID == "" {
-		cmd.ID = corral.NewID()
-	} else {
-		digest = cmd.Digest()
-	}
-	for {
-		p, mine, err := d.reserve(cmd.ID, digest)
-		if err != nil {
-			return nil, err
+	info := d.opts.Info
+	info.Dir = prep.Dir
+	info.Warnings = append(append([]string(nil), prep.Warnings...), execWarning)
+	spec := d.spec(cmd, prep)
+	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
+		return d.start(ctx, info.ID, container, spec)
+	}}, nil
+}
+
+// spec is the command in the engine's terms.
+func (d *execDriver) spec(cmd corral.Command, prep wardenexec.Prepared) ExecSpec {
+	spec := ExecSpec{Args: prep.Args, Env: prep.Env, Dir: prep.Dir, User: d.opts.User, Stdin: cmd.Stdin, TTY: cmd.TTY != nil}
+	switch {
+	case spec.TTY:
+		spec.Rows, spec.Cols = cmd.TTY.Rows, cmd.TTY.Cols
+		if spec.Rows == 0 {
+			spec.Rows = corral.DefaultSize.Rows
 		}
-		if mine {
-			if err := p.prepare(ctx, cmd); err != nil {
-				return nil, err
+		if spec.Cols == 0 {
+			spec.Cols = corral.DefaultSize.Cols
+		}
+	case cmd.MergeStderr: // an engine has two pipes, whose order it does not keep
+		spec.Args = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, prep.Args...)
+	}
+	return spec
+}
+
+// start starts a command, once more if the container has ended meanwhile.
+func (d *execDriver) start(ctx context.Context, id, container string, spec ExecSpec) (_ *execStream, err error) {
+	for _, list := range [][]string{spec.Args, spec.Env} {
+		for _, s := range list {
+			if len(s) >= maxArgument {
+				return nil, &ExecFailure{Code: 126, Text: spec.Args[0] + ": argument list too long"}
 			}
 		}
-		select {
-		case <-p.ready:
-		case <-ctx.Done():
-			return nil, corral.Errorf(corral.ErrLost, "attach to it by its id to see whether it runs", "process %s is being started: %w", cmd.ID, ctx.Err())
+	}
+	s := &execStream{d: d, id: id, container: container}
+	d.enter(s)
+	defer func() {
+		if err != nil {
+			d.leave(s)
 		}
-		switch {
-		case p.startErr != nil && !mine && !errors.Is(p.startErr, corral.ErrLost):
-			continue // somebody else's attempt, of which nothing is left
-		case p.startErr != nil:
-			return nil, p.startErr
-		case p.rec.Digest != digest:
-			return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
+	}()
+	s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
+	if errors.Is(err, ErrNoContainer) {
+		if container, err = d.opts.Container(ctx); err != nil {
+			return nil, err
 		}
-		return p, nil
+		d.move(s, container)
+		s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
 	}
-}
-
-// reserve returns the process with that ID: one that was started before, or a
-// new one, which is then the caller's to prepare.
-func (d *execDriver) reserve(id, digest string) (p *execProcess, mine bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, false, errExecClosed
+	if errors.Is(err, ErrNoContainer) {
+		return nil, corral.Errorf(corral.ErrUnavailable, "try again", "cannot run a command in the sandbox: it ends at once: %w", err)
 	}
-	if p := d.procs[id]; p != nil {
-		return p, false, nil
-	}
-	if digest != "" {
-		if p, err := d.find(id); err != nil || p != nil {
-			return p, false, err
-		}
-	}
-	p = &execProcess{d: d, id: id, ready: make(chan struct{}), done: make(chan struct{})}
-	p.rec.Digest = digest
-	d.procs[id] = p
-	d.wg.Add(1) // until prepare fails or the process is over
-	return p, true, nil
-}
-
-// Attach implements corral.Executor.
-func (d *execDriver) Attach(ctx context.Context, id string) (corral.Process, error) {
-	if err := corral.ValidateID(id); err != nil {
-		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
-	}
-	p, err := d.lookup(id)
-	switch {
-	case err != nil:
-		return nil, err
-	case p == nil:
-		return nil, corral.Errorf(corral.ErrNotFound, "", "no process has the id %s", id)
-	}
-	select {
-	case <-p.ready:
-	case <-ctx.Done():
-		return nil, corral.Errorf(corral.ErrUnavailable, "", "process %s is being started: %w", id, ctx.Err())
-	}
-	if p.startErr != nil {
-		return nil, corral.Errorf(corral.ErrNotFound, "", "process %s was not started: %w", id, p.startErr)
-	}
-	return p, nil
-}
-
-func (d *execDriver) lookup(id string) (*execProcess, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, errExecClosed
-	}
-	if p := d.procs[id]; p != nil {
-		return p, nil
-	}
-	return d.find(id)
-}
-
-// find returns a process that is over, as its record has it; nil if there is
-// none.
-func (d *execDriver) find(id string) (*execProcess, error) {
-	rec, err := d.records.find(id)
-	if err != nil || rec == nil {
-		return nil, err
-	}
-	log, err := outlog.Open(d.records.root, id, rec.Limit)
 	if err != nil {
 		return nil, err
 	}
-	p := &execProcess{d: d, id: id, ready: make(chan struct{}), done: make(chan struct{}), rec: *rec, log: log}
-	log.End()
-	if rec.Exit != nil {
-		p.exit = *rec.Exit
-	} else {
-		p.err = p.unseen()
-	}
-	close(p.ready)
-	close(p.done)
-	return p, nil
+	return s, nil
 }
 
-// forget drops a process that is over, or of which nothing is left.
-func (d *execDriver) forget(p *execProcess) {
+func (d *execDriver) enter(s *execStream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.procs[p.id] == p {
-		delete(d.procs, p.id)
-	}
+	d.live[s] = struct{}{}
 }
 
-// kill ends a container for the sake of one process. The others in it did not
-// end by themselves.
-func (d *execDriver) kill(p *execProcess) error {
+func (d *execDriver) leave(s *execStream) {
 	d.mu.Lock()
-	for _, q := range d.procs {
-		if q != p && q.container == p.container {
-			q.doomed.Store(true)
+	defer d.mu.Unlock()
+	delete(d.live, s)
+}
+
+func (d *execDriver) move(s *execStream, container string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.container, s.doomed = container, false
+}
+
+// execStream is a command that runs; it is a streamexec.Stream.
+type execStream struct {
+	Exec
+	d  *execDriver
+	id string
+
+	container string // guarded by d.mu
+	doomed    bool   // the same; its container is killed for the sake of another
+}
+
+func (s *execStream) Read(p []byte) (int, corral.Stream, error) {
+	n, stream, err := s.Exec.Read(p)
+	return n, corral.Stream(stream), err
+}
+
+func (s *execStream) Resize(ctx context.Context, size corral.Size) error {
+	return s.Exec.Resize(ctx, size.Rows, size.Cols)
+}
+
+// Result is what the engine says of a command's end: 128+n for a signal.
+func (s *execStream) Result(ctx context.Context) (corral.Exit, error) {
+	code, err := s.Exec.Result(ctx)
+	return corral.Exit{Code: code}, err
+}
+
+// sigkilled is the exit code that an engine gives for SIGKILL.
+const sigkilled = 128 + int(corral.SIGKILL)
+
+// killTime bounds one attempt to kill a container.
+const killTime = time.Minute
+
+// Expire kills the container. The others in it did not end by themselves.
+func (s *execStream) Expire(ctx context.Context, _ time.Duration) (struck bool, err error) {
+	s.d.mu.Lock()
+	for q := range s.d.live {
+		if q != s && q.container == s.container {
+			q.doomed = true
 		}
 	}
-	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(d.life, killTime)
+	container := s.container
+	s.d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	if err := d.opts.Kill(ctx, p.container); err != nil {
-		return fmt.Errorf("cannot kill the container of process %s, whose time is up: %w", p.id, err)
+	if err := s.d.opts.Kill(ctx, container); err != nil {
+		return false, fmt.Errorf("cannot kill the container of process %s, whose time is up: %w", s.id, err)
 	}
-	return nil
+	return true, nil
 }
 
-// killTime bounds one attempt, and killAgain is the pause before the next.
-const (
-	killTime  = time.Minute
-	killAgain = time.Second
-)
+func (s *execStream) Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error) {
+	s.d.mu.Lock()
+	doomed := s.doomed
+	s.d.mu.Unlock()
+	switch {
+	case struck && (err != nil || exit.Code == sigkilled):
+		return corral.Exit{Code: -1, Signal: corral.SIGKILL}, nil
+	case err == nil && doomed && exit.Code == sigkilled:
+		return exit, errors.New("the time of another command was up, and the sandbox was killed")
+	}
+	return exit, err
+}
+
+func (s *execStream) Close() error {
+	s.d.leave(s)
+	return s.Exec.Close()
+}

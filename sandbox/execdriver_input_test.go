@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/streamexec"
 )
 
 func TestExecDriverInput(t *testing.T) {
@@ -15,7 +16,7 @@ func TestExecDriverInput(t *testing.T) {
 	cmd := command("cat")
 	cmd.Stdin = true
 	p := mustStart(t, d, cmd)
-	text := strings.Repeat("x", 3*execInputQueue+1)
+	text := strings.Repeat("x", 3*streamexec.InputQueue+1)
 	for _, part := range []string{text[:1], text[1:]} {
 		if n, err := p.Write(t.Context(), []byte(part)); n != len(part) || err != nil {
 			t.Fatalf("Write: %d, %v", n, err)
@@ -50,7 +51,7 @@ func TestExecDriverInputGivenUp(t *testing.T) {
 	cmd := command("sleep")
 	cmd.Stdin = true
 	p := mustStart(t, d, cmd)
-	for _, want := range []int{execInputQueue, 0} {
+	for _, want := range []int{streamexec.InputQueue, 0} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		n, err := p.Write(ctx, make([]byte, 10<<20))
 		cancel()

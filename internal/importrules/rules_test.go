@@ -15,7 +15,7 @@ var (
 	contract = []string{"."}
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
-	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "images"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
@@ -42,7 +42,7 @@ var rules = map[string]rule{
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
 
 	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":        {imports: append([]string{"images"}, warden...), tests: hosts},
+	"sandbox":        {imports: append([]string{"images", "internal/streamexec"}, warden...), tests: hosts},
 	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
 	"nodeexec":       {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
 	"images":         {imports: contract},
@@ -57,6 +57,9 @@ var rules = map[string]rule{
 	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
 	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":   {imports: contract},
+	// Hosts of which there is only what commands read and write.
+	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
+	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
 	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},

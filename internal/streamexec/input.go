@@ -1,18 +1,19 @@
-package sandbox
+package streamexec
 
 import (
 	"context"
+	"io"
 	"sync"
 
 	"github.com/corral-exec/corral"
 )
 
-// execInput is a command's standard input. What is accepted waits in a small
-// queue for its one goroutine, so that a Write can be given up while the engine
-// takes nothing, with nothing half written.
-type execInput struct {
+// input is a command's standard input. What is accepted waits in a small
+// queue for its one goroutine, so that a Write can be given up while the other
+// end takes nothing, with nothing half written.
+type input struct {
 	id   string
-	x    Exec
+	x    writer
 	open bool // the command was started with input
 	tty  bool
 
@@ -25,15 +26,23 @@ type execInput struct {
 	deaf    bool // nobody reads it any more
 }
 
+// writer is the part of a Stream that takes input.
+type writer interface {
+	io.Writer
+	CloseWrite() error
+}
+
+// InputQueue is how many bytes of input wait at most.
+const InputQueue = 64 << 10
+
 const (
-	execInputQueue = 64 << 10
-	execInputChunk = 32 << 10
-	// execEndOfFile is the character that a terminal turns into end-of-file.
-	execEndOfFile = 0x04
+	inputChunk = 32 << 10
+	// endOfFile is the character that a terminal turns into end-of-file.
+	endOfFile = 0x04
 )
 
-func newExecInput(id string, x Exec, cmd corral.Command) *execInput {
-	in := &execInput{id: id, x: x, tty: cmd.TTY != nil, open: cmd.Stdin || cmd.TTY != nil, order: make(chan struct{}, 1)}
+func newInput(id string, x writer, cmd corral.Command) *input {
+	in := &input{id: id, x: x, tty: cmd.TTY != nil, open: cmd.Stdin || cmd.TTY != nil, order: make(chan struct{}, 1)}
 	in.changed = sync.NewCond(&in.mu)
 	in.order <- struct{}{}
 	return in
@@ -41,7 +50,7 @@ func newExecInput(id string, x Exec, cmd corral.Command) *execInput {
 
 // run passes the queue on until stop, and half-closes after what was written
 // before close.
-func (in *execInput) run() {
+func (in *input) run() {
 	for {
 		chunk, more := in.next()
 		if !more {
@@ -62,7 +71,7 @@ func (in *execInput) run() {
 }
 
 // next waits for something to do: a chunk, nil for the end of the input.
-func (in *execInput) next() (chunk []byte, more bool) {
+func (in *input) next() (chunk []byte, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for len(in.queue) == 0 && !in.shut && !in.deaf {
@@ -74,10 +83,10 @@ func (in *execInput) next() (chunk []byte, more bool) {
 	case len(in.queue) == 0:
 		return nil, true
 	}
-	return in.queue[:min(len(in.queue), execInputChunk)], true
+	return in.queue[:min(len(in.queue), inputChunk)], true
 }
 
-func (in *execInput) write(ctx context.Context, b []byte) (n int, err error) {
+func (in *input) write(ctx context.Context, b []byte) (n int, err error) {
 	select {
 	case <-in.order:
 		defer func() { in.order <- struct{}{} }()
@@ -93,7 +102,7 @@ func (in *execInput) write(ctx context.Context, b []byte) (n int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for {
-		for len(in.queue) >= execInputQueue && !in.shut && !in.deaf && ctx.Err() == nil {
+		for len(in.queue) >= InputQueue && !in.shut && !in.deaf && ctx.Err() == nil {
 			in.changed.Wait()
 		}
 		switch {
@@ -106,16 +115,16 @@ func (in *execInput) write(ctx context.Context, b []byte) (n int, err error) {
 		case n == len(b):
 			return n, nil
 		}
-		part := b[n:min(len(b), n+execInputQueue-len(in.queue))]
+		part := b[n:min(len(b), n+InputQueue-len(in.queue))]
 		in.queue = append(in.queue, part...)
 		n += len(part)
 		in.changed.Broadcast()
 	}
 }
 
-func (in *execInput) close(ctx context.Context) error {
+func (in *input) close(ctx context.Context) error {
 	if in.tty {
-		_, err := in.write(ctx, []byte{execEndOfFile})
+		_, err := in.write(ctx, []byte{endOfFile})
 		return err
 	}
 	in.mu.Lock()
@@ -126,7 +135,7 @@ func (in *execInput) close(ctx context.Context) error {
 }
 
 // stop makes run return once a Write that is under way does.
-func (in *execInput) stop() {
+func (in *input) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.deaf = true

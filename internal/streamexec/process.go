@@ -1,33 +1,29 @@
-package sandbox
+package streamexec
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
 )
 
-// execProcess is a corral.Process of an execDriver.
-type execProcess struct {
-	d  *execDriver
+// process is a corral.Process.
+type process struct {
+	x  *Processes
 	id string
 
 	ready    chan struct{} // closed when it is known whether it was started
 	startErr error
 
 	// Set before ready is closed. Of a process that was found in the
-	// records, x, in and out are nil.
-	rec       execRecord // without Exit
-	log       *outlog.Log
-	tty       bool
-	container string // guarded by d.mu
-	x         Exec
-	in        *execInput
-	out       *execOutput
-
-	doomed atomic.Bool // its container is killed for the sake of another
+	// records, stream, in and out are nil.
+	rec    record // without Exit
+	log    *outlog.Log
+	tty    bool
+	stream Stream
+	in     *input
+	out    *output
 
 	done chan struct{} // closed when these are set:
 	exit corral.Exit
@@ -35,16 +31,16 @@ type execProcess struct {
 }
 
 // Info implements corral.Process.
-func (p *execProcess) Info() corral.Info {
+func (p *process) Info() corral.Info {
 	info := p.rec.Info
 	info.Warnings = append([]string(nil), info.Warnings...)
 	return info
 }
 
 // Log implements corral.Process.
-func (p *execProcess) Log() corral.Log { return p.log }
+func (p *process) Log() corral.Log { return p.log }
 
-func (p *execProcess) running() bool {
+func (p *process) running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -54,7 +50,7 @@ func (p *execProcess) running() bool {
 }
 
 // Wait implements corral.Process.
-func (p *execProcess) Wait(ctx context.Context) (corral.Exit, error) {
+func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 	if p.running() {
 		select {
 		case <-p.done:
@@ -67,7 +63,7 @@ func (p *execProcess) Wait(ctx context.Context) (corral.Exit, error) {
 
 // ended is the answer to whoever wants something of a process that is over, or
 // that nobody can reach any more.
-func (p *execProcess) ended() error {
+func (p *process) ended() error {
 	if p.err != nil {
 		return p.err
 	}
@@ -75,7 +71,7 @@ func (p *execProcess) ended() error {
 }
 
 // Write implements corral.Process.
-func (p *execProcess) Write(ctx context.Context, b []byte) (int, error) {
+func (p *process) Write(ctx context.Context, b []byte) (int, error) {
 	if !p.running() {
 		return 0, p.ended()
 	}
@@ -87,7 +83,7 @@ func (p *execProcess) Write(ctx context.Context, b []byte) (int, error) {
 }
 
 // CloseStdin implements corral.Process.
-func (p *execProcess) CloseStdin(ctx context.Context) error {
+func (p *process) CloseStdin(ctx context.Context) error {
 	if !p.running() {
 		return p.err
 	}
@@ -98,21 +94,21 @@ func (p *execProcess) CloseStdin(ctx context.Context) error {
 	return err
 }
 
-// Signal implements corral.Process. The engine's exec API cannot do it. A
-// process that has ended without a descendant holding its output has, as far as
-// can be seen, left nothing to signal.
-func (p *execProcess) Signal(_ context.Context, s corral.Signal) error {
-	switch {
-	case !s.Valid():
+// Signal implements corral.Process.
+func (p *process) Signal(ctx context.Context, s corral.Signal) error {
+	if !s.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(s))
-	case !p.running() && (p.out == nil || !p.out.outlived()):
+	}
+	running, held := p.running(), p.out != nil && p.out.outlived()
+	err := p.x.opts.Signal(ctx, p.Info(), s, running, held)
+	if errors.Is(err, corral.ErrEnded) && !running {
 		return p.ended()
 	}
-	return corral.Errorf(errors.ErrUnsupported, withoutWarden, "cannot send %v to %s: the engine's exec API sends no signals", s, p.id)
+	return err
 }
 
 // Resize implements corral.Process.
-func (p *execProcess) Resize(ctx context.Context, s corral.Size) error {
+func (p *process) Resize(ctx context.Context, s corral.Size) error {
 	switch {
 	case s.Rows == 0 || s.Cols == 0:
 		return corral.Errorf(corral.ErrInvalid, "a terminal has at least one row and one column", "cannot resize to %d rows and %d columns", s.Rows, s.Cols)
@@ -121,7 +117,7 @@ func (p *execProcess) Resize(ctx context.Context, s corral.Size) error {
 	case !p.tty:
 		return corral.Errorf(errors.ErrUnsupported, "start the command with a terminal", "cannot resize the terminal of %s: it has none", p.id)
 	}
-	err := p.x.Resize(ctx, s.Rows, s.Cols)
+	err := p.stream.Resize(ctx, s)
 	if err != nil && !p.running() {
 		err = p.ended()
 	}
@@ -129,36 +125,30 @@ func (p *execProcess) Resize(ctx context.Context, s corral.Size) error {
 }
 
 // Remove implements corral.Process.
-func (p *execProcess) Remove(context.Context) error {
+func (p *process) Remove(context.Context) error {
 	if p.running() {
 		return corral.Errorf(corral.ErrRunning, "wait for it", "process %s is running", p.id)
 	}
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	if p.d.closed {
-		return errExecClosed
+	p.x.mu.Lock()
+	defer p.x.mu.Unlock()
+	if p.x.closed {
+		return p.x.errClosed()
 	}
-	if q := p.d.procs[p.id]; q != nil && q != p {
+	if q := p.x.procs[p.id]; q != nil && q != p {
 		return nil // removed before: the ID is another's by now
 	}
-	rec, err := p.d.records.find(p.id)
+	rec, err := p.x.records.find(p.id)
 	if err != nil {
 		return err
 	}
 	if rec != nil && !rec.Info.StartedAt.Equal(p.rec.Info.StartedAt) {
 		return nil
 	}
-	delete(p.d.procs, p.id)
-	return p.d.records.remove(p.id)
+	delete(p.x.procs, p.id)
+	return p.x.records.remove(p.id)
 }
 
 // lost is the error of a process of which nobody can know how it ended.
-func (p *execProcess) lost(why string) error {
+func (p *process) lost(why string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice", "it is not known how process %s ended: %s", p.id, why)
-}
-
-// unseen is the error of a process whose end no life of this program saw.
-func (p *execProcess) unseen() error {
-	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice. To keep commands across restarts, "+withoutWarden,
-		"it is not known how process %s ended: nobody saw it, and finding it again through the engine's exec API is an %w", p.id, errors.ErrUnsupported)
 }

@@ -1,4 +1,4 @@
-package sandbox
+package streamexec
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/internal/outlog"
 )
 
-// execOutput moves a command's output into its log.
-type execOutput struct {
+// output moves a command's output into its log.
+type output struct {
 	log     *outlog.Log
 	warn    func(error)
 	ended   chan struct{} // closed at the end of the stream
@@ -27,13 +27,13 @@ type execOutput struct {
 	held    bool // it was sealed before the end of the stream
 }
 
-func newExecOutput(log *outlog.Log, warn func(error)) *execOutput {
-	return &execOutput{log: log, warn: warn, ended: make(chan struct{}), retryIn: 200 * time.Millisecond}
+func newOutput(log *outlog.Log, warn func(error)) *output {
+	return &output{log: log, warn: warn, ended: make(chan struct{}), retryIn: 200 * time.Millisecond}
 }
 
 // copy reads to the end of the stream, also after seal: whoever still writes
 // must not be held up.
-func (o *execOutput) copy(ctx context.Context, x Exec) {
+func (o *output) copy(ctx context.Context, x Stream) {
 	defer close(o.ended)
 	buf := make([]byte, 32<<10)
 	for {
@@ -41,7 +41,7 @@ func (o *execOutput) copy(ctx context.Context, x Exec) {
 		n, stream, err := x.Read(buf)
 		o.wait(false)
 		if n > 0 {
-			o.add(ctx, corral.Stream(stream), buf[:n])
+			o.add(ctx, stream, buf[:n])
 		}
 		if errors.Is(err, io.EOF) {
 			return
@@ -53,20 +53,20 @@ func (o *execOutput) copy(ctx context.Context, x Exec) {
 	}
 }
 
-func (o *execOutput) wait(begins bool) {
+func (o *output) wait(begins bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting = begins
 }
 
-func (o *execOutput) progress() (size int64, waiting bool) {
+func (o *output) progress() (size int64, waiting bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.size, o.waiting
 }
 
 // add waits while the log cannot be written; then the command does, too.
-func (o *execOutput) add(ctx context.Context, stream corral.Stream, b []byte) {
+func (o *output) add(ctx context.Context, stream corral.Stream, b []byte) {
 	if stream != corral.Stderr {
 		stream = corral.Stdout
 	}
@@ -79,7 +79,7 @@ func (o *execOutput) add(ctx context.Context, stream corral.Stream, b []byte) {
 	}
 }
 
-func (o *execOutput) tryAdd(stream corral.Stream, b []byte) bool {
+func (o *output) tryAdd(stream corral.Stream, b []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sealed {
@@ -97,8 +97,8 @@ func (o *execOutput) tryAdd(stream corral.Stream, b []byte) bool {
 	return true
 }
 
-// What a command wrote last may still be on its way through the engine when its
-// exit is known, and nothing marks its end while a descendant holds the output.
+// What a command wrote last may still be on its way when its exit is known, and
+// nothing marks its end while a descendant holds the output.
 // So reading goes on until nothing has come for drainQuiet, or, if a descendant
 // goes on writing, until that took drainTrickle of waiting or more came than
 // can have been on its way. Losing output would be worse than being late.
@@ -113,7 +113,7 @@ const (
 )
 
 // drain waits, after the command's end, for the end of its output.
-func (o *execOutput) drain(ctx context.Context) {
+func (o *output) drain(ctx context.Context) {
 	first, _ := o.progress()
 	before := first
 	quiet, waited := 0, 0
@@ -137,7 +137,7 @@ func (o *execOutput) drain(ctx context.Context) {
 }
 
 // seal ends the log.
-func (o *execOutput) seal() {
+func (o *output) seal() {
 	held := !o.over()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,14 +146,14 @@ func (o *execOutput) seal() {
 }
 
 // outlived tells whether a descendant held the output at the end.
-func (o *execOutput) outlived() bool {
+func (o *output) outlived() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
 }
 
 // over tells whether the stream has ended: nobody holds it any more.
-func (o *execOutput) over() bool {
+func (o *output) over() bool {
 	select {
 	case <-o.ended:
 		return true

@@ -1,4 +1,4 @@
-package sandbox
+package streamexec
 
 import (
 	"encoding/json"
@@ -11,23 +11,23 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
-	"github.com/corral-exec/corral/internal/wardenexec"
 )
 
-// execRecord is a process of the execDriver as ID.json has it.
-type execRecord struct {
+// record is a process as ID.json has it.
+type record struct {
 	Info   corral.Info     `json:"info"`
 	Limit  corral.LogLimit `json:"limit"`
 	Digest string          `json:"digest,omitempty"` // of the command, if its caller chose the ID
 	Exit   *corral.Exit    `json:"exit,omitempty"`   // nil: it was not seen to end
+	Lost   string          `json:"lost,omitempty"`   // why it is known that nobody will see it
 }
 
-// execRecords is an execDriver's directory.
-type execRecords struct{ root *os.Root }
+// records is a directory of them.
+type records struct{ root *os.Root }
 
-const suffixExecRecord = ".json"
+const suffixRecord = ".json"
 
-func openExecRecords(dir string) (*execRecords, error) {
+func openRecords(dir string, retain time.Duration) (*records, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of logs: %w", err)
 	}
@@ -35,40 +35,40 @@ func openExecRecords(dir string) (*execRecords, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory of logs: %w", err)
 	}
-	r := &execRecords{root}
-	if err := r.prune(time.Now().Add(-wardenexec.Retain)); err != nil {
+	r := &records{root}
+	if err := r.prune(time.Now().Add(-retain)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the records in %s: %w", dir, err), root.Close())
 	}
 	return r, nil
 }
 
-func (r *execRecords) close() error { return r.root.Close() }
+func (r *records) close() error { return r.root.Close() }
 
-func (r *execRecords) write(id string, rec execRecord) error {
+func (r *records) write(id string, rec record) error {
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return err
 	}
-	tmp := "." + id + suffixExecRecord
+	tmp := "." + id + suffixRecord
 	if err := r.root.WriteFile(tmp, b, 0o600); err != nil {
 		return fmt.Errorf("cannot write the record of %s: %w", id, err)
 	}
-	if err := r.root.Rename(tmp, id+suffixExecRecord); err != nil {
+	if err := r.root.Rename(tmp, id+suffixRecord); err != nil {
 		return fmt.Errorf("cannot write the record of %s: %w", id, err)
 	}
 	return nil
 }
 
 // find returns nil if there is no record.
-func (r *execRecords) find(id string) (*execRecord, error) {
-	b, err := r.root.ReadFile(id + suffixExecRecord)
+func (r *records) find(id string) (*record, error) {
+	b, err := r.root.ReadFile(id + suffixRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the record of %s: %w", id, err)
 	}
-	rec := new(execRecord)
+	rec := new(record)
 	if err := json.Unmarshal(b, rec); err != nil {
 		return nil, fmt.Errorf("the record of %s is damaged: %w", id, err)
 	}
@@ -76,8 +76,8 @@ func (r *execRecords) find(id string) (*execRecord, error) {
 }
 
 // remove deletes a process's record and log. Removing twice is no error.
-func (r *execRecords) remove(id string) error {
-	err := r.root.Remove(id + suffixExecRecord)
+func (r *records) remove(id string) error {
+	err := r.root.Remove(id + suffixRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -88,14 +88,14 @@ func (r *execRecords) remove(id string) error {
 }
 
 // prune removes processes of before a time that were never removed.
-func (r *execRecords) prune(before time.Time) error {
+func (r *records) prune(before time.Time) error {
 	entries, err := fs.ReadDir(r.root.FS(), ".")
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), suffixExecRecord)
+		id, ok := strings.CutSuffix(e.Name(), suffixRecord)
 		if !ok || id == "" || id[0] == '.' {
 			continue
 		}

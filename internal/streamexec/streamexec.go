@@ -1,0 +1,260 @@
+package streamexec
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
+)
+
+// A Place is where commands run.
+type Place interface {
+	// Prepare says how a valid command would be run. It runs nothing, and may
+	// be given up with ctx.
+	Prepare(ctx context.Context, cmd corral.Command) (Job, error)
+}
+
+// A Job is a command that can be started.
+type Job struct {
+	// Info is what is known of the process before: all but the ID, the PID
+	// and the time.
+	Info corral.Info
+	// Start runs it. info has everything but the PID, which it may set, and
+	// the directory, which it may correct. The error is a *Failure, or
+	// ErrLost, or nothing ran.
+	Start func(ctx context.Context, info *corral.Info) (Stream, error)
+}
+
+// A Stream is a command that runs.
+type Stream interface {
+	// Read yields what came next, and of which stream; io.EOF after the last.
+	// One goroutine reads.
+	Read(p []byte) (int, corral.Stream, error)
+	io.Writer
+	CloseWrite() error
+	Resize(ctx context.Context, size corral.Size) error
+	// Result waits for the end, and says how it came, as far as this end can
+	// tell: code and signal.
+	Result(ctx context.Context) (corral.Exit, error)
+	// Expire ends the command because its time is up. struck: what comes of
+	// it from now on is due to that. It is called again after an error.
+	Expire(ctx context.Context, grace time.Duration) (struck bool, err error)
+	// Settle is told what Result said and whether Expire struck before that,
+	// and has the last word.
+	Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error)
+	// Close lets go of it.
+	Close() error
+}
+
+// A Failure is the error of a program that cannot be executed. Nothing ran; a
+// shell would exit with that code and say why.
+type Failure struct {
+	Code int    // 126 or 127
+	Text string // one line
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+// Options of Processes. All but Log are required.
+type Options struct {
+	Dir    string        // holds logs and records; made if it does not exist
+	Retain time.Duration // for how long a process is kept that nobody removes
+	// Name is what is closed by Close, in errors: "the sandbox".
+	Name string
+
+	// Signal sends a signal to what is left of a process: ErrEnded if that is
+	// nothing. held: at its end a descendant held its output.
+	Signal func(ctx context.Context, info corral.Info, s corral.Signal, running, held bool) error
+	// Unseen is why it is not known how a process ended that an earlier life
+	// of this program started: an ErrLost.
+	Unseen func(id string) error
+
+	Log *slog.Logger
+}
+
+// Processes are those of one directory. Every method may be called from any
+// goroutine.
+type Processes struct {
+	opts    Options
+	log     *slog.Logger
+	records *records
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu     sync.Mutex
+	procs  map[string]*process // those that are being started or run
+	closed bool
+}
+
+// Open opens a directory. Close closes it.
+func Open(opts Options) (*Processes, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	rec, err := openRecords(opts.Dir, opts.Retain)
+	if err != nil {
+		return nil, err
+	}
+	x := &Processes{opts: opts, log: opts.Log, records: rec, procs: map[string]*process{}}
+	x.life, x.end = context.WithCancel(context.Background())
+	return x, nil
+}
+
+func (x *Processes) errClosed() error {
+	return corral.Errorf(corral.ErrUnavailable, "", "%s is closed", x.opts.Name)
+}
+
+// Close lets go of every command. They may go on, but nobody will learn how
+// they end: they are lost.
+func (x *Processes) Close() error {
+	x.mu.Lock()
+	closed := x.closed
+	x.closed = true
+	x.mu.Unlock()
+	if closed {
+		return nil
+	}
+	x.end()
+	x.wg.Wait()
+	return x.records.close()
+}
+
+// Start is that of a corral.Executor, at a place.
+func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) (corral.Process, error) {
+	if err := cmd.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
+	}
+	digest := ""
+	if cmd.ID == "" {
+		cmd.ID = corral.NewID()
+	} else {
+		digest = cmd.Digest()
+	}
+	for {
+		p, mine, err := x.reserve(cmd.ID, digest)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			if err := p.prepare(ctx, place, cmd); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			return nil, corral.Errorf(corral.ErrLost, "attach to it by its id to see whether it runs", "process %s is being started: %w", cmd.ID, ctx.Err())
+		}
+		switch {
+		case p.startErr != nil && !mine && !errors.Is(p.startErr, corral.ErrLost):
+			continue // somebody else's attempt, of which nothing is left
+		case p.startErr != nil:
+			return nil, p.startErr
+		case p.rec.Digest != digest:
+			return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
+		}
+		return p, nil
+	}
+}
+
+// reserve returns the process with that ID: one that was started before, or a
+// new one, which is then the caller's to prepare.
+func (x *Processes) reserve(id, digest string) (p *process, mine bool, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, false, x.errClosed()
+	}
+	if p := x.procs[id]; p != nil {
+		return p, false, nil
+	}
+	if digest != "" {
+		if p, err := x.find(id); err != nil || p != nil {
+			return p, false, err
+		}
+	}
+	p = &process{x: x, id: id, ready: make(chan struct{}), done: make(chan struct{})}
+	p.rec.Digest = digest
+	x.procs[id] = p
+	x.wg.Add(1) // until prepare fails or the process is over
+	return p, true, nil
+}
+
+// Attach is that of a corral.Executor.
+func (x *Processes) Attach(ctx context.Context, id string) (corral.Process, error) {
+	if err := corral.ValidateID(id); err != nil {
+		return nil, corral.Errorf(corral.ErrNotFound, corral.Hint(err), "no process can have that id: %w", err)
+	}
+	p, err := x.lookup(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return nil, corral.Errorf(corral.ErrNotFound, "", "no process has the id %s", id)
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "process %s is being started: %w", id, ctx.Err())
+	}
+	if p.startErr != nil && !errors.Is(p.startErr, corral.ErrLost) {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "process %s was not started: %w", id, p.startErr)
+	}
+	return p, nil
+}
+
+func (x *Processes) lookup(id string) (*process, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, x.errClosed()
+	}
+	if p := x.procs[id]; p != nil {
+		return p, nil
+	}
+	return x.find(id)
+}
+
+// find returns a process that is over, as its record has it; nil if there is
+// none.
+func (x *Processes) find(id string) (*process, error) {
+	rec, err := x.records.find(id)
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	log, err := outlog.Open(x.records.root, id, rec.Limit)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{x: x, id: id, ready: make(chan struct{}), done: make(chan struct{}), rec: *rec, log: log}
+	log.End()
+	switch {
+	case rec.Exit != nil:
+		p.exit = *rec.Exit
+	case rec.Lost != "":
+		p.err = p.lost(rec.Lost)
+	default:
+		p.err = x.opts.Unseen(id)
+	}
+	close(p.ready)
+	close(p.done)
+	return p, nil
+}
+
+// forget drops a process that is over, or of which nothing is left.
+func (x *Processes) forget(p *process) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.procs[p.id] == p {
+		delete(x.procs, p.id)
+	}
+}

@@ -1,0 +1,198 @@
+package streamexec
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// fake is a Place and the Stream of its one command.
+type fake struct {
+	mu      sync.Mutex
+	starts  int
+	refuse  error // of Start
+	expires []time.Duration
+	fails   int  // of the first calls of Expire
+	strikes bool // what Expire that fails says
+	signals []corral.Signal
+
+	once  sync.Once
+	ended chan struct{}
+	exit  corral.Exit
+	err   error
+}
+
+func newFake() *fake { return &fake{ended: make(chan struct{})} }
+
+func (f *fake) end(exit corral.Exit, err error) {
+	f.once.Do(func() { f.exit, f.err = exit, err; close(f.ended) })
+}
+
+func (f *fake) Prepare(_ context.Context, cmd corral.Command) (Job, error) {
+	return Job{Info: corral.Info{Host: corral.HostNode, Dir: cmd.Dir}, Start: func(_ context.Context, info *corral.Info) (Stream, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.starts++
+		info.PID, info.Dir = 77, "/where"
+		return f, f.refuse
+	}}, nil
+}
+
+func (f *fake) Read([]byte) (int, corral.Stream, error) {
+	<-f.ended
+	return 0, 0, io.EOF
+}
+func (f *fake) Write(p []byte) (int, error)               { return len(p), nil }
+func (f *fake) CloseWrite() error                         { return nil }
+func (f *fake) Resize(context.Context, corral.Size) error { return nil }
+func (f *fake) Close() error                              { f.end(corral.Exit{}, errors.New("closed")); return nil }
+
+func (f *fake) Result(ctx context.Context) (corral.Exit, error) {
+	select {
+	case <-f.ended:
+		return f.exit, f.err
+	case <-ctx.Done():
+		return corral.Exit{}, ctx.Err()
+	}
+}
+
+func (f *fake) Expire(_ context.Context, grace time.Duration) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expires = append(f.expires, grace)
+	if len(f.expires) <= f.fails {
+		if f.strikes {
+			defer f.end(corral.Exit{Code: -1, Signal: corral.SIGTERM}, nil)
+		}
+		return f.strikes, errors.New("busy")
+	}
+	f.end(corral.Exit{Code: -1, Signal: corral.SIGKILL}, nil)
+	return true, nil
+}
+
+func (f *fake) Settle(exit corral.Exit, err error, _ bool) (corral.Exit, error) { return exit, err }
+
+func (f *fake) signal(_ context.Context, _ corral.Info, s corral.Signal, running, _ bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.signals = append(f.signals, s)
+	if !running {
+		return corral.ErrEnded
+	}
+	return nil
+}
+
+func open(t *testing.T, dir string, f *fake) *Processes {
+	t.Helper()
+	x, err := Open(Options{
+		Dir: dir, Retain: time.Hour, Name: "the place", Signal: f.signal,
+		Unseen: func(id string) error { return corral.Errorf(corral.ErrLost, "", "nobody saw %s", id) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+func start(t *testing.T, x *Processes, f *fake, cmd corral.Command) corral.Process {
+	t.Helper()
+	cmd.Shell = "true"
+	p, err := x.Start(t.Context(), f, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestExpire(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		fake    *fake
+		grace   time.Duration // of the command
+		want    time.Duration // that Expire is given
+		signal  corral.Signal
+		expires int
+	}{
+		{"default grace", newFake(), 0, corral.DefaultGrace, corral.SIGKILL, 1},
+		{"its own", newFake(), time.Second, time.Second, corral.SIGKILL, 1},
+		{"none", newFake(), -1, 0, corral.SIGKILL, 1},
+		{"failing once", &fake{ended: make(chan struct{}), fails: 1}, 0, corral.DefaultGrace, corral.SIGKILL, 2},
+		{"failing after it struck", &fake{ended: make(chan struct{}), fails: 1, strikes: true}, 0, corral.DefaultGrace, corral.SIGTERM, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, open(t, t.TempDir(), test.fake), test.fake, corral.Command{Timeout: time.Millisecond, Grace: test.grace})
+			exit, err := p.Wait(t.Context())
+			if err != nil || exit.Reason != corral.ReasonTimeout || exit.Signal != test.signal {
+				t.Errorf("%+v, %v", exit, err)
+			}
+			test.fake.mu.Lock()
+			defer test.fake.mu.Unlock()
+			if len(test.fake.expires) != test.expires || test.fake.expires[0] != test.want {
+				t.Errorf("Expire was called with %v", test.fake.expires)
+			}
+		})
+	}
+}
+
+// Why nobody knows how a process ended is known in the next life, too, and it is
+// not run again.
+func TestLost(t *testing.T) {
+	dir, f := t.TempDir(), newFake()
+	x := open(t, dir, f)
+	p := start(t, x, f, corral.Command{ID: "one"})
+	if info := p.Info(); info.PID != 77 || info.Dir != "/where" || info.ID != "one" {
+		t.Errorf("%+v", info)
+	}
+	f.end(corral.Exit{}, errors.New("the wire was cut"))
+	check := func(p corral.Process) {
+		t.Helper()
+		if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "the wire was cut") {
+			t.Errorf("Wait: %v", err)
+		}
+		if info := p.Info(); info.PID != 77 {
+			t.Errorf("%+v", info)
+		}
+		if err := p.Signal(t.Context(), corral.SIGKILL); !errors.Is(err, corral.ErrLost) {
+			t.Errorf("Signal: %v", err)
+		}
+	}
+	check(p)
+	check(start(t, x, f, corral.Command{ID: "one"}))
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(start(t, open(t, dir, f), f, corral.Command{ID: "one"}))
+	if f.starts != 1 || len(f.signals) != 3 {
+		t.Errorf("started %d times, signalled %v", f.starts, f.signals)
+	}
+}
+
+// A start of which it is not known whether it worked is a process that is lost.
+func TestMaybeStarted(t *testing.T) {
+	f := newFake()
+	f.refuse = corral.Errorf(corral.ErrLost, "", "no answer")
+	x := open(t, t.TempDir(), f)
+	if _, err := x.Start(t.Context(), f, corral.Command{ID: "one", Shell: "true"}); !errors.Is(err, corral.ErrLost) {
+		t.Errorf("Start: %v", err)
+	}
+	p, err := x.Attach(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) {
+		t.Errorf("Wait: %v", err)
+	}
+	f.end(corral.Exit{}, nil)
+}
