@@ -67,7 +67,8 @@ install_packages() {
 	say "installing ${packages[*]}"
 	log=$(mktemp)
 	trap 'rm -f "$log"' RETURN
-	export DEBIAN_FRONTEND=noninteractive
+	# RUNLEVEL: daemons are not started.
+	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 	local apt=(apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120)
 	# A source that cannot be reached is only a warning here: the packages
 	# may come from another.

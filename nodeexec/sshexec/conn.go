@@ -1,0 +1,372 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/corral-exec/corral"
+)
+
+const (
+	// dialTime bounds a connection, from the first packet to the login.
+	dialTime = 30 * time.Second
+	// maxSessions is how many sessions OpenSSH allows a connection by default.
+	// A server that allows fewer says so.
+	maxSessions = 10
+	// maxConns bounds the connections to a host.
+	maxConns = 32
+	// maxJumps bounds how many hosts lie on the way to one.
+	maxJumps = 8
+)
+
+// clientVersion is what this program calls itself.
+const clientVersion = "SSH-2.0-Corral"
+
+// host is an SSH host that commands run on.
+type host struct {
+	all      *Hosts
+	name     string
+	dest     destination
+	dialling chan struct{} // holds a token while somebody dials
+
+	mu     sync.Mutex
+	conns  []*conn
+	closed bool
+	paths  *paths // nil until asked
+}
+
+func (h *host) node() string { return Prefix + h.name }
+
+// conn is a connection that sessions share.
+type conn struct {
+	client *ssh.Client
+	hops   []*ssh.Client // on the way, the first one first
+	dead   chan struct{} // closed when it has ended
+
+	// Guarded by host.mu.
+	used int
+	full bool      // the server refused a session while others were open
+	idle time.Time // since when there is no session
+}
+
+func (c *conn) close() {
+	// What is left of a connection that is given up does not matter.
+	_ = c.client.Close()
+	for _, hop := range slices.Backward(c.hops) {
+		_ = hop.Close()
+	}
+}
+
+// alive asks the server something. If it answers, whatever came before has
+// arrived.
+func (c *conn) alive() error {
+	_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+	return err
+}
+
+// take returns a connection with room for a session, which is then used up
+// until release.
+func (h *host) take(ctx context.Context) (*conn, error) {
+	if c := h.free(); c != nil {
+		return c, nil
+	}
+	select {
+	case h.dialling <- struct{}{}:
+		defer func() { <-h.dialling }()
+	case <-ctx.Done():
+		return nil, h.unavailable(ctx.Err())
+	}
+	if c := h.free(); c != nil {
+		return c, nil
+	}
+	h.mu.Lock()
+	count, closed := len(h.conns), h.closed
+	h.mu.Unlock()
+	switch {
+	case closed:
+		return nil, errClosed
+	case count >= maxConns:
+		return nil, corral.Errorf(corral.ErrUnavailable, "wait until one of them has ended", "cannot run more commands on %s: %d connections are full", h.node(), count)
+	}
+	client, hops, err := h.all.dial(ctx, h.dest, 0)
+	if err != nil {
+		return nil, h.unavailable(err)
+	}
+	c := &conn{client: client, hops: hops, dead: make(chan struct{}), used: 1}
+	h.mu.Lock()
+	closed = h.closed
+	if !closed {
+		h.conns = append(h.conns, c)
+		h.all.owned.Add(2)
+	}
+	h.mu.Unlock()
+	if closed {
+		c.close()
+		return nil, errClosed
+	}
+	go func() {
+		defer h.all.owned.Done()
+		err := c.client.Wait()
+		h.all.log.Debug("an SSH connection has ended", "node", h.node(), "error", err)
+		h.drop(c)
+		close(c.dead)
+	}()
+	go func() {
+		defer h.all.owned.Done()
+		h.keep(c)
+	}()
+	return c, nil
+}
+
+// connect makes sure that there is a connection.
+func (h *host) connect(ctx context.Context) error {
+	h.mu.Lock()
+	connected := len(h.conns) > 0
+	h.mu.Unlock()
+	if connected {
+		return nil
+	}
+	c, err := h.take(ctx)
+	if err == nil {
+		h.release(c)
+	}
+	return err
+}
+
+func (h *host) unavailable(err error) error {
+	hint := corral.Hint(err)
+	if hint == "" {
+		hint = "try it by hand as the gateway's user: ssh " + h.name
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to %s: %w", h.node(), err)
+}
+
+// free returns a connection that has room, the fullest one, so that others can
+// be let go of.
+func (h *host) free() *conn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var best *conn
+	for _, c := range h.conns {
+		if !c.full && c.used < maxSessions && (best == nil || c.used > best.used) {
+			best = c
+		}
+	}
+	if best != nil {
+		best.used++
+	}
+	return best
+}
+
+// release gives a session's place back.
+func (h *host) release(c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.used--
+	c.full = false
+	if c.used == 0 {
+		c.idle = time.Now()
+	}
+}
+
+func (h *host) drop(c *conn) {
+	c.close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns = slices.DeleteFunc(h.conns, func(o *conn) bool { return o == c })
+}
+
+// spare drops a connection that nobody has used for some time.
+func (h *host) spare(c *conn) {
+	h.mu.Lock()
+	spare := c.used == 0 && time.Since(c.idle) >= h.all.cfg.idle
+	if spare {
+		c.full = true // so that nobody takes it in between
+	}
+	h.mu.Unlock()
+	if spare {
+		h.drop(c)
+	}
+}
+
+func (h *host) close() {
+	h.mu.Lock()
+	conns := h.conns
+	h.conns, h.closed = nil, true
+	h.mu.Unlock()
+	for _, c := range conns {
+		c.close()
+	}
+}
+
+// keep asks again and again whether the server is there, and ends the
+// connection when it is not, or is not needed.
+func (h *host) keep(c *conn) {
+	tick := time.NewTicker(h.all.cfg.keepalive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.dead:
+			return
+		case <-tick.C:
+		}
+		h.spare(c)
+		// An answer that does not come, and a packet that cannot be sent,
+		// end with the connection.
+		silent := time.AfterFunc(h.all.cfg.keepalive, func() {
+			h.all.log.Warn("an SSH host does not answer", "node", h.node())
+			c.close()
+		})
+		err := c.alive()
+		silent.Stop()
+		if err != nil {
+			<-c.dead
+			return
+		}
+	}
+}
+
+// open opens a session.
+func (h *host) open(ctx context.Context) (*conn, ssh.Channel, <-chan *ssh.Request, error) {
+	for {
+		c, err := h.take(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		ch, requests, err := c.client.OpenChannel("session", nil)
+		if err == nil {
+			return c, ch, requests, nil
+		}
+		var refused *ssh.OpenChannelError
+		if !errors.As(err, &refused) {
+			h.release(c)
+			h.drop(c) // it is broken; the next is another one
+			if ctx.Err() != nil {
+				return nil, nil, nil, h.unavailable(err)
+			}
+			continue
+		}
+		if h.refused(c) {
+			return nil, nil, nil, corral.Errorf(corral.ErrUnavailable, "see MaxSessions in its sshd_config", "%s opens no session: %w", h.node(), err)
+		}
+	}
+}
+
+// refused notes that a connection has as many sessions as the server wants. It
+// reports whether that is none at all.
+func (h *host) refused(c *conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.used--
+	c.full = c.used > 0
+	if c.used == 0 {
+		c.idle = time.Now()
+	}
+	return c.used == 0
+}
+
+// dial connects to a destination and logs in, over others if ssh_config says
+// so. hops are those, to be closed after the client.
+func (all *Hosts) dial(ctx context.Context, d destination, depth int) (client *ssh.Client, hops []*ssh.Client, err error) {
+	t, err := all.resolve(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	check, algorithms, err := hostKeys(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			for _, hop := range slices.Backward(hops) {
+				_ = hop.Close() // the error says what is wrong
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	dial := (&net.Dialer{}).DialContext
+	for _, jump := range t.jumps {
+		if depth++; depth > maxJumps {
+			return nil, hops, corral.Errorf(corral.ErrUnavailable, "look for a circle of ProxyJump in ssh_config", "more than %d hosts lie on the way to %s", maxJumps, d.host)
+		}
+		var hop *ssh.Client
+		var before []*ssh.Client
+		if len(hops) == 0 {
+			hop, before, err = all.dial(ctx, jump, depth)
+		} else {
+			hop, err = all.dialOver(ctx, jump, hops[len(hops)-1])
+		}
+		if err != nil {
+			return nil, hops, corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot connect to %s, over which %s is reached: %w", jump.host, d.host, err)
+		}
+		hops = append(append(hops, before...), hop)
+		dial = hop.DialContext
+	}
+	nc, err := dial(ctx, "tcp", t.address())
+	if err != nil {
+		return nil, hops, err
+	}
+	client, err = all.login(ctx, nc, t, check, algorithms)
+	return client, hops, err
+}
+
+// dialOver connects to a further hop. Where that would have one before itself
+// by ssh_config, the list of hops counts.
+func (all *Hosts) dialOver(ctx context.Context, d destination, over *ssh.Client) (*ssh.Client, error) {
+	t, err := all.resolve(d)
+	if err != nil {
+		return nil, err
+	}
+	check, algorithms, err := hostKeys(t)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := over.DialContext(ctx, "tcp", t.address())
+	if err != nil {
+		return nil, err
+	}
+	return all.login(ctx, nc, t, check, algorithms)
+}
+
+// login makes an SSH connection of one that it owns from here on.
+func (all *Hosts) login(ctx context.Context, nc net.Conn, t target, check ssh.HostKeyCallback, algorithms []string) (*ssh.Client, error) {
+	// Not by a deadline: connections through another host have none.
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	keys := all.credentials(ctx, t)
+	defer keys.close()
+	c, chans, requests, err := ssh.NewClientConn(nc, t.known, &ssh.ClientConfig{
+		User: t.user, Auth: []ssh.AuthMethod{ssh.PublicKeys(keys.signers...)},
+		HostKeyCallback: check, HostKeyAlgorithms: algorithms, ClientVersion: clientVersion,
+	})
+	if err == nil && !stop() {
+		_ = c.Close()
+		err = ctx.Err()
+	}
+	if err == nil {
+		return ssh.NewClient(c, chans, requests), nil
+	}
+	stop()
+	nc.Close()
+	switch {
+	case ctx.Err() != nil:
+		return nil, errors.Join(ctx.Err(), err)
+	case strings.Contains(err.Error(), "unable to authenticate"): // there is no type for it
+		text := "none of the keys that there are is accepted for user " + t.user
+		if len(keys.signers) == 0 {
+			text = "there is no key to log in with as user " + t.user
+		}
+		if len(keys.notes) > 0 {
+			text += " (" + strings.Join(keys.notes, "; ") + ")"
+		}
+		return nil, corral.Errorf(corral.ErrUnavailable, keys.hint, "%s: %w", text, err)
+	}
+	return nil, err
+}

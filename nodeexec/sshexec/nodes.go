@@ -1,0 +1,55 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// Nodes are SSH hosts, by names that begin with Prefix, and others.
+type Nodes struct {
+	SSH    *Hosts
+	Others corral.Nodes
+}
+
+var _ corral.Nodes = Nodes{}
+
+// Select implements corral.Nodes. Without a name it is the others' to choose: an
+// SSH host is never meant by not being named.
+func (n Nodes) Select(ctx context.Context, name string) (corral.Executor, string, error) {
+	if !strings.HasPrefix(name, Prefix) {
+		return n.Others.Select(ctx, name)
+	}
+	x, err := n.SSH.Select(name)
+	return x, name, err
+}
+
+// Attach implements corral.Nodes.
+func (n Nodes) Attach(ctx context.Context, id string) (corral.Process, error) {
+	p, err := n.SSH.Attach(ctx, id)
+	if errors.Is(err, corral.ErrNotFound) {
+		return n.Others.Attach(ctx, id)
+	}
+	return p, err
+}
+
+// Decide asks one of the others what it would do with a command, if they can be
+// asked (see policy/guard). An SSH host has no policy of its own: that is
+// errors.ErrUnsupported.
+func (n Nodes) Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error) {
+	if strings.HasPrefix(node, Prefix) {
+		if _, err := n.SSH.Select(node); err != nil {
+			return node, node, nil, err
+		}
+		return node, node, nil, corral.Errorf(errors.ErrUnsupported, "", "%s has no policy of its own", node)
+	}
+	others, ok := n.Others.(interface {
+		Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error)
+	})
+	if !ok {
+		return "", "", nil, corral.Errorf(errors.ErrUnsupported, "", "no node here has a policy of its own")
+	}
+	return others.Decide(ctx, node, agent, cmd)
+}

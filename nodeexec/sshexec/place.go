@@ -1,0 +1,225 @@
+package sshexec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/streamexec"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// warning goes with every process.
+const warning = "This node is reached by SSH, without a supervisor there: what runs is lost when the connection is cut or the gateway ends, and its time-out with it."
+
+// Prepare implements streamexec.Place.
+func (h *host) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
+	// Connected to here, where it can be given up.
+	if err := h.connect(ctx); err != nil {
+		return streamexec.Job{}, err
+	}
+	l, warnings, err := h.launch(ctx, cmd)
+	if err != nil {
+		return streamexec.Job{}, err
+	}
+	info := corral.Info{Host: corral.HostNode, Node: h.node(), Dir: cmd.Dir, Warnings: append(warnings, warning)}
+	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
+		l.env = append(slices.Clone(l.env), processVariable+"="+token(*info))
+		return h.start(ctx, cmd, l, info)
+	}}, nil
+}
+
+// launch says what a script has to do.
+func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, []string, error) {
+	l := launch{dir: cmd.Dir, tty: cmd.TTY != nil, merge: cmd.MergeStderr, args: cmd.Args}
+	for _, name := range slices.Sorted(maps.Keys(cmd.Env)) {
+		if strings.ContainsAny(name, "()") {
+			return l, nil, corral.Errorf(corral.ErrDenied, "use letters, digits and underscores", "cannot set %s on %s: a shell there has no such variable", name, h.node())
+		}
+	}
+	call, warnings, err := pathenv.NodeRequest(pathenv.NodeRequestOptions{Call: cmd.Env, PathPrepend: cmd.PathPrepend})
+	if err != nil {
+		return l, nil, err
+	}
+	o := pathenv.NodeOptions{Call: call, Profile: h.all.cfg.Profile, TTY: l.tty, GOOS: "linux"}
+	_, sets := call["PATH"]
+	if sets {
+		p, err := h.ownPaths(ctx)
+		if err != nil {
+			return l, nil, err
+		}
+		o.Inherited, o.LoginPath = []string{"PATH=" + p.session}, p.login
+	}
+	env, err := pathenv.Node(o)
+	if err != nil {
+		return l, nil, err
+	}
+	var dirs []string
+	if sets {
+		dirs = env.PathDirs()
+	}
+	switch {
+	case len(cmd.Exec) > 0:
+		l.args = cmd.Exec
+	case cmd.Shell != "":
+		login := env.LoginShell(cmd.Shell, dirs)
+		l.args, env = login.Args, login.Env
+	}
+	for _, kv := range env.Vars {
+		if sets || !strings.HasPrefix(kv, "PATH=") {
+			l.env = append(l.env, kv)
+		}
+	}
+	return l, append(warnings, env.Warnings()...), nil
+}
+
+// processVariable marks the processes of a command, so that they are found.
+const processVariable = "CORRAL_PROCESS"
+
+// token is what it has: no two commands have the same, and it can be had again
+// from the record of one.
+func token(info corral.Info) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", info.Node, info.ID, info.StartedAt.UnixNano()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// window is a terminal's size as RFC 4254 has it.
+type window struct{ Columns, Rows, Width, Height uint32 }
+
+func windowOf(s corral.Size) window {
+	if s.Rows == 0 {
+		s.Rows = corral.DefaultSize.Rows
+	}
+	if s.Cols == 0 {
+		s.Cols = corral.DefaultSize.Cols
+	}
+	return window{Columns: uint32(s.Cols), Rows: uint32(s.Rows)}
+}
+
+// rawModes are those of a terminal on which the script can be read as it is,
+// without an echo: RFC 4254, section 8. The script turns them round.
+var rawModes = func() string {
+	var b []byte
+	for _, off := range []uint8{
+		ssh.ISTRIP, ssh.INLCR, ssh.IGNCR, ssh.ICRNL, ssh.IXON, ssh.IXANY, ssh.IXOFF,
+		ssh.ISIG, ssh.ICANON, ssh.ECHO, ssh.IEXTEN,
+	} {
+		b = append(b, off, 0, 0, 0, 0)
+	}
+	return string(append(b, 0))
+}()
+
+// start runs a command.
+func (h *host) start(ctx context.Context, cmd corral.Command, l launch, info *corral.Info) (streamexec.Stream, error) {
+	c, ch, requests, err := h.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := newMarks()
+	s := h.newSession(c, ch, requests, m, !l.tty)
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.begin(ctx, cmd, l, m, info); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.info = *info
+	return s, nil
+}
+
+// begin has the server run a command, and waits until it is about to begin.
+func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m marks, info *corral.Info) error {
+	if err := s.request(cmd, l); err != nil {
+		return err
+	}
+	script := l.script(m)
+	if n, err := s.Write([]byte(script)); err != nil && n < len(script) {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot start a command on %s: the connection was lost: %w", s.h.node(), err)
+	}
+	if !cmd.Stdin && !l.tty {
+		_ = s.CloseWrite() // if the connection is gone, that shows below
+	}
+	select {
+	case text, ok := <-s.report:
+		if ok {
+			return s.reported(text, cmd, info)
+		}
+	case <-ctx.Done():
+		return s.maybe(ctx.Err())
+	}
+	if len(s.noise.seen) > maxPreamble {
+		return s.maybe(errPreamble)
+	}
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return s.maybe(ctx.Err())
+	}
+	if s.err != nil {
+		return s.maybe(s.err)
+	}
+	return corral.Errorf(corral.ErrUnavailable, "see whether ssh "+s.h.name+" '/bin/sh -c true' works as the gateway's user",
+		"%s ends sessions before a command begins, with %v; it says %s", s.h.node(), s.exit, firstLine(s.noise.seen))
+}
+
+// request asks for a shell that reads the script.
+func (s *session) request(cmd corral.Command, l launch) error {
+	if l.tty {
+		term := "xterm-256color"
+		for _, kv := range l.env {
+			if v, ok := strings.CutPrefix(kv, "TERM="); ok {
+				term = v
+			}
+		}
+		w := windowOf(*cmd.TTY)
+		ok, err := s.SendRequest("pty-req", true, ssh.Marshal(struct {
+			Term                         string
+			Columns, Rows, Width, Height uint32
+			Modes                        string
+		}{term, w.Columns, w.Rows, w.Width, w.Height, rawModes}))
+		switch {
+		case err != nil:
+			return corral.Errorf(corral.ErrUnavailable, "", "cannot start a command on %s: the connection was lost: %w", s.h.node(), err)
+		case !ok:
+			return corral.Errorf(errors.ErrUnsupported, "see PermitTTY in its sshd_config, or run the command without a terminal", "%s gives no terminal", s.h.node())
+		}
+	}
+	ok, err := s.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{bootstrap}))
+	switch {
+	case err != nil:
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot start a command on %s: the connection was lost: %w", s.h.node(), err)
+	case !ok:
+		return corral.Errorf(corral.ErrUnavailable, "see what its sshd_config allows this user", "%s executes no commands", s.h.node())
+	}
+	return nil
+}
+
+// reported is told what the script says.
+func (s *session) reported(text string, cmd corral.Command, info *corral.Info) error {
+	if text != "" {
+		switch text[0] {
+		case reportStarts:
+			if pid, dir, ok := started(text); ok {
+				info.PID, info.Dir = pid, dir
+				return nil
+			}
+		case reportDir:
+			return corral.Errorf(corral.ErrDir, "make it, or name another", "cannot run a command in %q on %s: %s", cmd.Dir, s.h.node(), firstLine([]byte(text[1:])))
+		case reportNoTerminal:
+			return corral.Errorf(errors.ErrUnsupported, "install stty there, or run the command without a terminal", "cannot set up a terminal on %s: there is no stty, or it fails", s.h.node())
+		}
+	}
+	return s.maybe(fmt.Errorf("it reports %.100q", text))
+}
+
+// maybe is the error of a start of which it is not known whether it worked.
+func (s *session) maybe(cause error) error {
+	return corral.Errorf(corral.ErrLost, "starting it again may do it twice", "%s did not say whether a command was started: %w", s.h.node(), cause)
+}

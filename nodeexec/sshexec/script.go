@@ -1,0 +1,151 @@
+package sshexec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// bootstrap is what a server is asked to execute, whatever the command is. The
+// login shell of the account reads it, which may be any: it has nothing in it
+// that sh, csh and fish read in different ways. The shell that it starts reads
+// one line, byte by byte, so that what follows is the command's input, and
+// evaluates it. A line that is cut off is not.
+const bootstrap = `exec /bin/sh -c 'corral_n=$(printf "\nx"); corral_n=${corral_n%x}; LC_ALL=C IFS= read -r corral_s && eval "$corral_s"'`
+
+// quote makes a word of s that a shell takes as it is, on one line: bootstrap
+// has a line feed in a variable.
+func quote(s string) string {
+	s = strings.ReplaceAll(s, `'`, `'\''`)
+	return `'` + strings.ReplaceAll(s, "\n", `'"$corral_n"'`) + `'`
+}
+
+// marks frame what a script says before it begins, among whatever the files
+// that a login shell reads print. They are as long as they are random. In the
+// script each is in two halves, so that not even an echo of it has them.
+type marks struct{ begin, end string }
+
+func newMarks() marks { return marks{"<" + corral.NewID(), corral.NewID() + ">"} }
+
+// printf is a command that prints words between the marks.
+func (m marks) printf(words ...string) string {
+	half := len(m.begin) / 2
+	list := []string{m.begin[:half], m.begin[half:]}
+	list = append(list, words...)
+	half = len(m.end) / 2
+	list = append(list, m.end[:half], m.end[half:])
+	return "printf '" + strings.Repeat("%s", len(list)) + "' " + strings.Join(quoteMarks(list, len(words)), " ")
+}
+
+// quoteMarks quotes the halves, but not the words between them, which are the
+// shell's.
+func quoteMarks(list []string, words int) []string {
+	for i := range list {
+		if i < 2 || i >= 2+words {
+			list[i] = quote(list[i])
+		}
+	}
+	return list
+}
+
+// A launch is a command as a script says it.
+type launch struct {
+	dir   string   // absolute, or relative to where a session begins
+	env   []string // NAME=value
+	args  []string
+	tty   bool
+	merge bool // standard error goes where standard output goes
+}
+
+// What a script reports.
+const (
+	reportStarts     = 'S' // then the PID, a space and the directory
+	reportDir        = 'D' // then why it cannot be entered
+	reportNoTerminal = 'T'
+)
+
+// cooked is what a terminal is when a command gets it; the script is read on
+// one that changes nothing. See rawModes.
+const cooked = "stty icanon echo isig iexten icrnl ixon"
+
+// script is the line that runs it.
+func (l launch) script(m marks) string {
+	dir := l.dir
+	if !strings.HasPrefix(dir, "/") {
+		dir = "./" + dir // not an option, and not looked for elsewhere
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `cd -P -- %[1]s 2>/dev/null || { corral_s=$(cd -P -- %[1]s 2>&1); %[2]s; exit 1; }; `,
+		quote(dir), m.printf(string(reportDir), `"$corral_s"`))
+	if l.tty {
+		fmt.Fprintf(&b, `%s || { %s; exit 1; }; `, cooked, m.printf(string(reportNoTerminal)))
+	}
+	for _, kv := range l.env {
+		b.WriteString("export " + quote(kv) + "; ")
+	}
+	if !l.tty {
+		b.WriteString(m.printf() + " >&2; ")
+	}
+	if l.merge && !l.tty {
+		b.WriteString("exec 2>&1; ")
+	}
+	b.WriteString(m.printf(string(reportStarts)+`$$" "`, `"$PWD"`) + "; exec")
+	if strings.HasPrefix(l.args[0], "-") {
+		b.WriteString(" --")
+	}
+	for _, a := range l.args {
+		b.WriteString(" " + quote(a))
+	}
+	return b.String() + "\n"
+}
+
+// maxPreamble bounds what comes before a command's own output: what the files
+// of login shells print, and the report.
+const maxPreamble = 256 << 10
+
+var errPreamble = errors.New("too much output before the command's own")
+
+// A preamble is what comes before a command's own output.
+type preamble struct {
+	marks
+	seen []byte
+}
+
+// take adds output. When the marks are there, it returns what is between them
+// and what came after.
+func (p *preamble) take(b []byte) (report string, rest []byte, done bool, err error) {
+	p.seen = append(p.seen, b...)
+	from := bytes.Index(p.seen, []byte(p.begin))
+	if from >= 0 {
+		text := p.seen[from+len(p.begin):]
+		if to := bytes.Index(text, []byte(p.end)); to >= 0 {
+			return string(text[:to]), text[to+len(p.end):], true, nil
+		}
+	}
+	if len(p.seen) > maxPreamble {
+		return "", nil, false, errPreamble
+	}
+	return "", nil, false, nil
+}
+
+// started reads the report of a command that is about to begin.
+func started(report string) (pid int, dir string, ok bool) {
+	text, dir, ok := strings.Cut(report[1:], " ")
+	pid, err := strconv.Atoi(text)
+	return pid, dir, ok && err == nil && pid > 1 && strings.HasPrefix(dir, "/")
+}
+
+// firstLine is the first line of output that is not blank, for an error.
+func firstLine(b []byte) string {
+	for line := range strings.Lines(string(b[:min(len(b), 4<<10)])) {
+		line = strings.TrimSpace(strings.ToValidUTF8(line, "?"))
+		if line != "" {
+			return strconv.Quote(line[:min(len(line), 200)])
+		}
+	}
+	return ""
+}
