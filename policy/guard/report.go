@@ -67,7 +67,11 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 			r.Fix = append(r.Fix[:len(r.Fix):len(r.Fix)], remark)
 		}
 	}
-	if e.node != nil && e.node.silent {
+	switch {
+	case e.node == nil || !e.node.silent:
+	case e.node.id != "": // it was asked
+		r.Warnings = append(r.Warnings, "Which programs there are cannot be seen from here, and the node has no policy of its own: this decision is all there is.")
+	default:
 		r.Warnings = append(r.Warnings, "Which programs there are the node alone knows, and it decides for itself as well.")
 	}
 	switch {
