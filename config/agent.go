@@ -121,11 +121,12 @@ type Approvals struct {
 	ExpirySeconds policy.Setting[time.Duration] `json:"expirySeconds" default:"1800" min:"1" max:"2592000" unit:"s" by:"approvals" doc:"How long an approval can be given."`
 }
 
-// Nodes are where a gateway listens for nodes.
+// Nodes are where a gateway listens for nodes, and which it connects to itself.
 type Nodes struct {
-	Listen    policy.Setting[string] `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without this and websocket there are none."`
-	WebSocket policy.Setting[string] `json:"websocket" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:443" by:"gateway" doc:"Address and port to listen on for nodes that connect by WebSocket, over TLS."`
-	Advertise policy.Setting[string] `json:"advertise" pattern:"^[^\\s,/]+:[0-9]{1,5}(,[^\\s,/]+:[0-9]{1,5})*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
+	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:7422" by:"gateway" doc:"Address and port to listen on for nodes, over TLS. Without this and websocket there are none."`
+	WebSocket policy.Setting[string]   `json:"websocket" pattern:"^[^\\s]*:[0-9]{1,5}$" like:"0.0.0.0:443" by:"gateway" doc:"Address and port to listen on for nodes that connect by WebSocket, over TLS."`
+	Advertise policy.Setting[string]   `json:"advertise" pattern:"^[^\\s,/]+:[0-9]{1,5}(,[^\\s,/]+:[0-9]{1,5})*$" like:"gw.example.com:7422" by:"gateway" doc:"Where nodes connect to, as HOST:PORT; several are separated by commas. Without any: by the names and addresses of this machine."`
+	SSH       policy.Setting[[]string] `json:"ssh" item:"^([A-Za-z0-9_][A-Za-z0-9_.+%-]*@)?([A-Za-z0-9_][A-Za-z0-9_.+%-]*|\\[[A-Za-z0-9:.%]+\\])(:[0-9]{1,5})?$" like:"ci@build1:2222" by:"gateway" doc:"Hosts that commands may go to by SSH, as HOST, USER@HOST or USER@HOST:PORT: the node ssh:HOST. Each is meant to the letter. Without a list: none."`
 }
 
 // NATS is a message server that is there.

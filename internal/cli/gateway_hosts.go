@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
+	"github.com/corral-exec/corral/nodeexec/sshexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/tool/patch"
@@ -31,7 +32,8 @@ type hosts struct {
 	elevated bool // calls may leave the sandbox
 	log      *slog.Logger
 	gateway  executor
-	nodes    corral.Nodes
+	ssh      *sshexec.Hosts
+	nodes    corral.Nodes // those too
 	policies *policies
 
 	mu     sync.Mutex
@@ -63,6 +65,9 @@ type routing struct {
 // in the state directory.
 const hostDir = "host"
 
+// sshDir is where the logs of commands on SSH hosts are, in the state directory.
+const sshDir = "ssh"
+
 // openHosts opens what commands run on, and the policy before it.
 func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*hosts, error) {
 	gw, err := a.backends.keeper(keeperOptions{
@@ -72,16 +77,24 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 	if err != nil {
 		return nil, err
 	}
-	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, nodes: nodeexec.None{}, agents: map[string]*agentHosts{}}
-	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, log); err != nil {
+	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}}
+	if h.ssh, err = sshexec.New(sshexec.Config{
+		StateDir: filepath.Join(stateDir, sshDir), Allowed: func() []string { return h.policies.live.Config().Nodes.SSH.Value },
+		Home: accountHome(), AgentSocket: a.getenv("SSH_AUTH_SOCK"), Log: log,
+	}); err != nil {
 		return nil, errors.Join(err, gw.Close())
+	}
+	h.nodes = sshexec.Nodes{SSH: h.ssh, Others: nodeexec.None{}}
+	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, log); err != nil {
+		return nil, errors.Join(err, h.ssh.Close(), gw.Close())
 	}
 	return h, nil
 }
 
-// use has commands for nodes go to these. It is called before anything is started.
+// use has commands for nodes that are no SSH hosts go to these. It is called
+// before anything is started.
 func (h *hosts) use(nodes corral.Nodes) {
-	h.nodes = nodes
+	h.nodes = sshexec.Nodes{SSH: h.ssh, Others: nodes}
 }
 
 // askedNodes are the nodes as the guard asks them; those that are there only
@@ -156,6 +169,9 @@ func (h *hosts) Close() error {
 	var errs []error
 	for _, a := range h.agents {
 		errs = append(errs, a.sandbox.Close())
+	}
+	if h.ssh != nil { // corral explain starts nothing
+		errs = append(errs, h.ssh.Close())
 	}
 	return errors.Join(append(errs, h.policies.close(), h.gateway.Close())...)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -87,6 +88,44 @@ func TestHosts(t *testing.T) {
 	}
 	if !names["one"] || !names["two"] || len(m.opened) != 2 {
 		t.Errorf("%v, opened %v", names, m.opened)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Names that begin with ssh: are SSH hosts, of which the configuration allows
+// none by itself. Others go to the nodes that the gateway listens for.
+func TestSSHHosts(t *testing.T) {
+	m := &fakeMachine{}
+	file := filepath.Join(t.TempDir(), "config.json5")
+	if err := os.WriteFile(file, []byte(`{nodes: {ssh: ["build1:0022"]}, tools: {exec: {security: "full", ask: "off"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := m.backends()
+	b.keeper = func(keeperOptions) (executor, error) { return &m.gateway, nil }
+	a := &app{backends: b, settings: settings{Config: file}}
+	h, err := a.openHosts(t.TempDir(), false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ex, err := h.executor(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		node string
+		kind error
+		text string
+	}{
+		{"ssh:build1", corral.ErrDenied, "the SSH hosts that are allowed are build1:0022"},
+		{"ssh:build1:0022", corral.ErrUnavailable, "cannot connect to ssh:build1:0022"},
+		{"build1", corral.ErrUnavailable, "no node is paired"},
+	} {
+		_, err := ex.Start(t.Context(), corral.Command{Shell: "true", Host: corral.HostNode, Node: test.node})
+		if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%s: %v", test.node, err)
+		}
 	}
 	if err := h.Close(); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -49,7 +50,8 @@ func (n Nodes) Decide(ctx context.Context, node, agent string, cmd corral.Comman
 		Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error)
 	})
 	if !ok {
-		return "", "", nil, corral.Errorf(errors.ErrUnsupported, "", "no node here has a policy of its own")
+		_, name, err = n.Others.Select(ctx, node)
+		return "", name, nil, cmp.Or(err, errors.ErrUnsupported)
 	}
 	return others.Decide(ctx, node, agent, cmd)
 }
