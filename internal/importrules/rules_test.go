@@ -72,7 +72,7 @@ var rules = map[string]rule{
 	"internal/cli":     {imports: append([]string{"internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
-	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api"}, hosts...)},
+	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 

@@ -68,7 +68,7 @@ func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
 			return nil, ctx.Err()
 		}
 		err = n.unreachable(err)
-		if errors.Is(err, corral.ErrDenied) && !n.state.Paired() {
+		if errors.Is(err, corral.ErrDenied) && !errors.Is(err, nats.ErrAuthorization) && !n.state.Paired() {
 			return nil, err
 		}
 		n.set(Status{Phase: Connecting, Error: err.Error(), Hint: corral.Hint(err)})
@@ -86,7 +86,10 @@ func (n *life) unreachable(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
 		return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to the gateway at %s: nobody listens there", n.where())
-	case errors.Is(err, corral.ErrDenied): // not our certificate, or not our key
+	case errors.Is(err, nats.ErrAuthorization): // of a server that is not the gateway's own
+		return corral.Errorf(corral.ErrDenied, "have whoever runs it take what corral nodes server-config --allow "+n.state.public+" prints on the gateway",
+			"the message server at %s does not let this machine's key in: %w", n.where(), err)
+	case errors.Is(err, corral.ErrDenied): // not the certificate
 		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)
 	}
 	return corral.Errorf(corral.ErrUnavailable, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)

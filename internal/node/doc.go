@@ -38,9 +38,10 @@
 // the answer, so that a restart costs nobody a round trip. Each command is signed by the
 // gateway's key, and a node that was revoked has no permission to hear of one.
 //
-// Until the machine is a node for the first time, whatever somebody has to look
-// at ends Run with an error: a certificate that is not the one of the line, a
-// setup token that does not count. Afterwards it is logged, and tried again.
+// Until the machine is a node for the first time, a mistake ends Run with an
+// error: a certificate that is not the one of the line, a setup token that does
+// not count. Afterwards it is logged, and tried again. A message server that
+// does not let the key in yet is waited for in any case.
 //
 // What this package does not do: it decides about no command. That is up to the
 // executor that it is given.

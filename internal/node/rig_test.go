@@ -51,7 +51,7 @@ type house struct {
 	server   *broker.Server
 	conn     *nats.Conn
 	desk     *join.Desk
-	nodes    *nodeexec.Fabric
+	nodes    corral.Nodes
 	asked    chan pairing.Request
 	close    func()
 }
@@ -103,8 +103,9 @@ func (h *house) open() {
 	h.line = join.Line{Hosts: []string{h.listen}, WebSocket: h.web, Key: public, Cert: h.server.Fingerprint()}
 	h.conn, err = h.server.Connect(fabric.ConnectOptions(testLog())...)
 	must(h.tb, err)
-	h.nodes, err = nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.paired, Log: testLog()})
+	nodes, err := nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.paired, Log: testLog()})
 	must(h.tb, err)
+	h.nodes = nodes
 	h.desk, err = join.Open(join.Config{Conn: h.conn, Key: h.key, Registry: h.registry, From: h.server.From, Log: testLog()})
 	must(h.tb, err)
 	desk <- h.desk
@@ -118,7 +119,7 @@ func (h *house) open() {
 		}
 	})
 	h.close = sync.OnceFunc(func() {
-		must(h.tb, errors.Join(h.desk.Close(), h.nodes.Close(), h.registry.Close()))
+		must(h.tb, errors.Join(h.desk.Close(), nodes.Close(), h.registry.Close()))
 		close(stale)
 		cutting.Wait()
 		h.conn.Close()
