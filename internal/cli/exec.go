@@ -144,7 +144,7 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("workdir"))
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
-	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
 	for _, name := range []string{"id", "timeout", "wait-approval", "max-output", "memory", "cpus", "pids"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}

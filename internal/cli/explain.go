@@ -94,7 +94,7 @@ func (a *app) explainCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("workdir"))
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
-	must(cmd.RegisterFlagCompletionFunc("node", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
 	must(cmd.RegisterFlagCompletionFunc("sender", cobra.NoFileCompletions))
 	return cmd
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -214,4 +215,20 @@ func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []str
 		return err
 	})
 	return words
+}
+
+// completeNode completes where a command goes on host node: nodes that were not
+// revoked, and pools of them.
+func (a *app) completeNode(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	pools := map[string]int{}
+	words := a.nodeWords(cmd, func(n client.Node) bool {
+		if name := n.Labels["pool"]; name != "" && n.State != client.NodeRevoked {
+			pools["pool:"+name]++
+		}
+		return n.State != client.NodeRevoked
+	})
+	for _, pool := range slices.Sorted(maps.Keys(pools)) {
+		words = append(words, cobra.CompletionWithDesc(pool, fmt.Sprintf("any of %d", pools[pool])))
+	}
+	return words, noFiles
 }
