@@ -192,6 +192,8 @@ func (b *between) allowed(cmd corral.Command, v approval.Verdict) corral.Command
 
 // A command is approved at the gateway and runs on the node, once, and what is
 // said for good is kept there, for the agent.
+//
+// "サンドボックス化されたエージェントでは、Gateway またはノードホスト上で `exec` を実行する前に、リクエスト単位で承認を必須にできます。"
 func TestApprovedAtGateway(t *testing.T) {
 	b := newBetween(t, asks, `{tools: {exec: {security: "full", ask: "off"}}}`)
 	cmd := b.allowed(corral.Command{ID: "one", Shell: "echo hello > said; cat said"}, approval.AllowOnce)
@@ -297,25 +299,28 @@ func TestStrictNode(t *testing.T) {
 func TestNodeEnvironment(t *testing.T) {
 	b := newBetween(t, allowsAll, allowsAll)
 	const own = "/usr/local/bin:/usr/bin:/bin"
+	const show = `printf %s "$PATH"`
 	for _, tc := range []struct {
-		cmd  corral.Command
-		want string
+		quote string
+		cmd   corral.Command
+		want  string
 	}{
-		{corral.Command{Shell: `printf %s "$PATH"`}, own},
-		{corral.Command{Shell: `printf %s "$PATH"`, PathPrepend: []string{"/p"}}, own},
-		{corral.Command{Shell: `printf %s "$PATH"`, Env: map[string]string{"PATH": "/a:$PATH"}}, "/a:" + own},
-		{corral.Command{Shell: `printf %s "$PATH"`, Env: map[string]string{"PATH": "/a:" + own}, PathPrepend: []string{"/p"}}, "/p:/a:" + own},
-		{corral.Command{Args: []string{"printenv", "PATH"}, Env: map[string]string{"PATH": "/a:$PATH"}}, "/a:" + own + "\n"},
-		{corral.Command{Shell: `printf %s "$A$CORRAL_SHELL"`, Env: map[string]string{"A": "1"}}, "1exec"},
+		{"", corral.Command{Shell: show}, own},
+		{"`tools.exec.pathPrepend` は、exec 呼び出し側ですでに `env.PATH` を設定している場合にのみ適用されます。", corral.Command{Shell: show, PathPrepend: []string{"/p"}}, own},
+		{"同", corral.Command{Shell: show, Env: map[string]string{"PATH": "/a:" + own}, PathPrepend: []string{"/p"}}, "/p:/a:" + own},
+		{"ヘッドレスノードホストは、ノードホスト側の PATH に前置される場合にのみ `PATH` を受け付けます（置換は不可）。", corral.Command{Shell: show, Env: map[string]string{"PATH": "/a:$PATH"}}, "/a:" + own},
+		{"无头节点仅接受前缀添加", corral.Command{Args: []string{"printenv", "PATH"}, Env: map[string]string{"PATH": "/a:$PATH"}}, "/a:" + own + "\n"},
+		{"`host=node`: 渡した環境変数の上書きのみがノードに送信されます。", corral.Command{Shell: `printf %s "$A$CORRAL_SHELL"`, Env: map[string]string{"A": "1"}}, "1exec"},
 	} {
 		if got := b.output(tc.cmd); got != tc.want && !strings.HasPrefix(got, tc.want+":") { // a profile may add to it
-			t.Errorf("%+v: %q, want %q", tc.cmd, got, tc.want)
+			t.Errorf("%s %+v: %q, want %q", tc.quote, tc.cmd, got, tc.want)
 		}
 	}
 	p, err := b.start(corral.Command{Shell: "true", PathPrepend: []string{"/p"}})
 	if err != nil || !strings.Contains(strings.Join(p.Info().Warnings, " "), "pathPrepend does not apply on a node") {
 		t.Errorf("%v, %v", p, err)
 	}
+	// "**Node**：拒绝 PATH 覆盖", "Gateway/node 执行拒绝 `env.PATH` 和加载器覆盖以"防止二进制劫持或注入代码""
 	for name, value := range map[string]string{"PATH": "/evil", "LD_PRELOAD": "x", "NODE_OPTIONS": "x"} {
 		_, err := b.start(corral.Command{Shell: "true", Env: map[string]string{name: value}})
 		if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), name) {
