@@ -25,7 +25,9 @@ type Config struct {
 	// Key signs what nodes are asked. They know its public half since they
 	// were paired.
 	Key nkeys.KeyPair
-	// Paired lists the nodes there are. It is called often.
+	// Paired lists the nodes there are. It is called often, and returns the
+	// same slice as long as they are the same; one that it has returned does
+	// not change.
 	Paired func() []Paired
 
 	// Patience is for how long a node may be away. 0: DefaultPatience.
@@ -61,6 +63,8 @@ type Fabric struct {
 	calls atomic.Uint64
 	bulks atomic.Uint64
 	ids   atomic.Uint64 // of readers and writes
+
+	listed atomic.Pointer[roster]
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -253,12 +257,8 @@ func (f *Fabric) hello(m *nats.Msg) {
 }
 
 func (f *Fabric) isPaired(id string) bool {
-	for _, p := range f.paired() {
-		if p.ID == id {
-			return true
-		}
-	}
-	return false
+	_, ok := f.roster().byID[id]
+	return ok
 }
 
 // maxSeen bounds how many processes are remembered to be on some node.

@@ -54,7 +54,7 @@ func (f *fleet) pair(p nodeexec.Paired) *nats.Conn {
 	key, public := user(f.t)
 	f.mu.Lock()
 	f.keys[public] = p.ID
-	f.paired = append(f.paired, p)
+	f.paired = append(slices.Clone(f.paired), p)
 	f.mu.Unlock()
 	pinned, err := broker.Pinned(f.broker.Fingerprint(), key)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *fleet) gateway() (*nodeexec.Fabric, *nats.Conn) {
 	g, err := nodeexec.New(nodeexec.Config{Conn: conn, Key: f.key, Log: f.log, Paired: func() []nodeexec.Paired {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return slices.Clone(f.paired)
+		return f.paired
 	}})
 	if err != nil {
 		f.t.Fatal(err)

@@ -65,29 +65,68 @@ type candidate struct {
 // for another's rival.
 func (c candidate) counts() bool { return c.online && c.misfit == nil }
 
-// candidates are the paired nodes by id. Those that matter are asked whether they
-// are there, unless that is known; nil: all of them.
-func (f *Fabric) candidates(ctx context.Context, matters func(candidate) bool) []candidate {
+// roster is the nodes that are paired, as long as these are the same.
+type roster struct {
+	of    []Paired
+	all   []candidate         // by id; of each what does not change
+	exact map[string][]string // ids by what names a node exactly: its id, or its name
+	byID  map[string]int      // in all
+}
+
+// roster is who is paired now.
+func (f *Fabric) roster() *roster {
 	paired := f.paired()
-	list, names := make([]candidate, 0, len(paired)), make(map[string]int, 2*len(paired))
+	if r := f.listed.Load(); r != nil && len(r.of) == len(paired) && (len(paired) == 0 || &r.of[0] == &paired[0]) {
+		return r
+	}
+	r := &roster{of: paired, exact: make(map[string][]string, 2*len(paired)), byID: make(map[string]int, len(paired))}
 	for _, p := range paired {
 		if fabric.ValidateNodeID(p.ID) != nil {
 			continue // the registry's mistake; it could not be spoken to
 		}
-		names[p.ID]++
-		if p.Name != p.ID {
-			names[p.Name]++
+		r.exact[p.ID] = append(r.exact[p.ID], p.ID)
+		if p.Name != p.ID && p.Name != "" {
+			r.exact[p.Name] = append(r.exact[p.Name], p.ID)
 		}
-		list = append(list, candidate{Paired: p, peer: f.peer(p.ID)})
+		r.all = append(r.all, candidate{Paired: p, peer: f.peer(p.ID)})
 	}
-	slices.SortFunc(list, func(a, b candidate) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(r.all, func(a, b candidate) int { return strings.Compare(a.ID, b.ID) })
+	for i := range r.all {
+		c := &r.all[i]
+		r.byID[c.ID] = i
+		c.full = c.ID
+		if c.Name != "" && len(r.exact[c.Name]) == 1 {
+			c.full = c.Name
+		}
+	}
+	f.listed.Store(r)
+	return r
+}
+
+// named are those that a name can mean: if there are some of which it is the id
+// or the name, these alone, and else all, for any may be meant.
+func (r *roster) named(name string) []candidate {
+	var list []candidate
+	for _, id := range r.exact[name] {
+		list = append(list, r.all[r.byID[id]])
+	}
+	if list == nil {
+		return slices.Clone(r.all)
+	}
+	return list
+}
+
+// candidates are the paired nodes by id, as they are now. Those that matter are
+// asked whether they are there, unless that is known; nil: all of them.
+func (f *Fabric) candidates(ctx context.Context, matters func(candidate) bool) []candidate {
+	return f.present(ctx, slices.Clone(f.roster().all), matters)
+}
+
+// present completes what is known of candidates.
+func (f *Fabric) present(ctx context.Context, list []candidate, matters func(candidate) bool) []candidate {
 	var asking sync.WaitGroup
 	for i := range list {
 		c := &list[i]
-		c.full = c.ID
-		if c.Name != "" && names[c.Name] == 1 {
-			c.full = c.Name
-		}
 		if _, _, c.online = c.peer.about(); !c.online && (matters == nil || matters(*c)) {
 			asking.Go(func() { c.online = c.peer.online(ctx) })
 		}
@@ -110,7 +149,7 @@ func (f *Fabric) Select(ctx context.Context, name string) (corral.Executor, stri
 
 // selectNode is Select, but for nodes of a pool that were tried.
 func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (corral.Executor, string, error) {
-	all := f.candidates(ctx, func(c candidate) bool { return couldBe(c, name) })
+	all := f.present(ctx, f.roster().named(name), func(c candidate) bool { return couldBe(c, name) })
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}

@@ -215,7 +215,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	next := make(chan pair)
 	var wg sync.WaitGroup
 	workers := 12
-	if raceEnabled {
+	if Race {
 		workers = 5
 	}
 	for range workers {

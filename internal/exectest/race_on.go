@@ -2,4 +2,5 @@
 
 package exectest
 
-const raceEnabled = true
+// Race reports whether the race detector is on, which makes all of it slower.
+const Race = true

@@ -76,7 +76,7 @@ func (t *T) pause(d time.Duration) time.Duration { return d * min(t.Target.slack
 
 // scaled is n, less on a slow target and under the race detector.
 func (t *T) scaled(n int) int {
-	if raceEnabled {
+	if Race {
 		n /= 4
 	}
 	return n / max(t.Target.Slow, 1)

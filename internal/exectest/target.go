@@ -89,7 +89,7 @@ func BuildTestProg(t testing.TB, dir string) string {
 // slack is by how much time limits grow on this machine and target.
 func (tg *Target) slack() time.Duration {
 	n := max(tg.Slow, 1)
-	if raceEnabled {
+	if Race {
 		n *= 3
 	}
 	if os.Getenv("CI") != "" {
