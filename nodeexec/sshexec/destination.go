@@ -98,6 +98,7 @@ type target struct {
 	identities     []string // files of keys
 	given          bool     // ssh_config names them
 	identitiesOnly bool
+	noAgent        bool
 	knownHosts     []string // files that may not exist
 	known          string   // host:port, as known_hosts has it
 	jumps          []destination
@@ -110,7 +111,7 @@ func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
 // such effect.
 var notHonoured = []string{
 	"BindAddress", "BindInterface", "CanonicalizeHostname", "CertificateFile", "HostbasedAuthentication",
-	"IdentityAgent", "KnownHostsCommand", "PKCS11Provider", "ProxyCommand",
+	"KnownHostsCommand", "PKCS11Provider", "ProxyCommand",
 }
 
 // resolve reads ssh_config.
@@ -157,6 +158,14 @@ func (all *Hosts) resolve(d destination) (target, error) {
 		return target{}, corral.Errorf(corral.ErrUnavailable, "correct it in ssh_config", "cannot use SSH host %s: %q is not a port", d.host, t.port)
 	}
 	t.identitiesOnly = files.get(d.host, "IdentitiesOnly") == "yes"
+	switch agent := files.get(d.host, "IdentityAgent"); agent {
+	case "", "SSH_AUTH_SOCK":
+	case "none":
+		t.noAgent = true
+	default:
+		return target{}, corral.Errorf(corral.ErrUnavailable, "start the gateway with that agent's SSH_AUTH_SOCK",
+			"cannot use SSH host %s: ssh_config sets IdentityAgent %s for it, which Corral does not honour", d.host, agent)
+	}
 	tokens := map[byte]string{'h': t.host, 'n': d.host, 'p': t.port, 'r': t.user, 'u': account, 'd': all.cfg.Home}
 	paths := func(key string, values []string) ([]string, error) {
 		var list []string

@@ -103,6 +103,10 @@ Host proxied
   ProxyCommand nc %h %p
 Host certified
   CertificateFile ~/.ssh/id-cert.pub
+Host agentless
+  IdentityAgent none
+Host other-agent
+  IdentityAgent /run/agent
 Host badport
   Port many
 Host badtoken
@@ -123,6 +127,8 @@ Match all
 	alias.knownHosts = append([]string{"/k1", filepath.Join(home, "k2")}, known[2:]...)
 	jumps := plain("jumps", "77", "everybody")
 	jumps.jumps = []destination{{user: "ci", host: "one", port: "2"}, {host: "two"}}
+	agentless := plain("agentless", "77", "everybody")
+	agentless.noAgent = true
 	for _, test := range []struct {
 		name string
 		want target
@@ -137,6 +143,8 @@ Match all
 		{"matched", plain("matched", "9", "everybody"), ""},
 		{"proxied", target{}, "ProxyCommand"},
 		{"certified", target{}, "CertificateFile"},
+		{"agentless", agentless, ""},
+		{"other-agent", target{}, "IdentityAgent /run/agent"},
 		{"badport", target{}, "not a port"},
 		{"badtoken", target{}, "token"},
 	} {

@@ -121,7 +121,11 @@ func (all *Hosts) credentials(ctx context.Context, t target) *credentials {
 			files = append(files, signer)
 		}
 	}
-	held, err := c.ask(ctx, all.cfg.AgentSocket)
+	socket := all.cfg.AgentSocket
+	if t.noAgent {
+		socket = ""
+	}
+	held, err := c.ask(ctx, socket)
 	if err != nil {
 		c.notes = append(c.notes, "the agent does not answer: "+err.Error())
 	}
