@@ -156,7 +156,7 @@ func TestIdle(t *testing.T) {
 // A server may allow fewer sessions than OpenSSH does by default, or none.
 func TestMaxSessions(t *testing.T) {
 	for _, most := range []int{1, 3} {
-		x := box(t, startSSHD(t, "MaxSessions "+strconv.Itoa(most), "MaxStartups 100").open(t))
+		x := box(t, startSSHD(t, "MaxSessions "+strconv.Itoa(most)).open(t))
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
@@ -322,5 +322,28 @@ func TestTwoHosts(t *testing.T) {
 	}
 	if _, err := p.Log().Read(t.Context(), 4, make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("Read: %v", err)
+	}
+}
+
+// The PID of a command that has ended may be somebody else's by now.
+func TestSignalAfterEnd(t *testing.T) {
+	all := startSSHD(t).open(t)
+	x := box(t, all)
+	other := start(t, x, corral.Command{Args: []string{"sleep", "60"}})
+	ended := start(t, x, corral.Command{Args: []string{"true"}})
+	if _, err := ended.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := all.known("box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := ended.Info()
+	info.PID = other.Info().PID
+	if found, err := h.kill(t.Context(), info, corral.SIGKILL, false); found != 0 || err != nil {
+		t.Errorf("found %d, %v", found, err)
+	}
+	if found, err := h.kill(t.Context(), info, corral.SIGCONT, true); found != 1 || err != nil {
+		t.Errorf("by the PID of a command that runs: found %d, %v", found, err)
 	}
 }

@@ -93,7 +93,7 @@ func startSSHD(t testing.TB, config ...string) *sshd {
 	write(t, filepath.Join(dir, "sshd_config"), strings.Join(append(config,
 		"ListenAddress 127.0.0.1", "Port "+d.port, "HostKey "+filepath.Join(dir, "host_key"), "PidFile none",
 		"AuthorizedKeysFile "+filepath.Join(dir, "authorized_keys"), "StrictModes no", "UsePAM no", "PermitRootLogin yes",
-		"PasswordAuthentication no", "KbdInteractiveAuthentication no", "PrintMotd no", "LogLevel ERROR",
+		"PasswordAuthentication no", "KbdInteractiveAuthentication no", "PrintMotd no", "LogLevel ERROR", "MaxStartups 100",
 	), "\n")+"\n")
 	args := []string{sshdPath, "-D", "-e", "-f", filepath.Join(dir, "sshd_config")}
 	if os.Geteuid() == 0 {
