@@ -37,9 +37,8 @@ const (
 
 // Times that a Bucket waits.
 const (
-	bucketStep     = 3 * time.Second  // for an answer
-	bucketPatience = 15 * time.Second // for a server that can answer: electing a leader takes seconds
-	bucketPoll     = 5 * time.Second  // between two looks, should nothing be heard
+	bucketStep = 3 * time.Second // for an answer
+	bucketPoll = 5 * time.Second // between two looks, should nothing be heard
 )
 
 // BucketConfig is that of a Bucket. Conn and Key are required.
@@ -63,8 +62,7 @@ type Bucket struct {
 	key    nkeys.KeyPair
 	public string
 	log    *slog.Logger
-	// patience is bucketPatience, but for tests.
-	patience time.Duration
+	most   time.Duration // bounds every patience, for tests
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -95,10 +93,10 @@ func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the message server: %w", err)
 	}
-	b := &Bucket{conn: cfg.Conn, key: cfg.Key, public: public, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), heard: make(chan struct{}, 1), patience: bucketPatience}
+	b := &Bucket{conn: cfg.Conn, key: cfg.Key, public: public, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), heard: make(chan struct{}, 1), most: patient}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, b.cancel)
-	err = b.try(func(ctx context.Context) (err error) {
+	err = b.try(patient, func(ctx context.Context) (err error) {
 		b.kv, err = openBucket(ctx, js, cfg.Replicas)
 		return err
 	})
@@ -149,8 +147,8 @@ func bucketError(err error, what string) error {
 }
 
 // try does something until the server says how it went.
-func (b *Bucket) try(do func(context.Context) error) error {
-	all, cancel := context.WithTimeout(b.ctx, b.patience)
+func (b *Bucket) try(patience time.Duration, do func(context.Context) error) error {
+	all, cancel := context.WithTimeout(b.ctx, min(patience, b.most))
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(all, bucketStep)
@@ -228,10 +226,10 @@ func (b *Bucket) unseal(value []byte) (h head, text []byte, err error) {
 }
 
 // read implements storage.
-func (b *Bucket) read() (*state, error) {
+func (b *Bucket) read(patience time.Duration) (*state, error) {
 	var st *state
 	for n := 1; ; n++ {
-		err := b.try(func(ctx context.Context) (err error) {
+		err := b.try(patience, func(ctx context.Context) (err error) {
 			st, err = b.readOnce(ctx)
 			return err
 		})
@@ -298,7 +296,7 @@ func (b *Bucket) readParts(ctx context.Context, h head) ([]byte, error) {
 func partKey(parts string, i int) string { return partPrefix + parts + "." + strconv.Itoa(i) }
 
 // write implements storage.
-func (b *Bucket) write(st *state) error {
+func (b *Bucket) write(st *state, patience time.Duration) error {
 	text, err := st.encode()
 	if err != nil {
 		return err
@@ -308,7 +306,7 @@ func (b *Bucket) write(st *state) error {
 	if len(text) > partSize {
 		h.Parts = corral.NewID()
 		for i := 0; i*partSize < len(text); i++ {
-			if err := b.try(func(ctx context.Context) error {
+			if err := b.try(patience, func(ctx context.Context) error {
 				_, err := b.kv.Put(ctx, partKey(h.Parts, i), text[i*partSize:min((i+1)*partSize, len(text))])
 				return err
 			}); err != nil {
@@ -321,7 +319,7 @@ func (b *Bucket) write(st *state) error {
 	if err != nil {
 		return err
 	}
-	revision, err := b.replace(value)
+	revision, err := b.replace(value, patience)
 	if errors.Is(err, errStale) { // with any other error the head may be there
 		b.dropParts(h)
 	}
@@ -335,9 +333,9 @@ func (b *Bucket) write(st *state) error {
 }
 
 // replace writes the head if nobody else did since it was read.
-func (b *Bucket) replace(value []byte) (revision uint64, err error) {
+func (b *Bucket) replace(value []byte, patience time.Duration) (revision uint64, err error) {
 	tries := 0
-	err = b.try(func(ctx context.Context) (err error) {
+	err = b.try(patience, func(ctx context.Context) (err error) {
 		tries++
 		if b.revision == 0 {
 			revision, err = b.kv.Create(ctx, headKey, value)
@@ -351,7 +349,7 @@ func (b *Bucket) replace(value []byte) (revision uint64, err error) {
 	}
 	if tries > 1 { // one that was not answered may have done it
 		var now jetstream.KeyValueEntry
-		err := b.try(func(ctx context.Context) (err error) {
+		err := b.try(patience, func(ctx context.Context) (err error) {
 			now, err = b.kv.Get(ctx, headKey)
 			return err
 		})

@@ -1,6 +1,7 @@
 package pairing
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,31 @@ func TestSeveralGateways(t *testing.T) {
 	}
 }
 
+// The value of the head is the gateways' word, or nothing.
+func FuzzHead(f *testing.F) {
+	pair := gatewayPair(60000)
+	b := &Bucket{key: pair, public: gateway}
+	text, err := newState().encode()
+	ok(f, err)
+	good, err := b.seal(head{Version: 1, Number: 1, Size: len(text)}, text)
+	ok(f, err)
+	parts, err := b.seal(head{Version: 1, Number: 2, Size: 1 << 20, Parts: "x"}, nil)
+	ok(f, err)
+	for _, v := range [][]byte{good, parts, good[:signatureSize], nil, []byte("x")} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		h, got, err := b.unseal(value)
+		switch {
+		case err != nil:
+		case !bytes.Equal(value, good) && !bytes.Equal(value, parts):
+			t.Errorf("%+v, although nobody signed %q", h, value)
+		case h.Parts != "" && got != nil, h.Parts == "" && !bytes.Equal(got, text):
+			t.Errorf("%+v has the text %q", h, got)
+		}
+	})
+}
+
 // Whoever is first wins, and nothing gets lost, however many write at once.
 func TestManyGateways(t *testing.T) {
 	c := newCluster(t)
@@ -273,7 +299,7 @@ func TestServerRestarts(t *testing.T) {
 func TestRevokedWithoutServer(t *testing.T) {
 	c := newCluster(t)
 	bucket := c.bucket()
-	bucket.patience = 50 * time.Millisecond
+	bucket.most = 50 * time.Millisecond
 	a := open(t, "", quick, func(o *Options) { o.Bucket = bucket })
 	b, _ := c.gateway()
 	pair(t, a, 1, "one")
@@ -349,7 +375,7 @@ func TestForgedRegistry(t *testing.T) {
 	events := len(heard.all())
 
 	// As a gateway would that has another key.
-	other := &Bucket{kv: kv, key: gatewayPair(60001), patience: time.Second, ctx: t.Context()}
+	other := &Bucket{kv: kv, key: gatewayPair(60001), most: time.Second, ctx: t.Context()}
 	st := newState()
 	_, err = st.pair(key(9), "evil", false)
 	ok(t, err)
@@ -365,7 +391,7 @@ func TestForgedRegistry(t *testing.T) {
 		_, err := kv.Put(t.Context(), headKey, value)
 		ok(t, err)
 		a.mu.Lock()
-		err = a.reload()
+		err = a.reload(brief)
 		a.mu.Unlock()
 		wantKind(t, err, corral.ErrDenied, "cannot trust the registry")
 		wantAuthorised(t, a, 2)
@@ -432,7 +458,7 @@ func TestAnswerLost(t *testing.T) {
 		return kv
 	}})
 	ok(t, err)
-	bucket.patience = time.Second // for two answers that are lost, and for an end
+	bucket.most = time.Second // for two answers that are lost, and for an end
 	var events told
 	a := open(t, "", quick, func(o *Options) { o.Bucket, o.Changed = bucket, events.add })
 	pair(t, a, 1, "one")

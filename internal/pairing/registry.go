@@ -19,6 +19,14 @@ import (
 // how soon a write that failed is tried again.
 const writeDelay = 5 * time.Second
 
+// How long a storage is waited for: while somebody waits for what was decided, as
+// electing a leader takes message servers seconds; and while nobody does, but may
+// wait for the registry.
+const (
+	patient = 15 * time.Second
+	brief   = 2 * time.Second
+)
+
 // Options are those of a Registry. GatewayKey, and one of Dir and Bucket, are
 // required.
 type Options struct {
@@ -76,13 +84,14 @@ type Registry struct {
 	followed sync.WaitGroup
 }
 
-// A storage keeps a state. One call at a time.
+// A storage keeps a state. One call at a time, which may have to wait for others,
+// but not for longer than patience.
 type storage interface {
 	// write replaces what was read or written last. It is errStale if somebody
 	// else did meanwhile.
-	write(*state) error
+	write(st *state, patience time.Duration) error
 	// read returns what is kept, or nil if that is what was read or written last.
-	read() (*state, error)
+	read(patience time.Duration) (*state, error)
 	// news tells when somebody else may have written. Nil: nobody else can.
 	news() <-chan struct{}
 	close() error
@@ -122,7 +131,7 @@ func Open(opts Options) (*Registry, error) {
 
 func openStorage(opts Options) (storage, *state, error) {
 	if b := opts.Bucket; b != nil {
-		st, err := b.read()
+		st, err := b.read(patient)
 		if b.public != opts.GatewayKey {
 			err = corral.Errorf(corral.ErrInvalid, "give both the same key", "the bucket of the registry of nodes is for another gateway key than %s", opts.GatewayKey)
 		}
@@ -425,13 +434,15 @@ func (n *Node) note(from netip.Addr, h Hello) (changed bool) {
 
 // update makes the next state what counts, once it is kept. If that fails, what
 // counted before does, and is written soon. mu is held.
-func (r *Registry) update(step edit) error {
+func (r *Registry) update(step edit) error { return r.updateWithin(patient, step) }
+
+func (r *Registry) updateWithin(patience time.Duration, step edit) error {
 	for {
 		next, err := step(r.now.Load())
 		if err != nil {
 			return err
 		}
-		err = r.store.write(next)
+		err = r.store.write(next, patience)
 		switch {
 		case err == nil:
 			r.now.Store(next)
@@ -442,7 +453,7 @@ func (r *Registry) update(step edit) error {
 			r.later() // it may be kept nevertheless, and does not count
 			return err
 		}
-		if err := r.reload(); err != nil {
+		if err := r.reload(patience); err != nil {
 			r.later()
 			return err
 		}
@@ -450,8 +461,8 @@ func (r *Registry) update(step edit) error {
 }
 
 // reload has what others wrote count, with what is not kept yet. mu is held.
-func (r *Registry) reload() error {
-	st, err := r.store.read()
+func (r *Registry) reload(patience time.Duration) error {
+	st, err := r.store.read(patience)
 	if err != nil || st == nil {
 		return err
 	}
@@ -511,7 +522,7 @@ func (r *Registry) follow(news <-chan struct{}) {
 		}
 		r.mu.Lock()
 		if r.store != nil {
-			if err := r.reload(); err != nil {
+			if err := r.reload(brief); err != nil {
 				r.opts.Log.Error("cannot read the registry of nodes; trying again", "error", err)
 			}
 		}
@@ -534,7 +545,7 @@ func (r *Registry) wake() {
 	if r.store == nil || !r.dirty {
 		return
 	}
-	if err := r.update(same); err != nil {
+	if err := r.updateWithin(brief, same); err != nil {
 		r.opts.Log.Error("cannot write the registry of nodes; trying again", "error", err)
 	}
 }

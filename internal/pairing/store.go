@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
@@ -107,7 +108,7 @@ func refuse(path, what string) error {
 
 // write replaces the file in one step. With an error it is the old one or the
 // new one.
-func (s *store) write(st *state) (err error) {
+func (s *store) write(st *state, _ time.Duration) (err error) {
 	defer func() {
 		if err != nil {
 			err = corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot write the registry of nodes: %w", err)
@@ -145,7 +146,7 @@ func (s *store) write(st *state) (err error) {
 }
 
 // read: nobody else writes.
-func (s *store) read() (*state, error) { return nil, nil } //nolint:nilnil // it says so
+func (s *store) read(time.Duration) (*state, error) { return nil, nil } //nolint:nilnil // it says so
 
 func (s *store) news() <-chan struct{} { return nil }
 
