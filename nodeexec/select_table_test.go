@@ -73,8 +73,8 @@ var named = map[string]string{"nothing": "", "NAME": "builder", "NA…": "ab", "
 
 // situation is the nodes of a combination.
 func situation(c []string) (all []candidate) {
-	add := func(id string, online bool, min int) {
-		p := &peer{id: id, told: fabric.Hello{Min: min, Max: min + 1}}
+	add := func(id string, online bool, oldest int) {
+		p := &peer{id: id, told: fabric.Hello{Min: oldest, Max: oldest + 1}}
 		node := candidate{Paired: Paired{ID: id, Name: "name-of-" + id}, peer: p, online: online}
 		if online {
 			node.misfit = fabric.Negotiate(id, p.told)

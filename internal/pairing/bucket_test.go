@@ -78,10 +78,10 @@ func (c *cluster) bucket() *Bucket {
 }
 
 // gateway is the registry of one, and what it was told.
-func (c *cluster) gateway(change ...func(*Options)) (*Registry, *told) {
+func (c *cluster) gateway() (*Registry, *told) {
 	c.t.Helper()
 	heard := &told{}
-	return open(c.t, "", append([]func(*Options){quick, func(o *Options) { o.Bucket, o.Changed = c.bucket(), heard.add }}, change...)...), heard
+	return open(c.t, "", quick, func(o *Options) { o.Bucket, o.Changed = c.bucket(), heard.add }), heard
 }
 
 type told struct {
