@@ -77,6 +77,9 @@ type Command struct {
 	// command goes to: by whose leave it may run there. The Router takes it
 	// from nobody else, and nobody else reads it.
 	Grant []byte `json:"-"`
+	// Fresh: the ID was made up for this command a moment ago. The Router
+	// asks no host, of which some may be far away, whether it has the ID.
+	Fresh bool `json:"-"`
 }
 
 // DefaultGrace is how long a tree has between SIGTERM and SIGKILL when its

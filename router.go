@@ -96,12 +96,14 @@ func (r *Router) Route(cmd Command) (Route, error) {
 // some host is started again there, wherever it would go now: that returns
 // what runs, and runs nothing. A host that cannot tell whether it has the ID
 // is passed over, unless this Router started it there; otherwise one node that
-// is switched off would stop every start.
+// is switched off would stop every start. About an ID that is Fresh no host is
+// asked.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
 	}
-	cmd.Exec, cmd.Grant = nil, nil
+	fresh := cmd.Fresh
+	cmd.Exec, cmd.Grant, cmd.Fresh = nil, nil, false
 	route, err := r.Route(cmd)
 	if err != nil {
 		return nil, err
@@ -117,6 +119,9 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 		return nil, err
 	}
 	defer unlock()
+	if fresh {
+		return r.startNew(ctx, cmd, route)
+	}
 
 	p, err := r.find(ctx, cmd.ID)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +223,38 @@ func TestRouterStartsAnIDOnce(t *testing.T) {
 
 // The answer to a start got lost, and the host with it: nobody may start that
 // ID elsewhere, until the host says that it does not know it.
+// An ID that was just made up is nobody's: hosts that are slow to say so, or do
+// not answer at all, are not asked. What was started by it is known by it.
+func TestRouterAsksNobodyAboutAFreshID(t *testing.T) {
+	pl := newPlaces(t)
+	var asked atomic.Int32
+	for _, ex := range []*fakeexec.Executor{pl.sandbox, pl.gateway, pl.node} {
+		ex.Fault = func(op fakeexec.Op, _ string) error {
+			if op == fakeexec.OpAttach {
+				asked.Add(1)
+			}
+			return nil
+		}
+	}
+	r := pl.router(nil)
+	for _, tc := range []struct {
+		id    string
+		fresh bool
+		asked int32
+	}{
+		{"made-up", true, 0}, {"made-up", false, 1}, {"sent", false, 3},
+	} {
+		asked.Store(0)
+		mustStart(t, r, corral.Command{ID: tc.id, Shell: "true", Fresh: tc.fresh})
+		if got := asked.Load(); got != tc.asked {
+			t.Errorf("%s, fresh %t: %d hosts were asked, not %d", tc.id, tc.fresh, got, tc.asked)
+		}
+	}
+	if got := pl.starts(); got != [3]int{2, 0, 0} {
+		t.Errorf("started %v", got)
+	}
+}
+
 func TestRouterDoesNotStartElsewhereWhatMayRun(t *testing.T) {
 	pl := newPlaces(t)
 	r := pl.router(nil)

@@ -105,7 +105,7 @@ func (e *Executor) process(cmd corral.Command) (*process, error) {
 func sameCommand(a, b corral.Command) bool {
 	for _, c := range []*corral.Command{&a, &b} {
 		c.Host, c.Node, c.Elevated = "", "", false
-		c.Security, c.Ask, c.Approval, c.Exec, c.Grant = "", "", "", nil, nil
+		c.Security, c.Ask, c.Approval, c.Exec, c.Grant, c.Fresh = "", "", "", nil, nil, false
 	}
 	return reflect.DeepEqual(a, b)
 }
