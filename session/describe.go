@@ -17,7 +17,7 @@ func (s *Session) Status(ctx context.Context) Status {
 	st := Status{
 		ID: s.id, Agent: s.start.Agent, State: Running, Name: s.name, Command: s.start.Text,
 		TTY: s.start.TTY, Stdin: s.start.Stdin || s.start.TTY, StartedAt: s.start.At,
-		Background: s.background, Unreachable: s.away && s.end == nil,
+		Background: s.background, Unreachable: s.away != nil && s.end == nil,
 	}
 	if s.info != nil {
 		st.PID, st.Host, st.Node, st.Sandboxed = s.info.PID, s.info.Host, s.info.Node, s.info.Sandboxed

@@ -32,7 +32,7 @@ type Session struct {
 	background bool
 	gone       bool  // forgotten
 	failed     error // of begin: nothing was started
-	away       bool  // the executor cannot be reached
+	away       error // why the executor cannot be reached; nil: it can
 
 	foreground int           // calls of Yield under way
 	seers      int           // calls under way that will see the end
@@ -71,7 +71,7 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	switch {
 	case errors.Is(err, corral.ErrLost):
 		s.mu.Lock()
-		s.background, s.away = true, true
+		s.background, s.away = true, err
 		if ctx.Err() != nil {
 			s.killing = ReasonCancelled
 			// As in beginKill.
@@ -121,7 +121,7 @@ func (s *Session) found(p corral.Process) {
 	if s.info != nil && len(s.info.Warnings) > len(info.Warnings) {
 		info.Warnings = s.info.Warnings
 	}
-	s.proc, s.info, s.away = p, &info, false
+	s.proc, s.info, s.away = p, &info, nil
 	select {
 	case <-s.ready:
 	default:
@@ -172,7 +172,7 @@ func (s *Session) reattach(looked func()) corral.Process {
 			return nil
 		}
 		s.mu.Lock()
-		s.away = true
+		s.away = err
 		s.mu.Unlock()
 		if n == 0 {
 			s.m.log.Warn("a session cannot be reached; trying again", "session", s.id, "agent", s.start.Agent, "error", err)
@@ -394,14 +394,28 @@ func (s *Session) state() State {
 	return s.end.State
 }
 
+// reachLimit is for how long calls wait for an executor that cannot be reached.
+const reachLimit = 30 * time.Second
+
 // attached waits until it is known what became of the session. ErrNotFound: it
-// never began.
+// never began. ErrUnavailable: where it runs cannot be reached.
 func (s *Session) attached(ctx context.Context) error {
-	select {
-	case <-s.ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.m.life.Done():
+	limit := time.NewTimer(reachLimit)
+	defer limit.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-s.ready:
+			waiting = false
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.m.life.Done():
+			waiting = false
+		case <-limit.C: // one that is being started may take its time
+			if err := s.unreachable(); err != nil {
+				return err
+			}
+			limit.Reset(reachLimit)
+		}
 	}
 	if s.m.life.Err() != nil {
 		return errClosed
@@ -415,6 +429,17 @@ func (s *Session) attached(ctx context.Context) error {
 		return corral.Errorf(corral.ErrNotFound, "it is safe to begin it again", "session %s never began: %s", s.id, s.end.Detail)
 	}
 	return nil
+}
+
+// unreachable says that nobody can tell now what became of the session, if that
+// is so.
+func (s *Session) unreachable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away == nil {
+		return nil
+	}
+	return corral.Errorf(corral.ErrUnavailable, corral.Hint(s.away), "session %s cannot be reached; it is known again when where it runs is back: %w", s.id, s.away)
 }
 
 // process returns the executor's process, asking for it if this life of the

@@ -405,6 +405,11 @@ func TestReopenUnreachable(t *testing.T) {
 		if st := s.Status(r.Context()); st.State != Running || !st.Unreachable {
 			r.Errorf("%+v", st)
 		}
+		began := time.Now()
+		if _, err := s.Log().Read(r.Context(), 0, make([]byte, 1)); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "the engine is down") ||
+			time.Since(began) != reachLimit {
+			r.Errorf("reading after %v: %v", time.Since(began), err)
+		}
 		time.Sleep(time.Hour)
 		r.status(s, Running, "")
 		r.break_(nil)
