@@ -76,6 +76,7 @@ type run struct {
 
 	// Written by stop, read after it has returned.
 	stopped bool
+	told    Signal // that a process has had which has ended by now, perhaps by it
 	stopErr error
 }
 
@@ -135,6 +136,9 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	release()
 	owned.Wait()
 	input.end()
+	if waitErr == nil && r.told != 0 && exit.Signal == r.told {
+		r.stopped = true // by a request of which the answer was lost, and that was repeated
+	}
 
 	res := Result{Info: r.p.Info(), Exit: exit, Excerpts: r.got.excerpts()}
 	return res, r.outcome(ctx, exit, waitErr, cause)
@@ -226,6 +230,7 @@ func (r *run) stop(work context.Context, release func()) {
 				return
 			}
 		case errors.Is(err, ErrEnded):
+			r.told = SIGTERM
 			return
 		}
 	}

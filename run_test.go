@@ -354,3 +354,36 @@ func TestRunTimeoutIsNoError(t *testing.T) {
 		}
 	})
 }
+
+// A signal of which the answer was lost is sent again, and then the command has
+// ended: it was stopped all the same.
+func TestRunStopsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := corral.Run(ctx, twice{fake(t, sayAndSleep)}, corral.Command{Shell: "x"}, corral.RunOptions{})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the command was stopped: signal SIGTERM (15)") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// twice sends every signal twice, and waits for the end in between.
+type twice struct{ corral.Executor }
+
+func (x twice) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := x.Executor.Start(ctx, cmd)
+	return signalledTwice{p}, err
+}
+
+type signalledTwice struct{ corral.Process }
+
+func (p signalledTwice) Signal(ctx context.Context, s corral.Signal) error {
+	if err := p.Process.Signal(ctx, s); err != nil {
+		return err
+	}
+	if _, err := p.Wait(ctx); err != nil {
+		return err
+	}
+	return p.Process.Signal(ctx, s)
+}
