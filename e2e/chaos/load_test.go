@@ -55,9 +55,12 @@ type job struct {
 	gap    bool   // the log is smaller than the output
 	text   string // what it prints, if it prints no pattern
 	do     func(context.Context, *job, corral.Process) error
-	again  func(error) bool // whether to ask again after that, which says that nothing was done
+	retry  func(error) bool // see again; nil: never
 	told   []told
 }
+
+// again is whether to ask again after an error, which says that nothing was done.
+func (j *job) again(err error) bool { return j.retry != nil && j.retry(err) }
 
 // kinds are what sessions do. n tells them apart, and is part of what they
 // print.
@@ -149,7 +152,7 @@ func (l *load) one(j *job, c *client.Client) {
 		l.expect[j.cmd.ID] = false
 		l.mu.Unlock()
 	}
-	j.again = func(err error) bool {
+	j.retry = func(err error) bool {
 		if !l.patient || !errors.Is(err, corral.ErrUnavailable) || ctx.Err() != nil {
 			return false
 		}
