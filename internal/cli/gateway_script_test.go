@@ -44,11 +44,11 @@ func (p *scriptProgram) launch(ts *testscript.TestScript, stdout, stderr string,
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	ts.Check(p.cmd.Start())
-	exited := make(chan struct{})
+	cmd, exited := p.cmd, make(chan struct{})
 	p.exited = exited
 	go func() { // until it has ended, which whoever started it sees to
 		defer close(exited)
-		_ = p.cmd.Wait()
+		_ = cmd.Wait()
 	}()
 }
 
