@@ -31,6 +31,7 @@ test=(
 	/usr/bin/ssh-keygen:openssh-client
 	/usr/sbin/sshd:openssh-server
 	nats-server:nats-server # a message server of somebody else's
+	ip:iproute2             # network namespaces, as hosts of a network
 )
 bench=(
 	"${demo[@]}"
