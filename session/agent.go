@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -86,12 +87,13 @@ func (a Agent) Session(id string) (*Session, error) {
 
 // List describes the agent's sessions, the newest first.
 func (a Agent) List(ctx context.Context) []Status {
-	list := []Status{}
-	for _, s := range a.m.all() {
-		if s.start.Agent == a.name {
-			list = append(list, s.Status(ctx))
-		}
+	mine := slices.DeleteFunc(a.m.all(), func(s *Session) bool { return s.start.Agent != a.name })
+	list := make([]Status, len(mine))
+	var asking sync.WaitGroup
+	for i, s := range mine { // of whom some may be away
+		asking.Go(func() { list[i] = s.Status(ctx) })
 	}
+	asking.Wait()
 	slices.SortFunc(list, func(x, y Status) int { return y.StartedAt.Compare(x.StartedAt) })
 	return list
 }

@@ -2,22 +2,31 @@ package session
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"time"
 
 	"github.com/corral-exec/corral"
 )
 
+// lookLimit is for how long Status asks where a session runs: what is away, on a
+// node that is switched off, must not hold up who looks at all sessions.
+const lookLimit = time.Second
+
 // Status describes the session now. It never fails: what cannot be asked for
-// is as it was known last.
+// within a second is as it was known last.
 func (s *Session) Status(ctx context.Context) Status {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
 	stat, statErr := s.logStat(ctx)
+	prompt := statErr == nil && s.waitsForInput(ctx, stat.Size)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	silent := errors.Is(statErr, corral.ErrUnavailable) || errors.Is(statErr, context.DeadlineExceeded)
 	st := Status{
 		ID: s.id, Agent: s.start.Agent, State: Running, Name: s.name, Command: s.start.Text,
 		TTY: s.start.TTY, Stdin: s.start.Stdin || s.start.TTY, StartedAt: s.start.At,
-		Background: s.background, Unreachable: s.away != nil && s.end == nil,
+		Background: s.background, Unreachable: (s.away != nil || silent && s.proc != nil) && s.end == nil,
 	}
 	if s.info != nil {
 		st.PID, st.Host, st.Node, st.Sandboxed = s.info.PID, s.info.Host, s.info.Node, s.info.Sandboxed
@@ -29,27 +38,33 @@ func (s *Session) Status(ctx context.Context) Status {
 		st.EndedAt, st.OutputBytes, st.OmittedBytes = &at, e.Size, e.Gap
 		return st
 	}
+	st.OutputBytes = s.size
 	if statErr == nil {
-		if stat.Size != s.size {
-			s.size, s.sizeAt = stat.Size, time.Now()
-		}
 		st.OutputBytes, st.OmittedBytes = stat.Size, stat.Gap()
 	}
-	if st.Stdin && s.proc != nil {
-		st.WaitingForInput = s.waitsForInput(ctx, s.proc.Log(), time.Since(s.sizeAt))
-	}
+	st.WaitingForInput = st.Stdin && prompt
 	return st
 }
 
-// waitsForInput guesses whether a command that can read input waits for some.
-func (s *Session) waitsForInput(ctx context.Context, log corral.Log, idle time.Duration) bool {
-	if idle >= InputIdle {
-		return true
+// waitsForInput guesses whether a command that can read input, and has printed as
+// much, waits for some.
+func (s *Session) waitsForInput(ctx context.Context, size int64) bool {
+	s.mu.Lock()
+	if size != s.size {
+		s.size, s.sizeAt = size, time.Now()
 	}
-	if idle < PromptIdle || s.size == 0 {
+	idle, p := time.Since(s.sizeAt), s.proc
+	asked := (s.start.Stdin || s.start.TTY) && s.end == nil && p != nil
+	s.mu.Unlock()
+	switch {
+	case !asked:
+		return false
+	case idle >= InputIdle:
+		return true
+	case idle < PromptIdle || size == 0:
 		return false
 	}
-	return s.atPrompt(ctx, log)
+	return atPrompt(ctx, p.Log(), size)
 }
 
 // promptTail is how much of the output is looked at for a prompt.
@@ -60,12 +75,12 @@ const promptTail = 256
 // switches bracketed paste off when it has read a command.
 var unseen = regexp.MustCompile(`(?:\r|\x1b(?:\[[0-?]*[hlmK]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>]))+\z`)
 
-// atPrompt reports whether the output ends with a prompt: with something to be
-// seen that does not end its line.
-func (s *Session) atPrompt(ctx context.Context, log corral.Log) bool {
+// atPrompt reports whether output of that size ends with a prompt: with something
+// to be seen that does not end its line.
+func atPrompt(ctx context.Context, log corral.Log, size int64) bool {
 	var buf [promptTail]byte
 	tail := buf[:0]
-	for off := max(0, s.size-promptTail); off < s.size; {
+	for off := max(0, size-promptTail); off < size; {
 		c, err := log.Read(ctx, off, buf[len(tail):])
 		if err != nil || len(c.Data) == 0 {
 			return false
