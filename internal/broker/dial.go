@@ -44,13 +44,22 @@ func dial(url string, secure nats.Option, opts []nats.Option) (c *nats.Conn, err
 	if secure != nil {
 		c, err = nats.Connect(url, append(plain, tlsFirst)...)
 	}
-	if other := (tls.RecordHeaderError{}); secure == nil || errors.As(err, &other) {
+	if secure == nil || err != nil && saysFirst(url, err) {
 		c, err = nats.Connect(url, plain...)
 	}
 	if err != nil {
 		return nil, dialError(url, err)
 	}
 	return c, nil
+}
+
+// saysFirst reports whether a server may be one that says something before TLS. Of
+// several the error is that of the last, which may not even be there.
+func saysFirst(url string, err error) bool {
+	if other := (tls.RecordHeaderError{}); errors.As(err, &other) {
+		return true
+	}
+	return strings.Contains(url, ",") && !errors.Is(err, corral.ErrDenied) && !errors.Is(err, nats.ErrAuthorization)
 }
 
 func dialError(url string, err error) error {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,34 @@ func seedFile(t *testing.T, key nkeys.KeyPair) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Of several servers, any one will do, whichever of them is not there.
+func TestSeveral(t *testing.T) {
+	own, gateway := newKey(t)
+	key, public := newKey(t)
+	s := natstest.Start(t, serverConfig(t, []string{gateway}, User{Key: public, Node: "n1"}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := "tls://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{s.URL + "," + gone, gone + "," + s.URL} {
+		x := External{URL: url, Creds: seedFile(t, own), Cert: s.Cert}
+		gw, err := x.Connect(nats.DontRandomize())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gw.Close()
+		c, err := Dial(url, s.Cert, key, nats.DontRandomize())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
 }
 
 // A server of somebody else's, with the configuration that ServerConfig makes,
