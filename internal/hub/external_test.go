@@ -34,8 +34,20 @@ func newKey(t *testing.T) (key nkeys.KeyPair, public string) {
 // that may ask.
 func external(t *testing.T, shared bool) (*External, []nkeys.KeyPair) {
 	t.Helper()
+	return externalAt(t, shared, 2, func(config string) (url, cert string) {
+		if shared {
+			config += fmt.Sprintf("jetstream { store_dir: %q }\n", t.TempDir())
+		}
+		s := natstest.Start(t, config)
+		return s.URL, s.Cert
+	})
+}
+
+// externalAt is one that a function starts, for a gateway and some machines.
+func externalAt(t *testing.T, shared bool, count int, start func(config string) (url, cert string)) (*External, []nkeys.KeyPair) {
+	t.Helper()
 	own, gateway := newKey(t)
-	machines, asking := make([]nkeys.KeyPair, 2), make([]string, 2)
+	machines, asking := make([]nkeys.KeyPair, count), make([]string, count)
 	var nodes []api.Node
 	for i := range machines {
 		machines[i], asking[i] = newKey(t)
@@ -46,10 +58,7 @@ func external(t *testing.T, shared bool) (*External, []nkeys.KeyPair) {
 	if err != nil || strings.Contains(text, "gone") {
 		t.Fatalf("%s, %v", text, err)
 	}
-	if shared {
-		text += fmt.Sprintf("jetstream { store_dir: %q }\n", t.TempDir())
-	}
-	s := natstest.Start(t, text)
+	url, cert := start(text)
 	seed, err := own.Seed()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +67,21 @@ func external(t *testing.T, shared bool) (*External, []nkeys.KeyPair) {
 	if err := os.WriteFile(creds, seed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &External{External: broker.External{URL: s.URL, Creds: creds, Cert: s.Cert}, Shared: shared}, machines
+	return &External{External: broker.External{URL: url, Creds: creds, Cert: cert}, Shared: shared}, machines
+}
+
+// openAnother opens a gateway with the key of one that is open.
+func openAnother(t *testing.T, h *Hub) *Hub {
+	t.Helper()
+	dir := t.TempDir()
+	seed, err := os.ReadFile(filepath.Join(h.cfg.Dir, keyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, keyFile), seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, Config{Dir: dir, External: h.cfg.External, Log: h.cfg.Log})
 }
 
 // On a server of somebody else's a machine is paired, used and revoked as on an
@@ -100,15 +123,7 @@ func TestExternal(t *testing.T) {
 func TestShared(t *testing.T) {
 	x, keys := external(t, true)
 	one := open(t, Config{Dir: t.TempDir(), External: x})
-	dir := t.TempDir()
-	seed, err := os.ReadFile(filepath.Join(one.cfg.Dir, keyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, keyFile), seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	two := open(t, Config{Dir: dir, External: x})
+	two := openAnother(t, one)
 	if one.Join().Line != two.Join().Line {
 		t.Errorf("%s and %s", one.Join().Line, two.Join().Line)
 	}

@@ -53,7 +53,7 @@ type machine struct {
 	t    *testing.T
 	key  nkeys.KeyPair
 	line join.Line
-	exec *fakeexec.Executor
+	exec corral.Executor
 	conn *nats.Conn
 }
 
@@ -63,12 +63,13 @@ func newMachine(t *testing.T, h *Hub) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, line: line, exec: &fakeexec.Executor{Programs: map[string]fakeexec.Program{"echo": fakeexec.Print("out\n", "", 3)}}}
+	x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"echo": fakeexec.Print("out\n", "", 3)}}
+	m := &machine{t: t, line: line, exec: x}
 	if m.key, err = nkeys.CreateUser(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := m.exec.Close(); err != nil {
+		if err := x.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -33,63 +33,141 @@ const debians = "/usr/sbin/nats-server"
 // startLimit is how long a server has to begin.
 const startLimit = 20 * time.Second
 
-// Server is one that runs until the test ends.
+// Server is one that runs until the test ends, or until it is killed.
 type Server struct {
 	URL  string // where it takes connections, with TLS: tls://127.0.0.1:PORT
 	Cert string // the SHA-256 of its certificate, in hexadecimal
+	Name string // in a cluster
+
+	t     testing.TB
+	dir   string
+	cmd   *exec.Cmd // nil: it is not running
+	ended chan struct{}
 }
 
 // Start starts a server on loopback, with TLS, and with more configuration in its
 // own syntax. It fails the test if there is no nats-server.
 func Start(t testing.TB, config string) *Server {
 	t.Helper()
-	path, err := exec.LookPath("nats-server")
-	if err != nil {
-		path = debians
+	s := &Server{t: t, dir: t.TempDir()}
+	s.Cert = certificate(t, s.file("cert.pem"), s.file("key.pem"))
+	s.configure(s.dir, "port: -1\n"+config)
+	s.Restart()
+	s.await()
+	return s
+}
+
+// StartCluster starts servers that are one cluster with JetStream, each with the
+// same certificate and the same more configuration.
+func StartCluster(t testing.TB, size int, config string) []*Server {
+	t.Helper()
+	shared := t.TempDir()
+	cert := certificate(t, filepath.Join(shared, "cert.pem"), filepath.Join(shared, "key.pem"))
+	ports := freePorts(t, 2*size)
+	var routes []string
+	for _, port := range ports[size:] {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
 	}
-	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	s := &Server{Cert: certificate(t, file("cert.pem"), file("key.pem"))}
-	write(t, file("server.conf"), fmt.Appendf(nil, `
+	list := make([]*Server, size)
+	for i := range list {
+		s := &Server{t: t, dir: t.TempDir(), Cert: cert, Name: fmt.Sprintf("s%d", i+1)}
+		s.configure(shared, fmt.Sprintf("port: %d\nserver_name: %s\njetstream { store_dir: %q }\ncluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n%s",
+			ports[i], s.Name, s.file("store"), ports[size+i], strings.Join(routes, ", "), config))
+		s.Restart()
+		list[i] = s
+	}
+	for _, s := range list {
+		s.await()
+	}
+	return list
+}
+
+// freePorts are ports on loopback that nothing listens on.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // when all of them are different
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *Server) configure(certs, config string) {
+	s.t.Helper()
+	write(s.t, s.file("server.conf"), fmt.Appendf(nil, `
 host: "127.0.0.1"
-port: -1
 ports_file_dir: %q
 log_file: %q
 tls { cert_file: %q, key_file: %q }
 %s
-`, dir, file("log"), file("cert.pem"), file("key.pem"), config))
-	cmd := exec.Command(path, "-c", file("server.conf"))
-	var printed strings.Builder
-	cmd.Stdout, cmd.Stderr = &printed, &printed
+`, s.dir, s.file("log"), filepath.Join(certs, "cert.pem"), filepath.Join(certs, "key.pem"), config))
+	s.t.Cleanup(func() {
+		s.Kill()
+		if log, err := os.ReadFile(s.file("log")); s.t.Failed() && err == nil {
+			s.t.Logf("the log of nats-server %s is\n%s", s.Name, log)
+		}
+	})
+}
+
+// Kill kills the server as kill -9 does, if it runs.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may have ended
+	<-s.ended
+	s.cmd = nil
+}
+
+// Restart starts a server of a cluster that was killed, and does not wait for it.
+func (s *Server) Restart() {
+	s.t.Helper()
+	path, err := exec.LookPath("nats-server")
+	if err != nil {
+		path = debians
+	}
+	cmd := exec.Command(path, "-c", s.file("server.conf"))
+	printed, err := os.Create(s.file("printed"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = printed.Close() }() // it is the server's
+	cmd.Stdout, cmd.Stderr = printed, printed
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("cannot start a nats-server: %v (Debian's package is nats-server)", err)
+		s.t.Fatalf("cannot start a nats-server: %v (Debian's package is nats-server)", err)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = cmd.Wait() // it is ended by a signal, or says why in its log
 	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended
-		<-ended
-		if log, err := os.ReadFile(file("log")); t.Failed() && err == nil {
-			t.Logf("the log of nats-server is\n%s", log)
-		}
-	})
-	ports := file(fmt.Sprintf("%s_%d.ports", filepath.Base(path), cmd.Process.Pid))
+	s.cmd, s.ended = cmd, ended
+}
+
+// await waits until the server says where it listens.
+func (s *Server) await() {
+	s.t.Helper()
+	ports := s.file(fmt.Sprintf("%s_%d.ports", filepath.Base(s.cmd.Path), s.cmd.Process.Pid))
 	for end := time.Now().Add(startLimit); s.URL == ""; {
-		s.URL = read(t, ports)
+		s.URL = read(s.t, ports)
 		select {
-		case <-ended:
-			log, _ := os.ReadFile(file("log")) // what there is of it
-			t.Fatalf("nats-server has ended: %s\n%s", printed.String(), log)
+		case <-s.ended:
+			printed, _ := os.ReadFile(s.file("printed")) // what there is of it
+			log, _ := os.ReadFile(s.file("log"))
+			s.t.Fatalf("nats-server has ended: %s\n%s", printed, log)
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			t.Fatal("nats-server does not say where it listens")
+			s.t.Fatal("nats-server does not say where it listens")
 		}
 	}
-	return s
 }
 
 // read is the address in a file that the server writes when it listens; empty if
