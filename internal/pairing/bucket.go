@@ -33,12 +33,19 @@ const (
 	signatureSize = 64
 	maxHead       = 1 << 10
 	readTries     = 5
+
+	clusterReplicas = 3 // any one of them may be away
 )
 
 // Times that a Bucket waits.
 const (
 	bucketStep = 3 * time.Second // for an answer
 	bucketPoll = 5 * time.Second // between two looks, should nothing be heard
+
+	// Servers of version 2.9 compare when a write is proposed to the others of a
+	// cluster, and not when it is made: of two at the same time both are said to
+	// be made, and the second counts. It is there this much later at most.
+	settleTime = 200 * time.Millisecond
 )
 
 // BucketConfig is that of a Bucket. Conn and Key are required.
@@ -47,7 +54,8 @@ type BucketConfig struct {
 	Conn *nats.Conn
 	// Key signs what is kept: the gateways' key, the same for all of them.
 	Key nkeys.KeyPair
-	// Replicas is how many servers keep it, if the bucket has to be made. 0: one.
+	// Replicas is how many servers keep it, if the bucket has to be made. 0: three
+	// of a cluster, or the one server there is.
 	Replicas int
 	Log      *slog.Logger
 
@@ -64,6 +72,8 @@ type Bucket struct {
 	log    *slog.Logger
 	most   time.Duration // bounds every patience, for tests
 
+	replicated bool // several servers keep it
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	owned  sync.WaitGroup
@@ -72,6 +82,7 @@ type Bucket struct {
 	// What was read or written last; for one call at a time.
 	revision uint64 // of the head; 0: there is none
 	head     head
+	forked   uint64 // the number of a head that is beside another one
 }
 
 // head is what the key of the registry says. Its text follows it, if it fits.
@@ -80,6 +91,7 @@ type head struct {
 	Number  uint64 `json:"number"` // counts writes
 	Size    int    `json:"size"`   // of the text, in bytes
 	Sum     string `json:"sha256"`
+	After   uint64 `json:"after,omitempty"` // the revision of the head that it replaces
 	Parts   string `json:"parts,omitempty"` // the text is in part.PARTS.0, part.PARTS.1, ...; empty: here
 }
 
@@ -97,7 +109,7 @@ func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, b.cancel)
 	err = b.try(patient, func(ctx context.Context) (err error) {
-		b.kv, err = openBucket(ctx, js, cfg.Replicas)
+		b.kv, err = b.openBucket(ctx, js, cfg.Replicas)
 		return err
 	})
 	if !stop() || err != nil {
@@ -111,12 +123,23 @@ func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
 	return b, nil
 }
 
-func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
+// What the message server says of replicas.
+const (
+	notClustered  jetstream.ErrorCode = 10074
+	tooFewServers jetstream.ErrorCode = 10005
+)
+
+func (b *Bucket) openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	kv, err := js.KeyValue(ctx, BucketName)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: BucketName, Description: "the nodes of Corral's gateways", Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
-		})
+		cfg := jetstream.KeyValueConfig{
+			Bucket: BucketName, Description: "the nodes of Corral's gateways", Storage: jetstream.FileStorage, Replicas: cmp.Or(replicas, clusterReplicas),
+		}
+		kv, err = js.CreateKeyValue(ctx, cfg)
+		if replicas == 0 && says(err, notClustered) {
+			cfg.Replicas = 1
+			kv, err = js.CreateKeyValue(ctx, cfg)
+		}
 		if errors.Is(err, jetstream.ErrBucketExists) { // another gateway was first, and wants it otherwise
 			kv, err = js.KeyValue(ctx, BucketName)
 		}
@@ -128,10 +151,26 @@ func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok && s.StreamInfo().Config.Storage != jetstream.FileStorage {
+	s, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return kv, nil
+	}
+	info := s.StreamInfo()
+	b.replicated = info.Config.Replicas > 1
+	if info.Config.Storage != jetstream.FileStorage {
 		return nil, corral.Errorf(corral.ErrInvalid, "delete the bucket, and let a gateway make it", "the bucket %s of the message server is in memory alone", BucketName)
 	}
+	if info.Cluster != nil && info.Cluster.Name != "" && info.Config.Replicas < clusterReplicas {
+		b.log.Warn("the registry of nodes is on too few servers of the cluster to be there when one is not", "replicas", info.Config.Replicas,
+			"hint", fmt.Sprintf("nats stream edit KV_%s --replicas %d", BucketName, clusterReplicas))
+	}
 	return kv, nil
+}
+
+// says reports whether an error is the message server's with that code.
+func says(err error, code jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == code
 }
 
 // bucketError is what an error of the message server means.
@@ -140,6 +179,8 @@ func bucketError(err error, what string) error {
 	switch known := (*corral.Error)(nil); {
 	case err == nil, errors.As(err, &known):
 		return err
+	case says(err, tooFewServers):
+		hint = fmt.Sprintf("have at least %d servers of the cluster run with JetStream, or make the bucket %s with fewer replicas", clusterReplicas, BucketName)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		hint = "turn JetStream on at the message server, with sync_interval: always"
 	}
@@ -216,13 +257,19 @@ func (b *Bucket) unseal(value []byte) (h head, text []byte, err error) {
 	if h.Version != bucketVersion {
 		return refuse(fmt.Sprintf("it has version %d, and this program knows %d", h.Version, bucketVersion))
 	}
-	if b.revision > 0 && h.Number <= b.head.Number {
+	if b.revision > 0 && h.Number <= b.head.Number && !b.beside(h) {
 		return refuse(fmt.Sprintf("it is older than what was there before: %d, after %d", h.Number, b.head.Number))
 	}
 	if h.Parts != "" {
 		text = nil
 	}
 	return h, text, nil
+}
+
+// beside reports whether a head is that of a write at the same time as the last one
+// here, see settleTime. Of one there is no second one: each could undo the other.
+func (b *Bucket) beside(h head) bool {
+	return h.Number == b.head.Number && h.After == b.head.After && h.Sum != b.head.Sum && h.Number != b.forked
 }
 
 // read implements storage.
@@ -271,6 +318,10 @@ func (b *Bucket) readOnce(ctx context.Context) (*state, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "see whether the gateways have the same version", "cannot read the registry of nodes at the message server: line %w", err)
 	}
+	if b.revision > 0 && h.Number == b.head.Number {
+		b.forked = h.Number
+		b.log.Warn("the last change of the nodes was made at the same time as one of another gateway, and may not have stayed")
+	}
 	b.revision, b.head = entry.Revision(), h
 	return st, nil
 }
@@ -302,7 +353,7 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 		return err
 	}
 	sum := sha256.Sum256(text)
-	h := head{Version: bucketVersion, Number: b.head.Number + 1, Size: len(text), Sum: hex.EncodeToString(sum[:])}
+	h := head{Version: bucketVersion, Number: b.head.Number + 1, Size: len(text), Sum: hex.EncodeToString(sum[:]), After: b.revision}
 	if len(text) > partSize {
 		h.Parts = corral.NewID()
 		for i := 0; i*partSize < len(text); i++ {
@@ -320,6 +371,9 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 		return err
 	}
 	revision, err := b.replace(value, patience)
+	if err == nil && b.replicated {
+		err = b.confirm(revision, patience)
+	}
 	if errors.Is(err, errStale) { // with any other error the head may be there
 		b.dropParts(h)
 	}
@@ -361,6 +415,33 @@ func (b *Bucket) replace(value []byte, patience time.Duration) (revision uint64,
 		}
 	}
 	return 0, errStale
+}
+
+// confirm is errStale if the head with that revision was replaced by one that was
+// made without it.
+func (b *Bucket) confirm(revision uint64, patience time.Duration) error {
+	select {
+	case <-b.ctx.Done():
+	case <-time.After(settleTime):
+	}
+	var now jetstream.KeyValueEntry
+	err := b.try(patience, func(ctx context.Context) (err error) {
+		now, err = b.kv.Get(ctx, headKey)
+		if err == nil && now.Revision() < revision {
+			err = fmt.Errorf("revision %d is not at the server that was asked", revision)
+		}
+		return err
+	})
+	if err != nil {
+		return bucketError(err, "read")
+	}
+	if now.Revision() == revision {
+		return nil
+	}
+	if h, _, err := b.unseal(now.Value()); err != nil || h.After != revision {
+		return errStale // what cannot be read is for who reads next
+	}
+	return nil
 }
 
 // dropParts deletes parts that no head speaks of any more. What cannot be deleted

@@ -448,6 +448,71 @@ func (d *deaf) Update(ctx context.Context, key string, value []byte, revision ui
 	return n, err
 }
 
+// racing is a bucket of a server that does not always compare.
+type racing struct {
+	jetstream.KeyValue
+	before func() bool // whether the next write is not compared
+	after  func()
+}
+
+func (r *racing) Update(ctx context.Context, key string, value []byte, revision uint64) (n uint64, err error) {
+	if r.before() {
+		n, err = r.Put(ctx, key, value)
+	} else {
+		n, err = r.KeyValue.Update(ctx, key, value, revision)
+	}
+	r.after()
+	return n, err
+}
+
+// Of two writes that a cluster says were made in the place of the same one, neither
+// is lost; and a gateway that hears of it late is not stuck.
+func TestBothMade(t *testing.T) {
+	for _, replicated := range []bool{true, false} {
+		c := newCluster(t)
+		gateway := func(r *racing) (*Registry, *Bucket) {
+			b, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000), wrap: func(inner jetstream.KeyValue) jetstream.KeyValue {
+				r.KeyValue = inner
+				return r
+			}})
+			ok(t, err)
+			b.replicated = replicated
+			return open(t, "", quick, func(o *Options) { o.Bucket = b }), b
+		}
+		made := make(chan struct{}, 10)
+		one, _ := gateway(&racing{before: func() bool { return false }, after: func() { made <- struct{}{} }})
+		pair(t, one, 1, "one")
+		var done sync.WaitGroup
+		meanwhile := sync.OnceFunc(func() {
+			done.Go(func() {
+				if _, err := one.Rename("one", "uno"); err != nil {
+					t.Error(err)
+				}
+			})
+			<-made
+		})
+		raced := false
+		two, _ := gateway(&racing{before: func() bool { first := !raced; raced = true; meanwhile(); return first }, after: func() {}})
+		soon(t, "it is a node of both", func() bool { _, err := two.Node("one"); return err == nil })
+		for len(made) > 0 {
+			<-made
+		}
+		yes := "yes"
+		_, err := two.Relabel("one", map[string]*string{"x": &yes})
+		ok(t, err)
+		done.Wait()
+		for _, r := range []*Registry{one, two} {
+			soon(t, "the label is there", func() bool {
+				n, err := r.Node(ID(key(1)))
+				return err == nil && n.Labels["x"] == "yes" && (n.Name == "uno" || !replicated)
+			})
+		}
+		_, err = one.Rename(ID(key(1)), "ein")
+		ok(t, err)
+		soon(t, "it is heard", func() bool { _, err := two.Node("ein"); return err == nil })
+	}
+}
+
 // A write that was not answered is not made twice, and not taken for somebody
 // else's.
 func TestAnswerLost(t *testing.T) {

@@ -96,9 +96,16 @@
 // It can show an old list to a gateway that starts. The first line of the value is
 // {"version":1,"number":N,"size":BYTES,"sha256":...} behind the signature; more
 // than 32 KiB of text are in keys of their own. The bucket is on the servers' disks
-// (a bucket in memory is refused). They have to be set to sync_interval: always,
+// (a bucket in memory is refused): on three of a cluster, any one of which may be
+// away, or on the one there is. They have to be set to sync_interval: always,
 // which nats-server knows from version 2.10 on: otherwise a server that loses its
 // power forgets what it was told in the last two minutes. A client cannot see that.
+//
+// In a cluster, servers of version 2.9 may say of two changes at the same time that
+// both were made, of which the second replaces the first. So there a change is
+// looked at once more, some tenths of a second later, and made anew if it did not
+// stay. One that is replaced later than that, when a leader was elected meanwhile,
+// is lost, which is logged where it was made.
 //
 // # When it counts
 //
