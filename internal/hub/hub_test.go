@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -138,7 +139,9 @@ func (m *machine) serve(id string) (stop func()) {
 func (m *machine) pair(h *Hub, a api.NodeAnswer) api.Node {
 	m.t.Helper()
 	shown, done := m.ask("")
-	n, err := h.Approve(m.t.Context(), (<-shown).Code, a)
+	code := (<-shown).Code
+	asked(m.t, h, code)
+	n, err := h.Approve(m.t.Context(), code, a)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -158,6 +161,18 @@ func eventually(t *testing.T, f func() error) {
 		}
 	}
 	t.Fatal(err)
+}
+
+// asked waits until the hub has heard of the machine with that code: it may have
+// been another one that was the first to answer.
+func asked(t *testing.T, h *Hub, code string) {
+	t.Helper()
+	eventually(t, func() error {
+		if !slices.ContainsFunc(h.Requests(), func(q api.NodeRequest) bool { return q.Code == code }) {
+			return fmt.Errorf("nothing was heard of %s", code)
+		}
+		return nil
+	})
 }
 
 // selects waits until the hub has a node of that name that is there.
