@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
@@ -101,8 +102,8 @@ func (a *app) execCommand() *cobra.Command {
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
-			if o.node != "" && o.host == "" {
-				o.host = string(corral.HostNode)
+			if err := o.named(cmd.Flags()); err != nil {
+				return err
 			}
 			return a.exec(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
 		},
@@ -151,6 +152,18 @@ func (a *app) execCommand() *cobra.Command {
 	return cmd
 }
 
+// named refuses --node without a name, which would go where commands without
+// --node go. With one it means --host node.
+func (o *execFlags) named(f *pflag.FlagSet) error {
+	switch {
+	case o.node == "" && f.Changed("node"):
+		return corral.Errorf(corral.ErrInvalid, "name a node (corral nodes ls lists them), or use --host node for whichever can run it", "--node is empty")
+	case o.node != "" && o.host == "":
+		o.host = string(corral.HostNode)
+	}
+	return nil
+}
+
 // command is what the command line asks for.
 func (a *app) command(o *execFlags, args []string, program bool) (corral.Command, error) {
 	cmd := corral.Command{
@@ -197,6 +210,11 @@ func (o *execFlags) check() error {
 	switch {
 	case o.local && len(o.wanted) > 0:
 		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--local runs a command without a gateway, and --%s is for one", o.wanted[0])
+	case o.host == string(corral.HostNode) && o.local:
+		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--local runs a command without a gateway, and only a gateway reaches nodes")
+	case o.host == string(corral.HostNode) && len(o.shape) > 0:
+		return corral.Errorf(corral.ErrInvalid, "leave it out; --workdir says where on the node a command runs",
+			"--%s is about this machine and its sandboxes, and the command would run on host node", o.shape[0])
 	case o.background && o.maxOutput != 0:
 		return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--max-output bounds output, and with --background there is none")
 	case slices.Contains(o.pathPrepend, ""):

@@ -58,8 +58,8 @@ func (a *app) explainCommand() *cobra.Command {
 		Long:  explainLong, Example: explainExample, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.shape = onlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
-			if o.node != "" && o.host == "" {
-				o.host = string(corral.HostNode)
+			if err := o.named(cmd.Flags()); err != nil {
+				return err
 			}
 			return a.explain(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
 		},
