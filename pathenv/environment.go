@@ -61,6 +61,7 @@ type Source string
 
 const (
 	SourceDaemon Source = "the daemon's environment"
+	SourceNode   Source = "the node's environment"
 	SourceConfig Source = "the sandbox configuration"
 	SourceCall   Source = "the call"
 )
@@ -119,10 +120,10 @@ func (b *builder) drop(name string, source Source, reason Reason) {
 	b.dropped = append(b.dropped, Dropped{name, source, reason})
 }
 
-// inherit takes over the daemon's environment. Of several variables of one
-// name the last counts, as in exec.Cmd. Those in keep stay, whatever the rules
+// inherit takes over the environment of the daemon, which source names. Of
+// several variables of one name the last counts, as in exec.Cmd. Those in keep stay, whatever the rules
 // say of them.
-func (b *builder) inherit(environ, keep []string) {
+func (b *builder) inherit(environ, keep []string, source Source) {
 	kept := names(strings.ToUpper(strings.Join(keep, " ")))
 	for _, kv := range environ {
 		name, value, ok := cutVariable(kv, b.goos)
@@ -130,14 +131,14 @@ func (b *builder) inherit(environ, keep []string) {
 		case kv == "":
 			continue // no variable at all
 		case !ok:
-			b.drop(name, SourceDaemon, ReasonMalformed)
+			b.drop(name, source, ReasonMalformed)
 			continue
 		}
 		why := whyNotInherited(name)
 		if why == "" || kept[strings.ToUpper(name)] && why != ReasonReserved {
 			b.set(name, value)
 		} else {
-			b.drop(name, SourceDaemon, why)
+			b.drop(name, source, why)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func Gateway(o GatewayOptions) (Environment, error) {
 	}
 
 	b := newBuilder(goos)
-	b.inherit(o.Inherited, o.Keep)
+	b.inherit(o.Inherited, o.Keep, SourceDaemon)
 	daemon := ownPath(b)
 	for _, name := range sortedNames(o.Call) {
 		if !isPathKey(name, goos) {

@@ -146,7 +146,7 @@ func (p *LoginProbe) shell() string {
 
 func (p *LoginProbe) environ() []string {
 	b := newBuilder(runtime.GOOS)
-	b.inherit(p.opts.Environ, nil)
+	b.inherit(p.opts.Environ, nil, SourceDaemon)
 	delete(b.vars, "ZDOTDIR")
 	if p.opts.Home != "" {
 		b.set("HOME", p.opts.Home)

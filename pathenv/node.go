@@ -100,7 +100,7 @@ func Node(o NodeOptions) (Environment, error) {
 		return Environment{}, err
 	}
 	b := newBuilder(goos)
-	b.inherit(o.Inherited, o.Keep)
+	b.inherit(o.Inherited, o.Keep, SourceNode)
 	daemon, login := ownPath(b), split(o.LoginPath, sep)
 
 	var additions []string

@@ -99,14 +99,14 @@ func TestNodePath(t *testing.T) {
 
 func TestNodeOpaqueShell(t *testing.T) {
 	env := must(Node(NodeOptions{
-		GOOS: "linux", OpaqueShell: true, Inherited: []string{"PATH=/bin", "A=node's"},
+		GOOS: "linux", OpaqueShell: true, Inherited: []string{"PATH=/bin", "A=node's", "LD_PRELOAD=x"},
 		Call: map[string]string{"A": "call's", "PATH": "/x:/bin", "LC_ALL": "C", "TERM": "dumb"},
 	}))
 	want := []string{"A=node's", "CORRAL_SHELL=exec", "LC_ALL=C", "OPENCLAW_SHELL=exec", "PATH=/bin", "TERM=dumb"}
 	if diff := cmp.Diff(want, env.Vars); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Dropped{{"A", SourceCall, ReasonDisplay}, {"PATH", SourceCall, ReasonDisplay}}, env.Dropped); diff != "" {
+	if diff := cmp.Diff([]Dropped{{"A", SourceCall, ReasonDisplay}, {"PATH", SourceCall, ReasonDisplay}, {"LD_PRELOAD", SourceNode, ReasonHook}}, env.Dropped); diff != "" {
 		t.Errorf("dropped (-want +got):\n%s", diff)
 	}
 }

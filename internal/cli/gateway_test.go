@@ -356,8 +356,9 @@ func TestWarnStanding(t *testing.T) {
 		"The sandbox is off.",
 		"Left out of the command's environment: C from the daemon's environment (looks like a credential).",
 		"Left out of the command's environment: D from the call.",
+		"Left out of the command's environment: A, E from the node's environment (redirects a tool).",
 	})
-	if want := "warning: Variables of the gateway's environment that were not passed on: 3 (--json lists them).\nwarning: The sandbox is off.\nwarning: Left out of the command's environment: D from the call.\n"; errs.String() != want {
+	if want := "warning: Variables of the gateway's environment that were not passed on: 3 (--json lists them).\nwarning: Variables of the node's environment that were not passed on: 2 (--json lists them).\nwarning: The sandbox is off.\nwarning: Left out of the command's environment: D from the call.\n"; errs.String() != want {
 		t.Errorf("%q", errs.String())
 	}
 }

@@ -120,23 +120,27 @@ func (a *app) warnAll(warnings []string) {
 	}
 }
 
-// warnStanding says in one line what a gateway leaves out of every command's
-// environment, and returns the other warnings.
+// warnStanding says in one line what a gateway or a node leaves out of every
+// command's environment, and returns the other warnings.
 func (a *app) warnStanding(warnings []string) []string {
-	const source = " from " + string(pathenv.SourceDaemon)
-	var others []string
-	dropped := 0
-	for _, w := range warnings {
-		if before, _, standing := strings.Cut(w, source); standing {
-			dropped += strings.Count(before, ",") + 1
-		} else {
-			others = append(others, w)
+	for _, of := range []struct {
+		source pathenv.Source
+		whose  string
+	}{{pathenv.SourceDaemon, "gateway"}, {pathenv.SourceNode, "node"}} {
+		var others []string
+		dropped := 0
+		for _, w := range warnings {
+			if before, _, standing := strings.Cut(w, " from "+string(of.source)); standing {
+				dropped += strings.Count(before, ",") + 1
+			} else {
+				others = append(others, w)
+			}
+		}
+		if warnings = others; dropped > 0 {
+			a.warn(fmt.Sprintf("Variables of the %s's environment that were not passed on: %d (--json lists them).", of.whose, dropped))
 		}
 	}
-	if dropped > 0 {
-		a.warn(fmt.Sprintf("Variables of the gateway's environment that were not passed on: %d (--json lists them).", dropped))
-	}
-	return others
+	return warnings
 }
 
 // gatewayEnvironment is that of a command on the gateway which asks for nothing.

@@ -221,7 +221,9 @@ func (t remoteTools) exec(ctx context.Context, req tool.ExecRequest, warnings []
 		}
 		return r
 	}
-	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " from "+string(pathenv.SourceDaemon)) })
+	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool {
+		return strings.Contains(w, " from "+string(pathenv.SourceDaemon)) || strings.Contains(w, " from "+string(pathenv.SourceNode))
+	})
 	r.Warnings = append(warnings, r.Warnings...)
 	if r.Warnings == nil {
 		r.Warnings = []string{}
