@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -60,11 +62,20 @@ func (m mailed) Approvals(_ context.Context, f approval.Filter) ([]approval.Reco
 }
 
 func (m mailed) Approval(_ context.Context, ref string) (approval.Record, error) {
-	return m.Get("", ref)
+	return m.get(ref)
+}
+
+// get finds an approval of this machine, which corral approvals does not list.
+func (m mailed) get(ref string) (approval.Record, error) {
+	rec, err := m.Get("", ref)
+	if errors.Is(err, corral.ErrNotFound) {
+		err = corral.Errorf(corral.ErrNotFound, "see which there are: corral node approvals ls --all", "%w", err)
+	}
+	return rec, err
 }
 
 func (m mailed) Answer(ctx context.Context, ref string, answer approval.Answer) (approval.Record, error) {
-	rec, err := m.Get("", ref)
+	rec, err := m.get(ref)
 	if err != nil {
 		return rec, err
 	}

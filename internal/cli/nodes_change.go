@@ -49,13 +49,18 @@ end. Labels that are not named stay.`,
 			for _, word := range args[1:] {
 				key, value, set := strings.Cut(word, "=")
 				removed, remove := strings.CutSuffix(word, "-")
+				before := len(labels)
 				switch {
 				case set:
 					labels[key] = &value
 				case remove:
-					labels[removed] = nil
+					key = removed
+					labels[key] = nil
 				default:
 					return corral.Errorf(corral.ErrInvalid, "write it like pool=gpu, or pool- to remove it", "%.80q is no label", word)
+				}
+				if len(labels) == before {
+					return labelTwice(key)
 				}
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
@@ -74,6 +79,10 @@ func addLabelFlag(cmd *cobra.Command, labels *[]string) {
 	must(cmd.RegisterFlagCompletionFunc("label", cobra.NoFileCompletions))
 }
 
+func labelTwice(key string) error {
+	return corral.Errorf(corral.ErrInvalid, "give it once: a label has one value", "the label %.80q is there twice", key)
+}
+
 // parseLabels reads KEY=VALUE.
 func parseLabels(words []string) (map[string]string, error) {
 	if len(words) == 0 {
@@ -84,6 +93,9 @@ func parseLabels(words []string) (map[string]string, error) {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok {
 			return nil, corral.Errorf(corral.ErrInvalid, "write it like pool=gpu", "%.80q is no label", word)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, labelTwice(key)
 		}
 		labels[key] = value
 	}

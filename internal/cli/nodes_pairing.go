@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -30,7 +31,7 @@ The addresses in it are those of --nodes-advertise, or those that this machine
 has.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+			err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				j, err := c.JoinNodes(ctx)
 				if err != nil {
 					return err
@@ -48,6 +49,10 @@ has.`,
 				}
 				return a.show(j.Command)
 			})
+			if errors.Is(err, errNoGateway) && corral.Hint(err) == startGateway {
+				return corral.Errorf(errNoGateway, startGateway+" --nodes ADDRESS:PORT", "%w", err)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&webSocket, "websocket", false, "for a machine that can connect by WebSocket alone")
@@ -228,6 +233,12 @@ func (a *app) tokensNew() *cobra.Command {
 		Long: "Make a setup token and print it, this once: only a hash of it is kept.",
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			switch { // to a gateway 0 is the default
+			case ttl == 0:
+				return corral.Errorf(corral.ErrInvalid, "use 1s to 2160h, such as 24h", "--ttl 0 is no time in which a token could be used")
+			case n.Uses < 1:
+				return corral.Errorf(corral.ErrInvalid, "use 1 to 1000", "--uses %d pairs no machine", n.Uses)
+			}
 			n.TTL, n.By = api.Duration(ttl), cmp.Or(by, a.whoAnswers())
 			if n.Labels, err = parseLabels(words); err != nil {
 				return err

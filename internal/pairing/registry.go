@@ -233,7 +233,7 @@ func (s *state) find(ref string) (*Node, error) {
 			return nil, corral.Errorf(corral.ErrInvalid, "name one of them by its whole id", "%s could be any of %d nodes", quote(ref), len(found))
 		}
 	}
-	return nil, corral.Errorf(corral.ErrNotFound, "see which nodes are paired", "no node answers to %s", quote(ref))
+	return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls --all", "no node answers to %s", quote(ref))
 }
 
 // Rename gives a node another name. One that another node has, or that is the

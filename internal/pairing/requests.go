@@ -313,7 +313,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 		q := slices.MaxFunc(settled, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
 		return nil, answered(q.Name, q.ID, q.State, q.AnsweredBy, q.AnsweredAt)
 	}
-	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending; a node that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
+	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral nodes pending; a machine that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
 }
 
 // answered is the error of a request that somebody else answered.

@@ -101,7 +101,7 @@ func (r *Registry) Withdraw(id string) error {
 	}
 	return r.update(func(st *state) (*state, error) {
 		if st.tokens[id] == nil {
-			return nil, corral.Errorf(corral.ErrNotFound, "see which there are", "there is no setup token %s", quote(id))
+			return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes tokens ls", "there is no setup token %s", quote(id))
 		}
 		next := st.clone()
 		delete(next.tokens, id)
@@ -131,11 +131,11 @@ func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, er
 		}
 		t := st.tokens[id]
 		if !wellFormed || t == nil || !proves(mac, t.Hash, key, r.opts.GatewayKey) || !t.ExpiresAt.After(time.Now()) {
-			return nil, corral.Errorf(corral.ErrDenied, "ask for a new setup token, or have the node approved",
+			return nil, corral.Errorf(corral.ErrDenied, "corral nodes tokens new prints a new one on the gateway; or run corral node without --token-file, and have it approved",
 				"the setup token is not one of this gateway, was used, withdrawn, or has expired")
 		}
 		if old != nil && !old.active() {
-			return nil, corral.Errorf(corral.ErrDenied, "have it approved, or make a new key", "the key of node %s was revoked, and no setup token can pair it", old.Name)
+			return nil, corral.Errorf(corral.ErrDenied, "run corral node without --token-file, and have it approved", "the key of node %s was revoked, and no setup token can pair it", old.Name)
 		}
 		next := st.clone()
 		var err error
