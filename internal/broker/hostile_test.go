@@ -46,6 +46,9 @@ func serveLogged(t *testing.T) (*Server, *lines) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	if text := l.String(); text != "" {
+		t.Errorf("to start is nothing to warn of: %s", text)
+	}
 	return s, l
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 )
 
 // Whoever can connect can have lines written: there are so many of them a
@@ -37,7 +38,15 @@ type logger struct {
 
 // Errorf gets mostly what clients do wrong, which is no error of this program.
 func (l logger) Errorf(format string, v ...any) { l.warn(format, v) }
-func (l logger) Warnf(format string, v ...any)  { l.warn(format, v) }
+
+func (l logger) Warnf(format string, v ...any) {
+	// All who connect do what it asks for: it is about clients of other kinds.
+	if strings.Contains(format, "TLS Handshake First") {
+		l.debug(format, v)
+		return
+	}
+	l.warn(format, v)
+}
 
 func (l logger) warn(format string, v []any) {
 	l.s.say(slog.LevelWarn, "message server: "+fmt.Sprintf(format, v...))

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -46,6 +47,17 @@ func (n *life) options(ctx context.Context) []nats.Option {
 		nats.Name("corral node"),
 		nats.SetCustomDialer(dialer{ctx}),
 		nats.CustomReconnectDelay(backoff),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			// The gateway cuts that of a machine that it approves, which then gets
+			// the rights of a node.
+			level := slog.LevelDebug
+			if n.serves.Load() {
+				level = slog.LevelWarn
+			}
+			if err != nil {
+				n.log.Log(ctx, level, "the connection to the message server was cut", "error", err)
+			}
+		}),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			select {

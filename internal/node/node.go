@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,6 +56,7 @@ type life struct {
 	served   chan error
 	asking   task
 	serving  task
+	serves   atomic.Bool // serving was begun, and not stopped
 }
 
 // A verdict is the gateway's answer. The last one to a request has an error, or
@@ -139,6 +141,7 @@ func (n *life) connected(ctx context.Context) error {
 	defer func() {
 		n.asking.stop()
 		n.serving.stop()
+		n.serves.Store(false)
 		conn.Close()
 	}()
 	look := time.NewTicker(lookAgain)
@@ -260,6 +263,7 @@ func (n *life) wait(v join.Verdict) error {
 // revoked stops serving, if the machine was a node until now.
 func (n *life) revoked() error {
 	n.serving.stop()
+	n.serves.Store(false)
 	if !n.state.Paired() {
 		return nil
 	}
@@ -293,6 +297,7 @@ func (n *life) serve(conn *nats.Conn) {
 	if n.serving.running() {
 		return
 	}
+	n.serves.Store(true)
 	h := n.cfg.Hello
 	n.log.Info("serving", "node", n.state.ID(), "name", n.state.to.Name)
 	n.serving.start(func(ctx context.Context) {

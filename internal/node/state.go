@@ -92,12 +92,15 @@ func (s *State) take() error {
 			break
 		}
 	}
+	if !errors.Is(err, errLocked) {
+		return corral.Errorf(corral.ErrUnavailable, "use a state directory of a file system with locks", "cannot lock the node's state directory %s: %w", s.dir, err)
+	}
 	who := "another program"
 	if r, err := readRecord(s.dir); err == nil && r != nil {
 		who = fmt.Sprintf("another program (pid %d)", r.PID)
 	}
 	return corral.Errorf(corral.ErrConflict, "corral node status says more; stop that one, or use another state directory",
-		"%s is the node of the state directory %s: %w", who, s.dir, err)
+		"%s is the node of the state directory %s", who, s.dir)
 }
 
 // Close lets go of the directory.

@@ -113,7 +113,7 @@ func TestOneProgram(t *testing.T) {
 		if r, err := Look(dir); err != nil || !r.Running || r.Ready || r.Key != s.Key() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if s, err := Open(dir, nil); !errors.Is(err, corral.ErrConflict) || corral.Hint(err) == "" {
+		if s, err := Open(dir, nil); !errors.Is(err, corral.ErrConflict) || corral.Hint(err) == "" || !strings.HasSuffix(err.Error(), dir) {
 			t.Errorf("%v, %v", s, err)
 		}
 	})
