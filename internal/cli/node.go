@@ -95,7 +95,7 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.gateway, "gateway", "", "`LINE`: where the gateway is, as corral nodes join prints it there (default the one of before)")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE`: a setup token, with which nobody has to approve this machine")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE`: a setup token, with which nobody has to approve this machine; read until it is a node")
 	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default what it was called before, or the machine's name)")
 	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
@@ -138,10 +138,6 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	if err := a.checkNode(o); err != nil {
 		return err
 	}
-	token, err := a.setupToken(o.tokenFile)
-	if err != nil {
-		return err
-	}
 	dir, err := a.nodeDir()
 	if err != nil {
 		return err
@@ -157,6 +153,12 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	if err := st.Use(o.gateway, o.repair); err != nil {
 		return err
+	}
+	token := ""
+	if st.TakesToken() { // else the file may be gone: a unit names it for ever
+		if token, err = a.setupToken(o.tokenFile); err != nil {
+			return err
+		}
 	}
 	x, err := a.openNodeHost(dir, log)
 	if err != nil {

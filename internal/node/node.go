@@ -205,8 +205,8 @@ func (n *life) cut(conn *nats.Conn) {
 func (n *life) ask(conn *nats.Conn) {
 	n.asking.stop()
 	token := n.cfg.Token
-	if !n.state.to.PairedAt.IsZero() {
-		token = "" // one that was revoked has to be approved
+	if !n.state.TakesToken() {
+		token = ""
 	}
 	n.asking.start(func(ctx context.Context) {
 		tell := func(v verdict) {

@@ -132,6 +132,10 @@ func (s *State) Line() join.Line { return s.line }
 // Paired reports whether the machine was a node when it was asked last.
 func (s *State) Paired() bool { return s.to.paired() }
 
+// TakesToken reports whether a setup token would be used: the machine was never a
+// node of the gateway. One that was revoked has to be approved.
+func (s *State) TakesToken() bool { return s.to.PairedAt.IsZero() }
+
 // loadKey reads the key, or makes one.
 func (s *State) loadKey() error {
 	path := s.path(keyFile)
