@@ -35,12 +35,17 @@ type RouterOptions struct {
 // policy/guard has a Guard.
 type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
 
+// ErrNoNode is the cause of the ErrUnavailable of a node that there is not: none is
+// paired by that name, and to wait for it is of no use.
+var ErrNoNode = errors.New("no such node")
+
 // Nodes are the paired machines. Package nodeexec implements it.
 type Nodes interface {
 	// Select returns the executor of a node by its id, name, address or an
 	// unambiguous prefix of its id, and the node's full name. The empty
 	// name is the only node there is. The error is ErrUnavailable when no
-	// node answers to the name, and ErrInvalid when several do. For a name
+	// node answers to the name, with ErrNoNode as its cause if none that is
+	// paired does, and ErrInvalid when several do. For a name
 	// that stands for a pool of nodes the executor is a [OneOfMany].
 	Select(ctx context.Context, name string) (Executor, string, error)
 

@@ -233,13 +233,17 @@ func useless(name string, meant []candidate) error {
 
 // unknown is the error of a name that means none of all nodes.
 func unknown(all []candidate, name, text, hint string, say func(candidate) string) error {
+	var err *corral.Error
 	switch {
 	case len(all) > 0:
-		return corral.Errorf(corral.ErrUnavailable, hint, "%s; paired are %s", text, listed(all, say))
+		err = corral.Errorf(corral.ErrUnavailable, hint, "%s; paired are %s", text, listed(all, say))
 	case name == "":
-		return corral.Errorf(corral.ErrUnavailable, pairHint, "no node is paired")
+		err = corral.Errorf(corral.ErrUnavailable, pairHint, "no node is paired")
+	default:
+		err = corral.Errorf(corral.ErrUnavailable, pairHint, "cannot use node %s: no node is paired", quote(name))
 	}
-	return corral.Errorf(corral.ErrUnavailable, pairHint, "cannot use node %s: no node is paired", quote(name))
+	err.Err = corral.ErrNoNode
+	return err
 }
 
 func filter(list []candidate, keep func(candidate) bool) (kept []candidate) {
@@ -347,7 +351,7 @@ func (f *Fabric) Attach(ctx context.Context, id string) (corral.Process, error) 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case unknown != nil:
-		return nil, corral.Errorf(corral.ErrUnavailable, corral.Hint(unknown), "cannot tell whether process %s exists: %w", id, unknown)
+		return nil, corral.Errorf(corral.ErrUnavailable, corral.Hint(unknown), "not every node can be asked: %w", unknown)
 	}
 	return nil, corral.Errorf(corral.ErrNotFound, "", "no node knows a process %s", id)
 }

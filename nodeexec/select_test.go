@@ -59,6 +59,9 @@ func TestChoose(t *testing.T) {
 			if !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(corral.Hint(err), tc.hint) {
 				t.Errorf("%v (hint %q)", err, corral.Hint(err))
 			}
+			if none := strings.Contains(err.Error(), "no node answers to") || strings.Contains(err.Error(), "no node is paired"); errors.Is(err, corral.ErrNoNode) != none {
+				t.Errorf("%v: whether there is such a node: %t", err, !none)
+			}
 		})
 	}
 }

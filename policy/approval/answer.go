@@ -110,7 +110,7 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
 	case r.Agent != c.Agent:
 		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
-	case r.Host != c.Host || r.Node != c.Node:
+	case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
 		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
 	}
 	if err := r.Binding.Check(c.Binding); err != nil || again {
@@ -118,6 +118,33 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 	}
 	r.State, r.CommandID, r.ConsumedAt = Consumed, c.CommandID, time.Now().UTC()
 	return d.put(r)
+}
+
+// Void ends what was allowed and was not used, because the command cannot be
+// started, and never will be. Anything else is left as it is.
+func (d *Desk) Void(id, why string) (Record, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Err() != nil {
+		return Record{}, errClosed
+	}
+	d.tidy()
+	there, ok := d.records[id]
+	if !ok {
+		return Record{}, corral.Errorf(corral.ErrNotFound, "", "unknown or expired approval id %s", quote(id))
+	}
+	r := *there
+	if r.State != Allowed {
+		return r, nil
+	}
+	r.State, r.Void = Denied, oneLine(why, maxVoid)
+	return d.put(r)
+}
+
+// sameName reports whether two commands are for one node as far as its name tells.
+// Where its id is known the bindings have it, and the name may change.
+func sameName(a string, of Binding, b string, with Binding) bool {
+	return a == b || of.Node != "" || with.Node != ""
 }
 
 func place(h corral.Host, node string) string {

@@ -24,6 +24,7 @@ const (
 	lingeringBytes   = 32 << 20 // of the texts of settled records
 	pendingBytes     = 64 << 20 // and of those that are not
 	maxWho           = 200      // characters of who answered
+	maxVoid          = 1000     // and of why nothing came of it
 	maxNames         = 256      // bytes of an agent, node or session
 )
 
@@ -153,7 +154,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 			continue
 		}
 		ofAgent++
-		if r.SessionKey == req.SessionKey && r.Host == req.Host && r.Node == req.Node && r.Binding.Digest() == same {
+		if r.SessionKey == req.SessionKey && r.Host == req.Host && sameName(r.Node, r.Binding, req.Node, req.Binding) && r.Binding.Digest() == same {
 			return *r, nil
 		}
 	}

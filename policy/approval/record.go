@@ -42,8 +42,8 @@ const (
 	Pending  State = "pending"
 	Allowed  State = "allowed"  // and not yet used
 	Consumed State = "consumed" // allowed, and used by the command CommandID
-	Denied   State = "denied"
-	Expired  State = "expired" // not answered in time, or allowed and not used in time
+	Denied   State = "denied"   // or allowed, and of no use: see Record.Void
+	Expired  State = "expired"  // not answered in time, or allowed and not used in time
 )
 
 // A Record is a request and what became of it.
@@ -86,6 +86,9 @@ type Record struct {
 	AnsweredBy string    `json:"answeredBy,omitempty"`
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
 
+	// Void is why nothing could come of what was allowed.
+	Void string `json:"void,omitempty"`
+
 	Note json.RawMessage `json:"note,omitempty"` // of the Request
 
 	// Granted: it was approved at a gateway, whose ID of it this is, and is here
@@ -111,6 +114,11 @@ func (r Record) Text() string {
 	return strings.Join(words, " ")
 }
 
+// For reports whether it is for a command, by whoever asked for it.
+func (r Record) For(c Claim) bool {
+	return r.Host == c.Host && sameName(r.Node, r.Binding, c.Node, c.Binding) && r.Binding.Digest() == c.Binding.Digest()
+}
+
 // Settled says in one line what became of it.
 func (r Record) Settled() string {
 	switch {
@@ -121,6 +129,10 @@ func (r Record) Settled() string {
 	}
 	text := fmt.Sprintf("approval %s was answered %s by %s at %s", r.Slug, r.Verdict, quote(r.AnsweredBy), r.AnsweredAt.Format(time.RFC3339))
 	switch r.State {
+	case Denied:
+		if r.Void != "" {
+			text += " and came to nothing: " + r.Void
+		}
 	case Consumed:
 		text += " and used by the command " + r.CommandID
 	case Expired:

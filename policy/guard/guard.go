@@ -137,7 +137,6 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	if err != nil {
 		return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; and it cannot be approved: " + err.Error()}
 	}
-	binding := claim.Binding
 	if cmd.Approval != "" {
 		return g.claim(ctx, cmd, e, claim)
 	}
@@ -149,13 +148,13 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		return cmd, err
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
-		if rec.Host == claim.Host && rec.Node == claim.Node && rec.Binding.Digest() == binding.Digest() {
+		if rec.For(claim) {
 			cmd.Approval = rec.ID // somebody allowed it before it was asked for again
 			return g.claim(ctx, cmd, e, claim)
 		}
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: binding, Note: note,
+		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ type Nodes interface {
 	// an agent's command. It returns the node's id and full name, and its
 	// answer, which Node.Decide made. The error is errors.ErrUnsupported for
 	// one that has no policy of its own; id and name are then set as well, if
-	// they are known.
+	// they are known, and wraps corral.ErrNoNode if there is no such node.
 	Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error)
 }
 

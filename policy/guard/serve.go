@@ -162,13 +162,20 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	switch {
 	case err == nil, ctx.Err() != nil, errors.Is(err, errUsed):
 		return nil
-	case errors.Is(err, corral.ErrUnavailable):
+	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
 		return err
 	case errors.Is(err, corral.ErrLost): // it has a session, which says what becomes of it
 		return nil
 	}
-	if now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID); gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID {
+	now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID)
+	switch {
+	case gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID:
 		return nil // by the same command, asked for again
+	case gone == nil && now.State == approval.Allowed:
+		if _, err := g.cfg.Desk.Void(rec.ID, err.Error()); err != nil {
+			return err
+		}
+		return nil // it is denied now, which is the next change
 	}
 	return h.Denied(ctx, rec, err.Error(), false)
 }
