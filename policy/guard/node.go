@@ -164,6 +164,9 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 		if said != nil {
 			n.refused(agent, cmd.ID, errors.New("the gateway's approval counts for nothing here: node.approvals is local"))
 		}
+		if err := n.denied(agent, cmd, e); err != nil {
+			return leave{}, err
+		}
 		cmd, err := n.guard.ask(ctx, agent, cmd, e)
 		return leave{cmd: cmd}, ownPending(err)
 	case d.Outcome == policy.Asked && said == nil:
@@ -175,6 +178,26 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 		return leave{cmd: e.pinned(cmd)}, nil
 	}
 	return n.byGateway(ctx, cmd, e, said)
+}
+
+// denied is the error of a command that this node's operators denied, until the
+// request for it would have expired: nobody else tells the agent, which would have
+// them asked again and again.
+func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
+	if n.guard.cfg.Desk == nil {
+		return nil
+	}
+	claim, err := n.guard.claimOf(agent, cmd, e)
+	if err != nil {
+		return nil //nolint:nilerr // ask says so
+	}
+	for _, rec := range n.guard.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Denied}) {
+		if rec.For(claim) && time.Now().Before(rec.ExpiresAt) {
+			return &DeniedError{Decision: e.Decision, Reason: e.Decision.Reason + "; on the node, " + rec.Settled() +
+				", which holds until " + rec.ExpiresAt.Format(time.RFC3339)}
+		}
+	}
+	return nil
 }
 
 // ownPending is a pending approval as a gateway has to be told of it, which can

@@ -435,6 +435,21 @@ func TestStrictNode(t *testing.T) {
 	if _, err := p.start(corral.Command{ID: "two", Shell: "tool a"}); !errors.Is(err, corral.ErrApproval) {
 		t.Errorf("it was allowed twice: %v", err)
 	}
+	// What they deny the agent is told, and they are not asked again.
+	two := p.desk.List(approval.Filter{State: approval.Pending})
+	p.answer(two[0], approval.Deny)
+	for _, id := range []string{"two", "three"} {
+		_, err := p.start(corral.Command{ID: id, Shell: "tool a"})
+		if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), `on the node, approval `+two[0].Slug+` was answered deny by "alice" at `) {
+			t.Errorf("%v", err)
+		}
+	}
+	if list := p.desk.List(approval.Filter{State: approval.Pending}); len(list) != 0 {
+		t.Errorf("asked again: %+v", list)
+	}
+	if _, err := p.start(corral.Command{ID: "four", Shell: "tool b"}); !errors.Is(err, corral.ErrApproval) {
+		t.Errorf("another command: %v", err)
+	}
 	// What the gateway asks about itself is asked there first.
 	p = newPair(t, `node: {approvals: "local"}, tools: {exec: {security: "full", ask: "off"}}`, `tools: {exec: {security: "full", ask: "on-miss", rules: [{ask: "tool"}]}}`)
 	rec := p.gw.answer(p.pendingAtGateway(cmd), approval.AllowOnce)
