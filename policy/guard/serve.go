@@ -96,9 +96,10 @@ const retryDelay = 5 * time.Second
 // from the answers. It begins with what earlier lives left undone.
 func (g *Guard) Serve(ctx context.Context, h Handler) {
 	var after int64
-	begun := false // this life: what comes before is of earlier ones
+	begun := false            // this life: what comes before is of earlier ones
+	again := map[string]due{} // what did not go, by the approval: others do not wait for it
 	for ctx.Err() == nil {
-		changed, next, err := g.cfg.Desk.Changes(ctx, after)
+		changed, next, err := g.changes(ctx, after, len(again) > 0)
 		if err != nil {
 			if ctx.Err() == nil {
 				g.cfg.Log.Error("cannot follow the approvals", "error", err)
@@ -106,18 +107,51 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 			}
 			continue
 		}
+		now := make([]due, 0, len(changed))
 		for _, rec := range changed {
-			for ctx.Err() == nil {
-				err := g.settle(ctx, rec, h, begun)
-				if err == nil {
-					break
-				}
-				g.cfg.Log.Error("cannot do what follows from an approval; trying again", "approval", rec.ID, "state", rec.State, "error", err)
-				sleep(ctx, retryDelay)
+			delete(again, rec.ID)
+			now = append(now, due{rec: rec, fresh: begun})
+		}
+		for _, d := range again {
+			if !time.Now().Before(d.at) {
+				now = append(now, d)
+			}
+		}
+		for _, d := range now {
+			delete(again, d.rec.ID)
+			if ctx.Err() != nil {
+				return
+			}
+			if err := g.settle(ctx, d.rec, h, d.fresh); err != nil {
+				g.cfg.Log.Error("cannot do what follows from an approval; trying again", "approval", d.rec.ID, "state", d.rec.State, "error", err)
+				d.at = time.Now().Add(retryDelay)
+				again[d.rec.ID] = d
 			}
 		}
 		after, begun = next, true
 	}
+}
+
+// due is a record from which something is to follow, and when.
+type due struct {
+	rec   approval.Record
+	fresh bool // it is of this life of the program
+	at    time.Time
+}
+
+// changes are those of the desk; none if something is due again before there are
+// some.
+func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approval.Record, int64, error) {
+	if !again {
+		return g.cfg.Desk.Changes(ctx, after)
+	}
+	wait, cancel := context.WithTimeout(ctx, retryDelay)
+	defer cancel()
+	changed, next, err := g.cfg.Desk.Changes(wait, after)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return nil, after, nil
+	}
+	return changed, next, err
 }
 
 // settle does what follows from a record. An error is worth another try. Fresh:

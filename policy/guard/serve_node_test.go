@@ -87,13 +87,33 @@ func TestNodeGoneMeanwhile(t *testing.T) {
 	if ran, _, denials := h.got(); len(ran) != 0 || len(denials) != 1 || !strings.HasSuffix(denials[0], "and came to nothing: no node answers to builder") {
 		t.Errorf("%+v, %q", ran, denials)
 	}
-	n.err = nil
 	r.again() // it is not tried again, also when there is such a node again
+	n.err = nil
 	h = r.serveNodes()
 	h.next()
 	now, err := r.desk.Get("main", rec.ID)
 	r.ok(err)
 	if ran, _, denials := h.got(); now.State != approval.Denied || now.Verdict != approval.AllowOnce || len(ran) != 0 || len(denials) != 1 {
 		t.Errorf("%+v, %+v, %q", now, ran, denials)
+	}
+}
+
+// A node that is away keeps nothing else from being done.
+func TestNodeAwayMeanwhile(t *testing.T) {
+	r := newRig(t, nodeSettings)
+	n := &oneNode{name: "builder"}
+	r.nodes = n
+	r.again()
+	away, here := r.pendingOnNode(corral.Command{ID: "one", Shell: "tool a"}), r.pendingOnNode(corral.Command{ID: "two", Shell: "tool b"})
+	n.err = corral.Errorf(corral.ErrUnavailable, "", "it is offline")
+	h := r.serveNodes()
+	r.answer(away, approval.AllowOnce)
+	r.answer(here, approval.Deny)
+	h.next()
+	if ran, _, denials := h.got(); len(ran) != 0 || len(denials) != 1 || !strings.Contains(denials[0], here.Slug) {
+		t.Errorf("%+v, %q", ran, denials)
+	}
+	if now, err := r.desk.Get("main", away.ID); err != nil || now.State != approval.Allowed {
+		t.Errorf("what is allowed on a node that is away: %+v, %v", now, err)
 	}
 }
