@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,11 +34,17 @@ type Config struct {
 	// after the other. It must not block.
 	Changed func(Status)
 	Log     *slog.Logger
+
+	again time.Duration // how often it asks; 0: askAgain
 }
 
 // lookAgain is how often the connection is looked at, in case that a change of it
 // was not heard of.
 const lookAgain = 5 * time.Second
+
+// askAgain is how often a node that is connected asks what it is: it may have
+// another name by now.
+const askAgain = 5 * time.Minute
 
 // errClosed: a connection that is not made again by itself.
 var errClosed = errors.New("the message server closed the connection")
@@ -146,16 +153,18 @@ func (n *life) connected(ctx context.Context) error {
 	}()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
+	again := time.NewTicker(cmp.Or(n.cfg.again, askAgain))
+	defer again.Stop()
 	asked := false
 	times := uint64(0) // that it was connected again, when that was asked
 	for {
-		switch again := conn.Stats().Reconnects; {
+		switch connects := conn.Stats().Reconnects; {
 		case conn.IsClosed():
 			return errClosed
 		case !conn.IsConnected():
 			n.cut(conn)
-		case !asked || again != times:
-			asked, times = true, again
+		case !asked || connects != times:
+			asked, times = true, connects
 			n.trouble = nil
 			n.ask(conn)
 			if n.state.Paired() {
@@ -169,6 +178,8 @@ func (n *life) connected(ctx context.Context) error {
 			return nil
 		case <-changed:
 		case <-look.C:
+		case <-again.C:
+			asked = asked && !n.state.Paired()
 		case n.trouble = <-n.troubles:
 		case v := <-n.verdicts:
 			err = n.take(conn, v)

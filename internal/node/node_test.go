@@ -256,23 +256,35 @@ func wrongCertificate(t *testing.T, h *house) {
 	}
 }
 
-// What the gateway calls the node is kept.
+// What the gateway calls the node is kept: it asks for it, also while it is
+// connected.
 func TestRenamed(t *testing.T) {
 	h := newHouse(t)
 	m := newMachine(t, t.TempDir(), hello())
 	m.pair(h, "builder")
+	called := func(name string) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+			if r, err := Look(m.dir); err != nil || r.Name == name {
+				must(t, err)
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
 	_, err := h.registry.Rename("builder", "other")
 	must(t, err)
 	must(t, m.stop())
+	m.cfg.again = 50 * time.Millisecond
 	m.run("")
 	m.serving()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if r, err := Look(m.dir); err != nil || r.Name == "other" {
-			must(t, err)
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("%+v", r)
-		}
+	called("other")
+	_, err = h.registry.Rename("other", "third")
+	must(t, err)
+	called("third")
+	if got := output(t, h.node("third"), "echo hello"); got != "hello\n" {
+		t.Errorf("%q", got)
 	}
 }
 
