@@ -105,7 +105,7 @@ func TestExecRoutes(t *testing.T) {
 		{"", "--sandbox required", "sandbox", 0},
 		{"", "--sandbox required --host gateway", "", 125},
 		{"", "--sandbox required --elevated", "", 125},
-		{"", "--sandbox required --node n", "", 125},
+		{"", "--sandbox required --node n", "", 2},
 		{"", "--node n", "", 125},
 		{"", "--host node", "", 125},
 		{"CORRAL_SANDBOX=all", "", "sandbox", 0},
