@@ -37,6 +37,45 @@ type session struct {
 	err    error // why it is not known how the command ended
 
 	info corral.Info // of the process; set by start
+
+	input struct {
+		sync.Mutex
+		writing bool
+		over    bool // nothing more is to be written
+	}
+}
+
+// Write implements streamexec.Stream. The channel does not take an end of the
+// input while something is written to it: see CloseWrite.
+func (s *session) Write(b []byte) (int, error) {
+	s.input.Lock()
+	if s.input.over {
+		s.input.Unlock()
+		return 0, io.EOF
+	}
+	s.input.writing = true
+	s.input.Unlock()
+	n, err := s.Channel.Write(b)
+	s.input.Lock()
+	s.input.writing = false
+	over := s.input.over
+	s.input.Unlock()
+	if over {
+		err = errors.Join(err, s.Channel.CloseWrite())
+	}
+	return n, err
+}
+
+// CloseWrite ends the input, after what is being written.
+func (s *session) CloseWrite() error {
+	s.input.Lock()
+	now := !s.input.over && !s.input.writing
+	s.input.over = true
+	s.input.Unlock()
+	if !now {
+		return nil
+	}
+	return s.Channel.CloseWrite()
 }
 
 // piece is some output. Its buffer is the pump's again when it is done.
