@@ -4,12 +4,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/doctable"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/routing.md")
@@ -192,32 +192,12 @@ func describe(t *testing.T, q corral.RouteRequest, route corral.Route, err error
 	return fmt.Sprintf("%+v", route)
 }
 
-const (
-	tableFile  = "docs/routing.md"
-	tableBegin = "<!-- The table is written by: go test -run RouteTable -update . -->\n"
-	tableEnd   = "<!-- end of the table -->\n"
-)
-
 func TestRouteTableIsDocumented(t *testing.T) {
-	raw, err := os.ReadFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), tableBegin)
-	old, after, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has lost the marks around its table", tableFile)
-	}
-	table := renderTable()
-	if old == table {
-		return
-	}
-	if !*update {
-		t.Fatalf("the table in %s is out of date; run: go test -run RouteTable -update .", tableFile)
-	}
-	if err := os.WriteFile(tableFile, []byte(before+tableBegin+table+tableEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctable.Table{
+		File:  "docs/routing.md",
+		Begin: "<!-- The table is written by: go test -run RouteTable -update . -->\n",
+		End:   "<!-- end of the table -->\n",
+	}.Check(t, renderTable(), *update)
 }
 
 func renderTable() string {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/doctable"
 	"github.com/corral-exec/corral/internal/fabric"
 )
 
@@ -195,32 +195,12 @@ func TestSelectTableCoversEveryCombinationOnce(t *testing.T) {
 	}
 }
 
-const (
-	tableFile  = "../docs/nodes-selection.md"
-	tableBegin = "<!-- The table is written by: go test -run SelectTable -update ./nodeexec -->\n"
-	tableEnd   = "<!-- end of the table -->\n"
-)
-
 func TestSelectTableIsDocumented(t *testing.T) {
-	raw, err := os.ReadFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), tableBegin)
-	old, after, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has lost the marks around its table", tableFile)
-	}
-	table := renderTable()
-	if old == table {
-		return
-	}
-	if !*update {
-		t.Fatalf("the table in %s is out of date; run: go test -run SelectTable -update ./nodeexec", tableFile)
-	}
-	if err := os.WriteFile(tableFile, []byte(before+tableBegin+table+tableEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctable.Table{
+		File:  "../docs/nodes-selection.md",
+		Begin: "<!-- The table is written by: go test -run SelectTable -update ./nodeexec -->\n",
+		End:   "<!-- end of the table -->\n",
+	}.Check(t, renderTable(), *update)
 }
 
 func renderTable() string {

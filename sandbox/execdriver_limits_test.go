@@ -3,13 +3,11 @@ package sandbox_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/corral-exec/corral/internal/doctable"
 	"github.com/corral-exec/corral/internal/exectest"
 )
 
@@ -97,34 +95,16 @@ func TestExecDriverLimitsAreDistinct(t *testing.T) {
 
 var updateExecDriver = flag.Bool("update-exec-driver", false, "write the table of docs/exec-driver.md")
 
-const (
-	execDriverDoc = "../docs/exec-driver.md"
-	tableBegin    = "<!-- table: go test ./sandbox -run TestExecDriverDoc -update-exec-driver -->\n"
-	tableEnd      = "<!-- end of table -->\n"
-)
-
 func TestExecDriverDoc(t *testing.T) {
 	var table strings.Builder
-	table.WriteString(tableBegin + "\n| cases | how | why |\n|---|---|---|\n")
+	table.WriteString("\n| cases | how | why |\n|---|---|---|\n")
 	for _, l := range execLimits {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", strings.Join(l.cases, "` `"), l.kind, l.reason)
 	}
-	table.WriteString("\n" + tableEnd)
-	doc, err := os.ReadFile(execDriverDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(doc), tableBegin)
-	_, after, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", execDriverDoc)
-	}
-	want := before + table.String() + after
-	if *updateExecDriver {
-		if err := os.WriteFile(execDriverDoc, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if diff := cmp.Diff(want, string(doc)); diff != "" {
-		t.Errorf("out of date; run this test with -update-exec-driver (-cases +file):\n%s", diff)
-	}
+	table.WriteString("\n")
+	doctable.Table{
+		File:  "../docs/exec-driver.md",
+		Begin: "<!-- table: go test ./sandbox -run TestExecDriverDoc -update-exec-driver -->\n",
+		End:   "<!-- end of table -->\n",
+	}.Check(t, table.String(), *updateExecDriver)
 }

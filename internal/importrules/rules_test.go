@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -66,7 +66,6 @@ var rules = map[string]rule{
 	"internal/broker": {imports: []string{".", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
 	"internal/pairing": {imports: contract},
-	"internal/testnet": {},
 	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/hub":     {imports: []string{".", "nodeexec", "internal/api", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/hub"}, hosts...)},
 	"internal/cli":     {imports: append([]string{"internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
@@ -90,6 +89,8 @@ var rules = map[string]rule{
 	"internal/enginetest":              {imports: hosts},
 	"internal/exectrace":               {},
 	"internal/fakeexec":                {imports: contract},
+	"internal/doctable":                {},
+	"internal/testnet":                 {},
 	"internal/testdir":                 {tests: hosts},
 	"internal/moments":                 {},
 	"internal/natstest":                {},

@@ -3,13 +3,11 @@ package sshexec
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/corral-exec/corral/internal/doctable"
 	"github.com/corral-exec/corral/internal/exectest"
 )
 
@@ -81,39 +79,21 @@ func TestLimitsAreDistinct(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the table of docs/ssh-nodes.md")
 
-const (
-	docFile    = "../../docs/ssh-nodes.md"
-	tableBegin = "<!-- table: go test ./nodeexec/sshexec -run TestDoc -update -->\n"
-	tableEnd   = "<!-- end of table -->\n"
-)
-
 func TestDoc(t *testing.T) {
 	var table strings.Builder
-	table.WriteString(tableBegin + "\n| cases | how | why |\n|---|---|---|\n")
+	table.WriteString("\n| cases | how | why |\n|---|---|---|\n")
 	for _, l := range limits {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", strings.Join(l.cases, "` `"), l.kind, l.reason)
 	}
-	table.WriteString("\n" + tableEnd)
-	doc, err := os.ReadFile(docFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(doc), tableBegin)
-	_, after, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", docFile)
-	}
-	want := before + table.String() + after
-	if *update {
-		if err := os.WriteFile(docFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if diff := cmp.Diff(want, string(doc)); diff != "" {
-		t.Errorf("out of date; run this test with -update (-limits +file):\n%s", diff)
-	}
+	table.WriteString("\n")
+	doc := doctable.Table{
+		File:  "../../docs/ssh-nodes.md",
+		Begin: "<!-- table: go test ./nodeexec/sshexec -run TestDoc -update -->\n",
+		End:   "<!-- end of table -->\n",
+	}.Check(t, table.String(), *update)
 	for _, key := range notHonoured {
-		if !strings.Contains(string(doc), "`"+key+"`") {
-			t.Errorf("%s does not say that %s is refused", docFile, key)
+		if !strings.Contains(doc, "`"+key+"`") {
+			t.Errorf("%s does not say that %s is refused", "docs/ssh-nodes.md", key)
 		}
 	}
 }
