@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/nodeexec"
 )
 
@@ -33,7 +34,7 @@ type fleet struct {
 
 func newFleet(t testing.TB) *fleet {
 	f := &fleet{t: t, keys: map[string]string{}, log: slog.New(slog.DiscardHandler)}
-	f.key, _ = user(t)
+	f.key, _ = natstest.NewKey(t)
 	var err error
 	f.broker, err = broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: f.log, Authorize: func(k string) (string, bool) {
 		f.mu.Lock()
@@ -51,7 +52,7 @@ func newFleet(t testing.TB) *fleet {
 // pair approves a node, and returns its connection.
 func (f *fleet) pair(p nodeexec.Paired) *nats.Conn {
 	f.t.Helper()
-	key, public := user(f.t)
+	key, public := natstest.NewKey(f.t)
 	f.mu.Lock()
 	f.keys[public] = p.ID
 	f.paired = append(slices.Clone(f.paired), p)

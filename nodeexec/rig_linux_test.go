@@ -50,19 +50,6 @@ type rig struct {
 	stop   func()     // of the node
 }
 
-func user(t testing.TB) (nkeys.KeyPair, string) {
-	t.Helper()
-	k, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := k.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k, public
-}
-
 // newRig is one with the gateway's own message server, over TLS.
 func newRig(t testing.TB) *rig {
 	r := bareRig(t)
@@ -94,7 +81,7 @@ func newWebSocketRig(t testing.TB) *rig {
 // newExternalRig is one with a nats-server of somebody else's.
 func newExternalRig(t testing.TB) *rig {
 	r := bareRig(t)
-	own, gateway := user(t)
+	own, gateway := natstest.NewKey(t)
 	config, err := broker.ServerConfig([]string{gateway}, "", []broker.User{{Key: r.public(r.key), Node: nodeID, Name: "builder"}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +106,7 @@ func bareRig(t testing.TB) *rig {
 	if os.Getenv("CORRAL_TEST_LOG") != "" {
 		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	r.gateway, _ = user(t)
+	r.gateway, _ = natstest.NewKey(t)
 	r.key = r.pair(nodeID, "builder")
 	return r
 }
@@ -127,7 +114,7 @@ func bareRig(t testing.TB) *rig {
 // pair makes a node, and returns its key.
 func (r *rig) pair(id, name string) nkeys.KeyPair {
 	r.tb.Helper()
-	key, public := user(r.tb)
+	key, public := natstest.NewKey(r.tb)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.paired[public] = nodeexec.Paired{ID: id, Name: name}

@@ -16,20 +16,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/natstest"
 )
-
-func newKey(t *testing.T) (nkeys.KeyPair, string) {
-	t.Helper()
-	k, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := k.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k, public
-}
 
 func must(s string, err error) string {
 	if err != nil {
@@ -79,8 +67,8 @@ func connect(t *testing.T, url string, s *Server, key nkeys.KeyPair, more ...nat
 func TestPermissions(t *testing.T) { overEach(t, testPermissions) }
 
 func testPermissions(t *testing.T, url func(*Server) string) {
-	key, public := newKey(t)
-	stranger, strange := newKey(t)
+	key, public := natstest.NewKey(t)
+	stranger, strange := natstest.NewKey(t)
 	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public })
 	gateway, err := s.Connect()
 	if err != nil {
@@ -171,7 +159,7 @@ func testCertificate(t *testing.T, url func(*Server) string) {
 	if st, err := os.Stat(filepath.Join(dir, "nodes.pem")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	opts, err := Pinned(strings.Repeat("0", 64), key)
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +205,7 @@ func testCertificate(t *testing.T, url func(*Server) string) {
 func TestDisconnect(t *testing.T) { overEach(t, testDisconnect) }
 
 func testDisconnect(t *testing.T, url func(*Server) string) {
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	var revoked atomic.Bool
 	s := serve(t, t.TempDir(), func(k string) (string, bool) { return "n1", k == public && !revoked.Load() })
 	again := make(chan struct{}, 1)
@@ -253,7 +241,7 @@ func TestAddressInUse(t *testing.T) {
 
 // A server may be there for WebSockets alone, or for none.
 func TestOneTransport(t *testing.T) {
-	key, _ := newKey(t)
+	key, _ := natstest.NewKey(t)
 	nobody := func(string) (string, bool) { return "", false }
 	for name, cfg := range map[string]Config{"TLS": {Listen: "127.0.0.1:0"}, "WebSocket": {WebSocket: "127.0.0.1:0"}} {
 		cfg.Dir, cfg.Authorize = t.TempDir(), nobody
@@ -276,7 +264,7 @@ func TestOneTransport(t *testing.T) {
 
 // Whatever a WebSocket's request claims, who connects is where he is.
 func TestForwardedFor(t *testing.T) {
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	s := serve(t, t.TempDir(), func(string) (string, bool) { return "", false })
 	connect(t, transports["WebSocket"](s), s, key, nats.WebSocketConnectionHeaders(http.Header{"X-Forwarded-For": {"192.0.2.7"}}))
 	if got := s.From(public); got != netip.MustParseAddr("127.0.0.1") {

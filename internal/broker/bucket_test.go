@@ -21,15 +21,15 @@ func TestSharedRegistry(t *testing.T) {
 	users := [2]nkeys.KeyPair{}
 	public := [2]string{}
 	for i := range users {
-		users[i], public[i] = newKey(t)
+		users[i], public[i] = natstest.NewKey(t)
 	}
-	node, id := newKey(t)
+	node, id := natstest.NewKey(t)
 	allowed, err := ServerConfig(public[:], pairing.BucketName, []User{{id, "n1", "builder"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := natstest.Start(t, fmt.Sprintf("jetstream { store_dir: %q }\n%s", t.TempDir(), allowed))
-	key, gateway := newKey(t) // which the two have in common
+	key, gateway := natstest.NewKey(t) // which the two have in common
 	var all []*pairing.Registry
 	refused := make(chan error, 100)
 	for _, user := range users {
@@ -54,7 +54,7 @@ func TestSharedRegistry(t *testing.T) {
 		})
 		all = append(all, r)
 	}
-	_, machine := newKey(t)
+	_, machine := natstest.NewKey(t)
 	soon := func(is bool) {
 		t.Helper()
 		for end := time.Now().Add(3 * time.Second); ; time.Sleep(time.Millisecond) { // sooner than it would look by itself

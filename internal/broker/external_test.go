@@ -42,8 +42,8 @@ func seedFile(t *testing.T, key nkeys.KeyPair) string {
 
 // Of several servers, any one will do, whichever of them is not there.
 func TestSeveral(t *testing.T) {
-	own, gateway := newKey(t)
-	key, public := newKey(t)
+	own, gateway := natstest.NewKey(t)
+	key, public := natstest.NewKey(t)
 	s := natstest.Start(t, serverConfig(t, []string{gateway}, User{Key: public, Node: "n1"}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,10 +72,10 @@ func TestSeveral(t *testing.T) {
 // lets a gateway and nodes say what they say on a gateway's own, and nothing
 // else.
 func TestExternal(t *testing.T) {
-	own, gateway := newKey(t)
-	key, public := newKey(t)
-	stranger, strange := newKey(t)
-	unknown, _ := newKey(t)
+	own, gateway := natstest.NewKey(t)
+	key, public := natstest.NewKey(t)
+	stranger, strange := natstest.NewKey(t)
+	unknown, _ := natstest.NewKey(t)
 	s := natstest.Start(t, serverConfig(t, []string{gateway}, User{public, "n1", "builder\n}"}, User{Key: strange}))
 	x := External{URL: s.URL, Creds: seedFile(t, own), Cert: s.Cert}
 	gw, err := x.Connect()
@@ -192,8 +192,8 @@ func sameSet(a, b []string) bool {
 
 // A server that cannot be used is not, and the error says what to change.
 func TestExternalUnusable(t *testing.T) {
-	own, gateway := newKey(t)
-	_, public := newKey(t)
+	own, gateway := natstest.NewKey(t)
+	_, public := natstest.NewKey(t)
 	creds := seedFile(t, own)
 	config := serverConfig(t, []string{gateway}, User{Key: public, Node: "n1"})
 	without := func(subject string) string { return strings.Replace(config, `"`+subject+`"`, `"other"`, 1) }
@@ -234,7 +234,7 @@ func TestExternalUnusable(t *testing.T) {
 // What is configured for a server of somebody else's is checked before anything
 // is sent.
 func TestExternalInvalid(t *testing.T) {
-	key, _ := newKey(t)
+	key, _ := natstest.NewKey(t)
 	creds := seedFile(t, key)
 	account, err := nkeys.CreateAccount()
 	if err != nil {
@@ -269,7 +269,7 @@ func TestExternalInvalid(t *testing.T) {
 }
 
 func TestServerConfigInvalid(t *testing.T) {
-	_, public := newKey(t)
+	_, public := natstest.NewKey(t)
 	for _, u := range []User{{}, {Key: "U"}, {Key: public + "\n"}, {Key: public, Node: "a.b"}, {Key: public, Node: `"`}} {
 		if text, err := ServerConfig(nil, "", []User{u}); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%+v: %q, %v", u, text, err)

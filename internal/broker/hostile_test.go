@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/natstest"
 )
 
 // lines is a log that can be read.
@@ -121,7 +122,7 @@ func TestSilence(t *testing.T) {
 // many lines it does without.
 func TestLogIsBounded(t *testing.T) {
 	s, l := serveLogged(t)
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	begun := time.Now()
 	for range 150 {
 		c := raw(t, s.Addr())

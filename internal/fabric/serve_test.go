@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/natstest"
 )
 
 const nodeID = "n1"
@@ -54,19 +55,6 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-func newKey(t *testing.T) (nkeys.KeyPair, string) {
-	t.Helper()
-	k, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := k.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k, public
-}
-
 func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
 	return newRigServing(t, func(x *fakeexec.Executor) corral.Executor { return x }, change...)
@@ -96,7 +84,7 @@ func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor
 	r.conn = connect()
 	t.Cleanup(r.conn.Close)
 	var public string
-	r.key, public = newKey(t)
+	r.key, public = natstest.NewKey(t)
 	hello := make(chan string, 10)
 	for subject, handle := range map[string]nats.MsgHandler{
 		fabric.GatewaySubjects(r.life): func(m *nats.Msg) {
@@ -225,7 +213,7 @@ func startBody(t *testing.T, id, text string) []byte {
 // Whoever can send to a node, such as the message server, and does not have the
 // gateway's key, starts nothing; nor does he who has what a gateway once said.
 func TestForged(t *testing.T) {
-	stranger, strange := newKey(t)
+	stranger, strange := natstest.NewKey(t)
 	for _, tc := range []struct {
 		name    string
 		change  func(h *fabric.Header)

@@ -14,21 +14,9 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
 )
-
-func newKey(t *testing.T) (nkeys.KeyPair, string) {
-	t.Helper()
-	k, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := k.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k, public
-}
 
 // house is a gateway to which machines come.
 type house struct {
@@ -42,7 +30,7 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	h := &house{t: t, changes: make(chan pairing.Change, 100)}
-	h.key, h.public = newKey(t)
+	h.key, h.public = natstest.NewKey(t)
 	var desk *Desk
 	var err error
 	if h.registry, err = pairing.Open(pairing.Options{Dir: t.TempDir(), GatewayKey: h.public, Changed: func(c pairing.Change) {
@@ -123,7 +111,7 @@ func (h *house) request(o Options) (<-chan result, <-chan Verdict) {
 // Both sides show the same code, and an approval is told at once.
 func TestApprove(t *testing.T) {
 	h := newHouse(t)
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	done, shown := h.request(Options{Key: key, Hello: pairing.Hello{Name: "Builder", OS: "linux"}})
 	asked := h.await(pairing.EventAsked)
 	if v := <-shown; v.State != pairing.Pending || v.Code != asked.Request.Code || v.Code == "" || v.ID != pairing.ID(public) {
@@ -151,7 +139,7 @@ func TestApprove(t *testing.T) {
 
 func TestReject(t *testing.T) {
 	h := newHouse(t)
-	key, _ := newKey(t)
+	key, _ := natstest.NewKey(t)
 	done, _ := h.request(Options{Key: key})
 	if err := h.registry.Reject(h.await(pairing.EventAsked).Request.Code, "test"); err != nil {
 		t.Fatal(err)
@@ -169,13 +157,13 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []error{nil, corral.ErrDenied} {
-		key, _ := newKey(t)
+		key, _ := natstest.NewKey(t)
 		done, _ := h.request(Options{Key: key, Token: token})
 		if r := <-done; !errors.Is(r.err, want) || want == nil && r.v.State != pairing.Approved {
 			t.Errorf("%d: %+v", n, r)
 		}
 	}
-	key, _ := newKey(t)
+	key, _ := natstest.NewKey(t)
 	done, _ := h.request(Options{Key: key, Token: "corral-nonsense"})
 	if r := <-done; !errors.Is(r.err, corral.ErrInvalid) {
 		t.Errorf("%+v", r)
@@ -185,8 +173,8 @@ func TestToken(t *testing.T) {
 // What the gateway has not signed for this machine and this ask means nothing.
 func TestForgedVerdicts(t *testing.T) {
 	h := newHouse(t)
-	key, public := newKey(t)
-	other, _ := newKey(t)
+	key, public := natstest.NewKey(t)
+	other, _ := natstest.NewKey(t)
 	conn, err := h.server.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +220,7 @@ func TestForgedVerdicts(t *testing.T) {
 // What machines send is bounded and read with care.
 func TestHostileAsks(t *testing.T) {
 	h := newHouse(t)
-	key, public := newKey(t)
+	key, public := natstest.NewKey(t)
 	conn := h.machine(key)
 	where, heard := fabric.PairSubjects(public)
 	sub, err := conn.SubscribeSync(heard)
@@ -280,7 +268,7 @@ func TestHostileAsks(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	_, key := newKey(t)
+	_, key := natstest.NewKey(t)
 	cert := strings.Repeat("0a", 32)
 	for _, l := range []Line{
 		{Hosts: []string{"gw.example.com:7422"}, Key: key, Cert: cert},
