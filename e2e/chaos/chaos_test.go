@@ -103,7 +103,7 @@ func (s *site) clear(left *traces.Traces, sandboxes ...string) {
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Errorf("left behind: %s", traces.Summary(running))
+			s.t.Errorf("left behind: %s: %q", traces.Summary(running), left.Left(s.t))
 			return
 		}
 	}

@@ -207,6 +207,7 @@ func (e *Executor) connection(ctx context.Context, start bool) (*client, error) 
 		p.reconnect(c)
 	}
 	e.acknowledgeOld(c)
+	e.acks.flush(c) // also what waits since there was no connection
 	return c, nil
 }
 

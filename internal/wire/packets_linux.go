@@ -203,10 +203,17 @@ func (p *Packets) recvRest(body []byte) ([]byte, error) {
 // recvPacket reads one packet; body is valid until the next call.
 func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	var n, oobn, flags int
+	reset := false
 	rerr := p.rc.Read(func(fd uintptr) bool {
 		for {
 			n, oobn, flags, err = transfer(unix.SYS_RECVMSG, fd, p.in, p.oob, unix.MSG_CMSG_CLOEXEC)
-			if err != unix.EINTR {
+			switch {
+			case err == unix.EINTR:
+			case err == unix.ECONNRESET && !reset:
+				// The peer closed and left something of ours unread. The
+				// kernel says so once, ahead of what the peer had sent.
+				reset = true
+			default:
 				return err != unix.EAGAIN
 			}
 		}

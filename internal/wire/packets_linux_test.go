@@ -59,6 +59,33 @@ func TestPackets(t *testing.T) {
 	b.Close()
 }
 
+// What a peer sent before it closed is received, also if the peer did not
+// receive everything: the kernel reports that first.
+func TestReceiveAfterReset(t *testing.T) {
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Send(&Message{Type: OK}); err != nil { // never received
+		t.Fatal(err)
+	}
+	for _, id := range []string{"x", "y"} {
+		if err := a.Send(&Message{Type: Forget, ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Close()
+	for _, id := range []string{"x", "y"} {
+		if m, _, err := b.Recv(); err != nil || m.ID != id {
+			t.Fatalf("%+v, %v; want %s", m, err, id)
+		}
+	}
+	if _, _, err := b.Recv(); err != io.EOF {
+		t.Errorf("after everything: %v", err)
+	}
+}
+
 // Whatever a peer puts into a packet, Recv returns and keeps no descriptor.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte{0}, []byte{1, 2})
