@@ -37,8 +37,20 @@ type Sandbox struct {
 
 	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
 	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
-	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited."`
+	Swap   policy.Setting[Size]   `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
+	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
 	Pids   policy.Setting[Whole]  `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited."`
+
+	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`
+	FileSize  policy.Setting[Size]  `json:"fileSize" default:"16g" unit:"bytes" by:"sandbox" doc:"What a file may grow to, or unlimited."`
+	OpenFiles policy.Setting[Whole] `json:"openFiles" default:"65536" min:"64" max:"1048576" by:"sandbox" doc:"Files that a process may have open, or unlimited: as many as the engine allows."`
+
+	// Binds has the lists of every level that has one.
+	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
+	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
+	Network   policy.Setting[string]     `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
+	Seccomp   policy.Setting[string]     `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
+	AppArmor  policy.Setting[string]     `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
 }
 
 // Tools are the tools of an agent.

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/sandbox/boundary"
 )
 
 // Driver is a way to reach the inside of a container.
@@ -62,10 +63,22 @@ type Config struct {
 	PathPrepend []string
 	Profile     pathenv.Profile
 
-	Memory int64   // bytes; 0: 2 GiB; negative: unlimited
-	CPUs   float64 // 0: 2; negative: unlimited
-	Pids   int64   // 0: 512; negative: unlimited
-	Tmp    int64   // bytes of /tmp; 0: 512 MiB
+	Memory   int64   // bytes; 0: 2 GiB; negative: unlimited
+	Swap     int64   // bytes beside Memory; 0: none; negative: unlimited
+	CPUs     float64 // 0: 2, or half of the machine's if that is less; negative: unlimited
+	Pids     int64   // 0: 512; negative: unlimited
+	Tmp      int64   // bytes of /tmp; 0: 512 MiB
+	FileSize int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
+	NoFiles  int64   // files a process may have open; 0: 65536; negative: the engine's limit
+
+	// Binds are directories and files of this machine that are mounted beside
+	// the workspace, as SOURCE:TARGET[:ro|rw]. Package boundary says which
+	// are refused. With BindRoots, they have to be in one of those.
+	Binds     []string
+	BindRoots []string
+	Network   string // "none", which is also empty; "bridge"; or the name of an engine's network
+	Seccomp   string // absolute path of an OCI profile; empty: that of package seccomp
+	AppArmor  string // name of a profile; empty: the engine's own
 
 	// Ephemeral removes the container with Close. Otherwise it stays, for
 	// the next life of this program to use.
@@ -80,6 +93,8 @@ type Config struct {
 	EnsureImage func(ctx context.Context, image string) error
 
 	Log *slog.Logger
+
+	allowed // what complete makes of it
 }
 
 // Workdir is the workspace in the container.
@@ -128,26 +143,13 @@ func (c *Config) complete() error {
 	if err := checkUser(c.User); err != nil {
 		return err
 	}
-	limit := func(v *int64, def int64) {
-		switch {
-		case *v == 0:
-			*v = def
-		case *v < 0:
-			*v = 0
-		}
+	if err := c.judge(); err != nil {
+		return err
 	}
 	if c.Pids > 0 && c.Pids < minPids {
 		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Pids)
 	}
-	limit(&c.Memory, 2<<30)
-	limit(&c.Pids, 512)
-	limit(&c.Tmp, 512<<20)
-	switch {
-	case c.CPUs == 0:
-		c.CPUs = 2
-	case c.CPUs < 0:
-		c.CPUs = 0
-	}
+	c.completeLimits()
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -177,9 +179,6 @@ func (c *Config) completeWorkspace() error {
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
 		return corral.Errorf(corral.ErrDir, "name a directory", "cannot use the workspace %s: it is not a directory", abs)
 	}
-	if err := checkSource(abs); err != nil {
-		return err
-	}
 	c.Workspace = abs
 	return nil
 }
@@ -200,7 +199,7 @@ func checkUser(user string) error {
 		}
 	}
 	if uid == "0" {
-		return corral.Errorf(corral.ErrInvalid, "name an unprivileged user, such as "+nobody, "commands in a sandbox do not run as root")
+		return &boundary.Refusal{Rule: boundary.UserRoot, Subject: user, Why: "commands in a sandbox do not run as root", Fix: "name an unprivileged user, such as " + nobody}
 	}
 	return nil
 }

@@ -137,6 +137,15 @@ func (e *Executor) create(ctx context.Context, driver Driver) (Container, error)
 	if err != nil {
 		return Container{}, err
 	}
+	info, err := e.cfg.Engine.Info(ctx)
+	if err != nil {
+		return Container{}, err
+	}
+	held, err := pin(spec, info.Local)
+	if err != nil {
+		return Container{}, err
+	}
+	defer held.release()
 	id, err := e.cfg.Engine.Create(ctx, spec)
 	if errors.Is(err, ErrNoImage) && e.cfg.EnsureImage != nil {
 		if err = e.cfg.EnsureImage(ctx, spec.Image); err != nil {
@@ -150,10 +159,15 @@ func (e *Executor) create(ctx context.Context, driver Driver) (Container, error)
 	if err != nil {
 		return Container{}, err
 	}
-	err = e.cfg.Engine.Start(ctx, id)
 	var c Container
+	if err = held.verify(); err == nil {
+		err = e.cfg.Engine.Start(ctx, id)
+	}
 	if err == nil {
 		c, err = e.cfg.Engine.Inspect(ctx, id)
+	}
+	if err == nil {
+		err = held.verifyIn(c)
 	}
 	if err != nil {
 		return Container{}, errors.Join(err, e.cfg.Engine.Remove(context.WithoutCancel(ctx), id))
@@ -169,15 +183,10 @@ func (e *Executor) spec(ctx context.Context, driver Driver) (Spec, error) {
 	}
 	s := Spec{
 		Name: e.name, Image: e.cfg.Image, Runtime: e.cfg.Runtime, User: e.cfg.User, Dir: Workdir,
-		Memory: e.cfg.Memory, CPUs: e.cfg.CPUs, Pids: e.cfg.Pids,
-		Tmpfs: []Tmpfs{
-			{Target: "/tmp", Size: e.cfg.Tmp, Mode: 0o1777, Exec: true},
-			{Target: "/var/tmp", Size: 64 << 20, Mode: 0o1777},
-			{Target: "/run", Size: 16 << 20, Mode: 0o1777},
-		},
 		Mounts: []Mount{{Source: e.workspace(), Target: Workdir, ReadOnly: e.cfg.WorkspaceAccess == AccessReadOnly}},
 		Stdio:  driver == DriverFrames,
 	}
+	e.cfg.restrict(&s)
 	switch driver {
 	case DriverFDs:
 		if !info.Local {
@@ -204,6 +213,9 @@ func (e *Executor) spec(ctx context.Context, driver Driver) (Spec, error) {
 	if !info.Local {
 		s.Mounts[0] = Mount{Source: e.name, Target: Workdir, Volume: true}
 	}
+	if err := e.cfg.adapt(&s, info); err != nil {
+		return Spec{}, err
+	}
 	return e.label(s, driver)
 }
 
@@ -214,7 +226,7 @@ func (e *Executor) label(s Spec, driver Driver) (Spec, error) {
 	}
 	// The warden, and how it is spoken to, is nothing that commands find.
 	place := s
-	place.Mounts, place.Args, place.Stdio = s.Mounts[:1], nil, false
+	place.Mounts, place.Args, place.Stdio = s.Mounts[:1+len(e.cfg.mounts)], nil, false
 	p, err := json.Marshal(place)
 	if err != nil {
 		return Spec{}, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
 // An Engine makes containers. Its methods may be called from any goroutine and
@@ -53,6 +55,7 @@ type EngineInfo struct {
 	Rootless bool     `json:"rootless"`
 	Security []string `json:"security"` // as the engine names them: "name=seccomp,profile=default", …
 	Runc     string   `json:"runc"`     // version of the default OCI runtime, may be empty
+	CPUs     int      `json:"cpus"`     // of the engine's machine; 0 if it does not say
 	Cgroup   string   `json:"cgroup"`   // "1" or "2"
 }
 
@@ -82,10 +85,20 @@ type Spec struct {
 	Tmpfs   []Tmpfs
 	Stdio   bool // standard streams can be attached to
 
-	Memory  int64   // bytes, swap included; 0: unlimited
-	CPUs    float64 // 0: unlimited
-	Pids    int64   // 0: unlimited
-	NoFiles int64   // open files a process; 0: the engine's
+	Memory  int64               // bytes; 0: unlimited
+	Swap    int64               // bytes beside Memory; 0: none; negative: unlimited
+	CPUs    float64             // 0: unlimited
+	Pids    int64               // 0: unlimited
+	Rlimits []specs.POSIXRlimit // of every process
+	// Files a process may have open; 0: as the engine has it. The warden sees
+	// to it: engines that may not raise their own limit would fail.
+	NoFiles int64
+	Shm     int64 // bytes of /dev/shm; 0: the engine's
+
+	Network  string              // empty: none; else one that boundary.Network lets pass
+	Seccomp  *specs.LinuxSeccomp // nil: the engine's own
+	Profile  string              // digest of what Seccomp was chosen from, so that the container is made anew with it
+	AppArmor string              // name of a profile; empty: the engine's own
 }
 
 // Mount is a directory of the engine's machine, or a named volume, in a
@@ -95,20 +108,25 @@ type Mount struct {
 	Target   string
 	ReadOnly bool
 	Volume   bool
+	// What is mounted below Source is there too, unless it is read-only:
+	// then only what is in Source's own file system is, since not every
+	// engine could make the rest read-only.
 }
 
 // Tmpfs is a file system in memory.
 type Tmpfs struct {
 	Target string
 	Size   int64 // bytes
+	Inodes int64 // files and directories; 0: as many as there is memory for
 	Mode   uint32
 	Exec   bool // programs on it can be executed
 }
 
-// Spec has no field for privileges, capabilities, networks, host namespaces or
-// security profiles: every Engine makes every container without the former and
-// with the engine's default of the latter, on a read-only root, with no new
-// privileges, no network, and no log of its output.
+// Spec has no field for privileges, capabilities or host namespaces: every
+// Engine makes every container without them, on a read-only root, with no new
+// privileges, namespaces of its own, no devices but the usual ones, and no log
+// of its output. What it asks for was judged by package boundary; an Engine
+// refuses what it does not have (a network, a profile), and never leaves it out.
 
 // A Filler is an engine that can put a file into a volume, for machines whose
 // file system it does not see.

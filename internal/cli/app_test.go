@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -153,7 +154,7 @@ func TestExecSandboxSettings(t *testing.T) {
 	}
 	want := settings{StateDir: "/s", Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
 		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7, User: "7:8"}
-	if m.sandboxGot.settings != want || m.sandboxGot.stateDir != "/s" {
+	if !reflect.DeepEqual(m.sandboxGot.settings, want) || m.sandboxGot.stateDir != "/s" {
 		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.settings, want)
 	}
 	here, err := os.Getwd()

@@ -41,6 +41,8 @@ func openSandbox(o sandboxOptions) (_ executor, err error) {
 		Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral, Log: o.log,
+		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
+		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor,
 		EnsureImage: func(ctx context.Context, image string) error {
 			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()

@@ -42,6 +42,11 @@ type settings struct {
 	CPUs      float64
 	Pids      float64
 	Ephemeral bool
+
+	// Of the configuration alone.
+	Swap, Tmp, FileSize, OpenFiles int64
+	Binds, BindRoots               []string
+	Network, Seccomp, AppArmor     string
 }
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which

@@ -43,7 +43,26 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configuredNumber(a, "memory", &s.Memory, box.Memory)
 	configuredNumber(a, "cpus", &s.CPUs, box.CPUs)
 	configuredNumber(a, "pids", &s.Pids, box.Pids)
+	configuredNumber(a, "swap", &s.Swap, box.Swap)
+	configuredNumber(a, "tmp", &s.Tmp, box.Tmp)
+	configuredNumber(a, "file-size", &s.FileSize, box.FileSize)
+	configuredNumber(a, "open-files", &s.OpenFiles, box.OpenFiles)
+	configured(a, "network", &s.Network, box.Network)
+	configured(a, "seccomp", &s.Seccomp, box.Seccomp)
+	configured(a, "apparmor", &s.AppArmor, box.AppArmor)
+	s.Binds, s.BindRoots = nil, expandHomes(box.BindRoots.Value)
+	for _, level := range box.Binds {
+		s.Binds = append(s.Binds, expandHomes(level.Value)...)
+	}
 	return s
+}
+
+func expandHomes(paths []string) []string {
+	var list []string
+	for _, p := range paths {
+		list = append(list, config.ExpandHome(p, accountHome()))
+	}
+	return list
 }
 
 // configured sets what no flag sets, and somebody configured.

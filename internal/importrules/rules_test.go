@@ -15,7 +15,7 @@ var (
 	contract = []string{"."}
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
-	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
@@ -42,21 +42,24 @@ var rules = map[string]rule{
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
 
 	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":        {imports: append([]string{"images", "internal/streamexec"}, warden...), tests: hosts},
-	"sandbox/docker": {imports: append([]string{"sandbox", "images"}, warden...)},
-	"nodeexec":       {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
-	"images":         {imports: contract},
-	"config":         {imports: []string{".", "policy", "pathenv", "internal/json5"}},
-	"internal/json5": {},
-	"session":        {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
-	"session/keys":   {imports: contract},
-	"tool":           {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
-	"tool/runshell":  {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
-	"tool/patch":     {imports: contract, tests: hosts},
-	"tool/mcp":       {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":        {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
-	"client":         {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
-	"internal/api":   {imports: contract},
+	"sandbox":        {imports: append([]string{"images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
+	"sandbox/docker": {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
+	// What a sandbox may not have, and what it may ask the kernel for.
+	"sandbox/boundary": {imports: contract},
+	"sandbox/seccomp":  {imports: contract},
+	"nodeexec":         {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
+	"images":           {imports: contract},
+	"config":           {imports: []string{".", "policy", "pathenv", "internal/json5"}},
+	"internal/json5":   {},
+	"session":          {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
+	"session/keys":     {imports: contract},
+	"tool":             {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
+	"tool/runshell":    {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
+	"tool/patch":       {imports: contract, tests: hosts},
+	"tool/mcp":         {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
+	"gateway":          {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":           {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
+	"internal/api":     {imports: contract},
 	// Hosts of which there is only what commands read and write.
 	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},

@@ -42,6 +42,7 @@ func Main(args []string, stderr io.Writer) int {
 	dir := fs.String("dir", "", "dial the gateways whose sockets appear in this `directory`")
 	stdio := fs.Bool("stdio", false, "serve one gateway at a time on standard input and output")
 	host := fs.Bool("host", false, "keep commands of this machine: in the background, one warden a directory, which ends when it has nothing to keep")
+	files := fs.Uint64("files", 0, "`number` of files that a process may have open, if the limit is not lower already")
 	child := fs.Bool("child", false, "with -host: this is the process in the background")
 	if err := fs.Parse(args); err != nil {
 		return 2
@@ -60,11 +61,29 @@ func Main(args []string, stderr io.Writer) int {
 		}
 		return 0
 	}
+	if *files > 0 {
+		if err := limitFiles(*files); err != nil {
+			log("cannot limit the number of open files: %v", err)
+			return 1
+		}
+	}
 	if err := run(*dir, *stdio, *host, log); err != nil {
 		fmt.Fprintln(stderr, "corral-warden:", err)
 		return 1
 	}
 	return 0
+}
+
+// limitFiles lowers the limit of this process and of those that it makes. Set
+// by the syscall package, it is not undone in them.
+func limitFiles(n uint64) error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return err
+	}
+	l.Max = min(l.Max, n)
+	l.Cur = l.Max
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
 }
 
 // background starts this program again, without ties to who started it.

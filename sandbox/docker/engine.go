@@ -2,13 +2,15 @@
 // engine 20.10, API 1.41, negotiated).
 //
 // Every container it makes is hardened the same way: all capabilities dropped,
-// no new privileges, the engine's seccomp and AppArmor profiles, a read-only
-// root, no network, private namespaces, no core dumps, and no log of its
-// output. What a caller can choose is in sandbox.Spec.
+// no new privileges, the seccomp profile of package seccomp, the engine's AppArmor
+// profile, a read-only root, no network, private namespaces, no core dumps, and
+// no log of its output. What a caller can choose is in sandbox.Spec.
 package docker
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 	units "github.com/docker/go-units"
@@ -27,6 +30,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/boundary"
 )
 
 // Options of an Engine.
@@ -100,6 +104,7 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	}
 	out := sandbox.EngineInfo{
 		Name: "docker", Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		CPUs:    info.NCPU,
 		Default: info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
 		// Docker Desktop listens on a local socket, but runs in a machine
 		// of its own, into which no socket reaches.
@@ -131,7 +136,13 @@ func goarch(uname string) string {
 func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()
-	cfg, host := configs(s)
+	cfg, host, err := configs(s)
+	if err != nil {
+		return "", err
+	}
+	if err := e.checkNetwork(ctx, host.NetworkMode); err != nil {
+		return "", err
+	}
 	made, err := e.c.ContainerCreate(ctx, cfg, host, nil, nil, s.Name)
 	switch {
 	case err == nil:
@@ -147,17 +158,17 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (string, error) {
 }
 
 // configs is a container in the API's terms.
-func configs(s sandbox.Spec) (*container.Config, *container.HostConfig) {
+func configs(s sandbox.Spec) (*container.Config, *container.HostConfig, error) {
 	cfg := &container.Config{
 		Image: s.Image, Entrypoint: s.Args, User: s.User, WorkingDir: s.Dir, Labels: s.Labels,
 		OpenStdin: s.Stdio, AttachStdin: s.Stdio, AttachStdout: s.Stdio,
-		NetworkDisabled: true,
+		NetworkDisabled: s.Network == "",
 		// PID 1 is deaf to signals from inside, and has nothing to save.
 		StopSignal:  "SIGKILL",
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
 	host := &container.HostConfig{
-		NetworkMode:    "none",
+		NetworkMode:    container.NetworkMode(cmp.Or(s.Network, "none")),
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
@@ -167,22 +178,42 @@ func configs(s sandbox.Spec) (*container.Config, *container.HostConfig) {
 		Runtime:        s.Runtime,
 		Tmpfs:          map[string]string{},
 		Resources: container.Resources{
-			Memory: s.Memory, MemorySwap: s.Memory, NanoCPUs: int64(s.CPUs * 1e9),
-			Ulimits: []*units.Ulimit{{Name: "core"}},
+			Memory: s.Memory, NanoCPUs: int64(s.CPUs * 1e9),
 		},
+		ShmSize: s.Shm,
+	}
+	switch { // the API's is of both
+	case s.Memory > 0 && s.Swap < 0:
+		host.MemorySwap = -1
+	case s.Memory > 0:
+		host.MemorySwap = s.Memory + s.Swap
+	}
+	if s.Seccomp != nil {
+		profile, err := json.Marshal(s.Seccomp)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot write the seccomp profile down: %w", err)
+		}
+		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+string(profile))
+	}
+	if s.AppArmor != "" {
+		host.SecurityOpt = append(host.SecurityOpt, "apparmor="+s.AppArmor)
 	}
 	if s.Pids > 0 {
 		host.PidsLimit = &s.Pids
 	}
-	if s.NoFiles > 0 {
-		host.Ulimits = append(host.Ulimits, &units.Ulimit{Name: "nofile", Soft: s.NoFiles, Hard: s.NoFiles})
+	for _, l := range s.Rlimits {
+		host.Ulimits = append(host.Ulimits, &units.Ulimit{Name: strings.ToLower(strings.TrimPrefix(l.Type, "RLIMIT_")), Soft: int64(l.Soft), Hard: int64(l.Hard)})
 	}
 	for _, t := range s.Tmpfs {
 		exec := "noexec"
 		if t.Exec {
 			exec = "exec"
 		}
-		host.Tmpfs[t.Target] = fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
+		opts := fmt.Sprintf("rw,nosuid,nodev,%s,size=%d,mode=%o", exec, t.Size, t.Mode)
+		if t.Inodes > 0 {
+			opts += fmt.Sprintf(",nr_inodes=%d", t.Inodes)
+		}
+		host.Tmpfs[t.Target] = opts
 	}
 	for _, m := range s.Mounts {
 		typ := mount.TypeBind
@@ -191,11 +222,29 @@ func configs(s sandbox.Spec) (*container.Config, *container.HostConfig) {
 		}
 		mnt := mount.Mount{Type: typ, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly}
 		if !m.Volume {
-			mnt.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+			mnt.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: m.ReadOnly}
 		}
 		host.Mounts = append(host.Mounts, mnt)
 	}
-	return cfg, host
+	return cfg, host, nil
+}
+
+// checkNetwork refuses a network that the engine does not have, or that is the
+// machine's own under another name: an ID, for example.
+func (e *Engine) checkNetwork(ctx context.Context, name container.NetworkMode) error {
+	if name.IsNone() || name.IsBridge() {
+		return nil
+	}
+	n, err := e.c.NetworkInspect(ctx, string(name), network.InspectOptions{})
+	switch {
+	case errdefs.IsNotFound(err):
+		return corral.Errorf(corral.ErrInvalid, "docker network ls says which there are", "the engine has no network %s", name)
+	case err != nil:
+		return e.fail("look at the network "+string(name), err)
+	case n.Driver == "host" || n.Name != string(name):
+		return &boundary.Refusal{Rule: boundary.NetworkHost, Subject: string(name), Why: "it is another name of the network " + n.Name + ", with the driver " + n.Driver, Fix: "name a network by its name"}
+	}
+	return nil
 }
 
 // Start implements sandbox.Engine.

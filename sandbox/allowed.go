@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/seccomp"
+)
+
+// allowed is what a configuration asks for that was judged, and may have.
+type allowed struct {
+	mounts  []Mount             // the binds, without symbolic links
+	profile *specs.LinuxSeccomp // somebody's own
+	halve   bool                // CPUs is the default, and not more than half of the machine's
+}
+
+// Refusals are what the configuration asks for that a sandbox is not given: all
+// of it, where New names the first alone. It is for people who ask beforehand;
+// nothing is made.
+func (c Config) Refusals() []boundary.Refusal {
+	var list []boundary.Refusal
+	if c.WorkspaceAccess == AccessReadOnly || c.WorkspaceAccess == AccessReadWrite {
+		// Errors that are no refusals are New's to tell.
+		list = append(list, boundary.Refusals(c.completeWorkspace())...)
+	}
+	if c.User != "" {
+		list = append(list, boundary.Refusals(checkUser(c.User))...)
+	}
+	return append(list, boundary.Refusals(c.judge())...)
+}
+
+// judge refuses what a sandbox is not given, all of it in one error, and keeps
+// what is left.
+func (c *Config) judge() error {
+	var errs []error
+	refuse := func(r *boundary.Refusal) {
+		if r != nil {
+			errs = append(errs, r)
+		}
+	}
+	sources := boundary.Machine(os.Getenv)
+	sources.Roots = c.BindRoots
+	if c.StateDir != "" {
+		sources.Private = append(sources.Private, c.StateDir)
+	}
+	if c.Workspace != "" {
+		refuse(sources.CheckWorkspace(c.Workspace))
+	}
+	var binds []boundary.Bind
+	for _, text := range c.Binds {
+		b, err := boundary.ParseBind(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		binds = append(binds, b)
+	}
+	for _, r := range sources.CheckAll(binds) {
+		refuse(&r)
+	}
+	refuse(boundary.Network(c.Network))
+	refuse(boundary.AppArmor(c.AppArmor))
+	if r := boundary.Seccomp(c.Seccomp); r != nil {
+		refuse(r)
+	} else if err := c.readProfile(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return oneOrMore(errs)
+	}
+	c.mounts = nil
+	for _, b := range binds {
+		real, err := boundary.Real(b.Source)
+		if err == nil {
+			_, err = os.Lstat(real)
+		}
+		if err != nil {
+			return corral.Errorf(corral.ErrDir, "create it first, or leave the bind out", "cannot mount %s into a sandbox: %w", b.Text, err)
+		}
+		c.mounts = append(c.mounts, Mount{Source: real, Target: b.Target, ReadOnly: b.ReadOnly})
+	}
+	return nil
+}
+
+// oneOrMore is an error as it is, or several in one line.
+func oneOrMore(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return &several{errs}
+}
+
+// several are refusals that are told together.
+type several struct{ errs []error }
+
+func (s *several) Error() string   { return oneLine(s.errs) }
+func (s *several) Unwrap() []error { return s.errs }
+
+// readProfile reads somebody's own seccomp profile.
+func (c *Config) readProfile() error {
+	c.profile = nil
+	if c.Seccomp == "" || c.Seccomp == "default" {
+		return nil
+	}
+	refuse := func(rule boundary.Rule, err error) error {
+		return &boundary.Refusal{Rule: rule, Subject: c.Seccomp, Why: err.Error(), Fix: cmp.Or(corral.Hint(err), "name a file that this program can read")}
+	}
+	f, err := os.Open(c.Seccomp)
+	if err != nil {
+		return refuse(boundary.SeccompProfile, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return refuse(boundary.SeccompProfile, errors.New("it is no file"))
+	}
+	c.profile, err = seccomp.Parse(f)
+	switch {
+	case errors.Is(err, corral.ErrDenied):
+		return refuse(boundary.SeccompUnconfined, err)
+	case err != nil:
+		return refuse(boundary.SeccompProfile, err)
+	}
+	return nil
+}
+
+// completeLimits fills in the defaults.
+func (c *Config) completeLimits() {
+	limit := func(v *int64, def int64) {
+		switch {
+		case *v == 0:
+			*v = def
+		case *v < 0:
+			*v = 0
+		}
+	}
+	limit(&c.Memory, 2<<30)
+	limit(&c.Pids, 512)
+	limit(&c.Tmp, 512<<20)
+	limit(&c.FileSize, 16<<30)
+	limit(&c.NoFiles, 64<<10)
+	switch {
+	case c.CPUs == 0:
+		c.CPUs, c.halve = defaultCPUs, true
+	case c.CPUs < 0:
+		c.CPUs = 0
+	}
+}
+
+// defaultCPUs is how many processors a sandbox may use, unless the machine has
+// less than twice as many: one that is busy must not stop the rest.
+const defaultCPUs = 2
+
+// pageOf is how many bytes of a tmpfs there are for each of its files at least:
+// many small files take memory that their size does not tell.
+const pageOf = 4 << 10
+
+// restrict says of a container what it may use and do: all that the
+// configuration says and no engine has to be asked for.
+func (c *Config) restrict(s *Spec) {
+	s.Memory, s.Swap, s.CPUs, s.Pids = c.Memory, c.Swap, c.CPUs, c.Pids
+	s.NoFiles = c.NoFiles
+	s.Rlimits = []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}}
+	if c.FileSize > 0 {
+		s.Rlimits = append(s.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_FSIZE", Soft: uint64(c.FileSize), Hard: uint64(c.FileSize)})
+	}
+	s.Shm = 64 << 20
+	s.Tmpfs = []Tmpfs{
+		{Target: "/tmp", Size: c.Tmp, Inodes: c.Tmp / pageOf, Mode: 0o1777, Exec: true},
+		{Target: "/var/tmp", Size: 64 << 20, Inodes: 64 << 20 / pageOf, Mode: 0o1777},
+		{Target: "/run", Size: 16 << 20, Inodes: 16 << 20 / pageOf, Mode: 0o1777},
+	}
+	if c.Tmp == 0 {
+		s.Tmpfs[0].Inodes = 0
+	}
+	if c.Network != boundary.NetworkNone {
+		s.Network = c.Network
+	}
+	s.AppArmor = c.AppArmor
+	if !c.isolatedKernel() {
+		s.Profile = digest(c.profile)
+	}
+	s.Mounts = append(s.Mounts, c.mounts...)
+}
+
+// digest tells seccomp profiles apart; that of nil is of our own ones together.
+func digest(p *specs.LinuxSeccomp) string {
+	list := []*specs.LinuxSeccomp{p}
+	if p == nil {
+		list = []*specs.LinuxSeccomp{seccomp.Profile("amd64"), seccomp.Profile("arm64")}
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		panic(fmt.Sprintf("cannot write a seccomp profile down: %v", err)) // strings and numbers
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// adapt completes what restrict said by what the engine is, or says why a
+// container cannot be had from it.
+func (c *Config) adapt(s *Spec, info EngineInfo) error {
+	if c.halve && info.CPUs > 0 {
+		s.CPUs = min(s.CPUs, float64(info.CPUs)/2)
+	}
+	if !info.Local && len(c.mounts) > 0 {
+		return corral.Errorf(corral.ErrUnavailable, "leave the binds out, or use an engine on this machine", "%s cannot be mounted by the engine at %s, which does not see this machine's files", c.mounts[0].Source, info.Address)
+	}
+	if c.AppArmor != "" && !slices.ContainsFunc(info.Security, func(s string) bool { return strings.HasPrefix(s, "name=apparmor") }) {
+		return corral.Errorf(corral.ErrUnavailable, "leave sandbox.apparmor out, or use an engine with AppArmor", "the engine at %s has no AppArmor for the profile %s", info.Address, c.AppArmor)
+	}
+	if s.NoFiles > 0 && len(s.Args) > 0 && s.Args[0] == wardenPath {
+		s.Args = append(slices.Clip(s.Args), "-files", strconv.FormatInt(s.NoFiles, 10))
+	}
+	if c.isolatedKernel() {
+		for i := range s.Tmpfs { // which knows no such limit
+			s.Tmpfs[i].Inodes = 0
+		}
+		return nil
+	}
+	if s.Seccomp = c.profile; s.Seccomp == nil {
+		s.Seccomp = seccomp.Profile(info.Arch)
+	}
+	return nil
+}

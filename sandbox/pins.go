@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"errors"
+
+	"github.com/corral-exec/corral/sandbox/boundary"
+)
+
+// pins hold on to what is mounted from this machine, from before a container is
+// made until it runs: what was judged is what is in it.
+type pins []pinned
+
+type pinned struct {
+	*boundary.Pin
+	target string
+}
+
+// pin holds on to the bind mounts of a container, if the engine's files are
+// this machine's. The caller lets go of them.
+func pin(s Spec, local bool) (_ pins, err error) {
+	var list pins
+	defer func() {
+		if err != nil {
+			list.release()
+		}
+	}()
+	for _, m := range s.Mounts {
+		if m.Volume || !local {
+			continue
+		}
+		p, err := boundary.Hold(m.Source)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pinned{p, m.Target})
+	}
+	return list, nil
+}
+
+// verify is for before the container's start.
+func (l pins) verify() error {
+	for _, p := range l {
+		if err := p.Verify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyIn is for after it, and before anything of ours runs there.
+func (l pins) verifyIn(c Container) error {
+	if c.PID == 0 {
+		return nil // it has ended
+	}
+	for _, p := range l {
+		if err := p.VerifyIn(c.PID, p.target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l pins) release() {
+	var errs []error
+	for _, p := range l {
+		errs = append(errs, p.Close())
+	}
+	_ = errors.Join(errs...) // descriptors that only were looked at
+}
