@@ -1,0 +1,190 @@
+//go:build e2e
+
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// newBox is an ephemeral sandbox of a configuration.
+func newBox(t *testing.T, cfg sandbox.Config) *sandbox.Executor {
+	t.Helper()
+	if cfg.Engine == nil {
+		cfg.Engine = enginetest.New(t)
+	}
+	cfg.StateDir, cfg.Image, cfg.WardenPath, cfg.Ephemeral = filepath.Join(testdir.New(t), "state"), images.Busybox, wardenbintest.Build(t), true
+	e, err := sandbox.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// output runs a command that is to succeed.
+func output(t *testing.T, x corral.Executor, command string) string {
+	t.Helper()
+	r, err := corral.Run(t.Context(), x, corral.Command{Shell: command}, corral.RunOptions{})
+	if err != nil {
+		t.Fatal(err, corral.Hint(err))
+	}
+	if !r.Exit.Success() {
+		t.Fatalf("%s: %v\n%s", command, r.Exit, r.Output)
+	}
+	return r.Output.String()
+}
+
+func TestBinds(t *testing.T) {
+	dir := testdir.New(t)
+	for _, d := range []string{"ro", "rw", "real"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"ro/file": "of ro\n", "one": "of one\n", "real/file": "of real\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	x := newBox(t, sandbox.Config{Binds: []string{dir + "/ro:/data/ro:ro", dir + "/rw:/rw", dir + "/one:/one.txt:ro", dir + "/link:/linked:rw"}})
+	got := output(t, x, `cat /data/ro/file /one.txt /linked/file; echo new >/rw/made; touch /data/ro/x 2>&1 | grep -o Read-only; echo x 2>/dev/null >/one.txt || echo refused`)
+	if want := "of ro\nof one\nof real\nRead-only\nrefused\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "rw/made")); err != nil || string(b) != "new\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A swapper is an engine during whose calls somebody swaps a directory.
+type swapper struct {
+	sandbox.Engine
+	created, starting, started func()
+}
+
+func (s swapper) Create(ctx context.Context, spec sandbox.Spec) (string, error) {
+	id, err := s.Engine.Create(ctx, spec)
+	s.created()
+	return id, err
+}
+
+func (s swapper) Start(ctx context.Context, id string) error {
+	s.starting()
+	defer s.started()
+	return s.Engine.Start(ctx, id)
+}
+
+// Whatever is swapped between the check and the mount: nothing else than what
+// was checked is in a sandbox in which a command runs.
+func TestBindsAreNotSwapped(t *testing.T) {
+	nothing := func() {}
+	for _, tt := range []struct {
+		name string
+		set  func(s *swapper, swap, back func())
+	}{
+		{"after the check", func(s *swapper, swap, _ func()) { s.created = swap }},
+		{"while it starts", func(s *swapper, swap, _ func()) { s.starting = swap }},
+		{"while it starts, and back again", func(s *swapper, swap, back func()) { s.starting, s.started = swap, back }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := testdir.New(t)
+			src := filepath.Join(dir, "src")
+			if err := os.Mkdir(src, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			do := func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			swap := func() { do(os.Rename(src, src+"-aside")); do(os.Symlink("/etc", src)) }
+			back := func() { do(os.Remove(src)); do(os.Rename(src+"-aside", src)) }
+			engine := enginetest.New(t)
+			s := swapper{Engine: engine, created: nothing, starting: nothing, started: nothing}
+			tt.set(&s, swap, back)
+			x := newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs})
+			r, err := corral.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, corral.RunOptions{})
+			if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), src) {
+				t.Errorf("%v, output %q", err, r.Output)
+			}
+		})
+	}
+}
+
+// What a sandbox is not given is refused before anything is made.
+func TestRefused(t *testing.T) {
+	engine := enginetest.New(t)
+	for _, cfg := range []sandbox.Config{
+		{Binds: []string{"/var/run/docker.sock:/var/run/docker.sock"}},
+		{Binds: []string{"/etc:/data:ro"}},
+		{Binds: []string{"/:/host"}},
+		{Workspace: "/", WorkspaceAccess: sandbox.AccessReadWrite},
+		{Network: "host"},
+		{Network: "container:other"},
+		{Seccomp: "unconfined"},
+		{AppArmor: "unconfined"},
+		{User: "0:0"},
+	} {
+		cfg.Engine, cfg.StateDir = engine, filepath.Join(testdir.New(t), "state")
+		if e, err := sandbox.New(cfg); !errors.Is(err, corral.ErrDenied) && !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
+			t.Errorf("%+v: %v", cfg, err)
+			if err == nil {
+				e.Close()
+			}
+		}
+		if got := cfg.Refusals(); len(got) != 1 {
+			t.Errorf("%+v: %+v", cfg, got)
+		}
+	}
+	all := sandbox.Config{Engine: engine, StateDir: "/srv/state", Binds: []string{"/etc:/a", "/proc:/b"}, Network: "host", Seccomp: "unconfined", User: "0:0"}
+	if got := all.Refusals(); len(got) != 5 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A network that is another under its ID is refused by the engine, and one that
+// does not exist is not left out.
+func TestNetworks(t *testing.T) {
+	for network, want := range map[string]error{"corral-no-such-network": corral.ErrInvalid} {
+		x := newBox(t, sandbox.Config{Network: network})
+		if _, err := corral.Run(t.Context(), x, corral.Command{Shell: "true"}, corral.RunOptions{}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", network, err, want)
+		}
+	}
+	x := newBox(t, sandbox.Config{})
+	if got := output(t, x, "ls /sys/class/net"); got != "lo\n" {
+		t.Errorf("without a network there are %q", got)
+	}
+}
+
+// Limits are those that are asked for, in commands.
+func TestLimits(t *testing.T) {
+	x := newBox(t, sandbox.Config{NoFiles: 300, FileSize: 1 << 20, Tmp: 8 << 20, Memory: 256 << 20, Pids: 40})
+	got := output(t, x, `ulimit -n; ulimit -Hn; ulimit -c; head -c 3000000 /dev/zero >/tmp/big 2>/dev/null; wc -c </tmp/big
+		i=0; while mkdir /tmp/d$i 2>/dev/null; do i=$((i+1)); done; [ $i -lt 2100 ] && echo few; grep -c Seccomp:.2 /proc/self/status; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status`)
+	if want := "300\n300\n0\n1048576\nfew\n1\nNoNewPrivs:\t1\nCapBnd:\t0000000000000000\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

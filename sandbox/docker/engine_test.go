@@ -1,0 +1,80 @@
+package docker
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/mount"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// Whatever a specification says, a container is hardened.
+func TestConfigsAreHardened(t *testing.T) {
+	for _, s := range []sandbox.Spec{{}, {User: "1:1", Memory: 5, Network: "team", Stdio: true}} {
+		cfg, host, err := configs(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host.Privileged || !host.ReadonlyRootfs || !slices.Equal(host.CapDrop, []string{"ALL"}) || len(host.CapAdd) > 0 || !slices.Contains(host.SecurityOpt, "no-new-privileges") ||
+			host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || len(host.Devices) > 0 || host.LogConfig.Type != "none" || host.PublishAllPorts {
+			t.Errorf("%+v", host)
+		}
+		for _, opt := range host.SecurityOpt {
+			if strings.Contains(opt, "unconfined") || strings.Contains(opt, "disable") {
+				t.Errorf("%q", opt)
+			}
+		}
+		if len(cfg.Env) > 0 || cfg.NetworkDisabled != (s.Network == "") {
+			t.Errorf("%+v", cfg)
+		}
+	}
+}
+
+// What a specification asks for is asked for.
+func TestConfigs(t *testing.T) {
+	s := sandbox.Spec{
+		Memory: 100, Swap: 20, CPUs: 1.5, Pids: 7, Shm: 9, Network: "team", AppArmor: "mine", Seccomp: &specs.LinuxSeccomp{DefaultAction: specs.ActErrno},
+		Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}, {Type: "RLIMIT_FSIZE", Soft: 5, Hard: 6}},
+		Tmpfs:   []sandbox.Tmpfs{{Target: "/tmp", Size: 10, Inodes: 3, Mode: 0o1777, Exec: true}, {Target: "/run", Size: 11, Mode: 0o755}},
+		Mounts:  []sandbox.Mount{{Source: "/srv/a", Target: "/a", ReadOnly: true}, {Source: "/srv/b", Target: "/b"}, {Source: "v", Target: "/v", Volume: true}},
+	}
+	_, host, err := configs(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host.Memory != 100 || host.MemorySwap != 120 || host.NanoCPUs != 1_500_000_000 || *host.PidsLimit != 7 || host.ShmSize != 9 || host.NetworkMode != "team" {
+		t.Errorf("%+v", host)
+	}
+	var limits []string
+	for _, u := range host.Ulimits {
+		limits = append(limits, u.String())
+	}
+	if want := []string{"core=0:0", "fsize=5:6"}; !slices.Equal(limits, want) {
+		t.Errorf("%q, want %q", limits, want)
+	}
+	if got := host.Tmpfs["/tmp"]; got != "rw,nosuid,nodev,exec,size=10,mode=1777,nr_inodes=3" {
+		t.Error(got)
+	}
+	if got := host.Tmpfs["/run"]; got != "rw,nosuid,nodev,noexec,size=11,mode=755" {
+		t.Error(got)
+	}
+	if !slices.Contains(host.SecurityOpt, "apparmor=mine") {
+		t.Errorf("%q", host.SecurityOpt)
+	}
+	i := slices.IndexFunc(host.SecurityOpt, func(s string) bool { return strings.HasPrefix(s, "seccomp=") })
+	if i < 0 || !json.Valid([]byte(strings.TrimPrefix(host.SecurityOpt[i], "seccomp="))) {
+		t.Errorf("%q", host.SecurityOpt)
+	}
+	a, b, v := host.Mounts[0], host.Mounts[1], host.Mounts[2]
+	if !a.ReadOnly || !a.BindOptions.NonRecursive || a.BindOptions.Propagation != mount.PropagationRPrivate || b.ReadOnly || b.BindOptions.NonRecursive || v.Type != mount.TypeVolume {
+		t.Errorf("%+v", host.Mounts)
+	}
+	s.Swap = -1
+	if _, host, err := configs(s); err != nil || host.MemorySwap != -1 {
+		t.Errorf("%d, %v", host.MemorySwap, err)
+	}
+}
