@@ -26,7 +26,7 @@ type execOptions struct {
 
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
-	User string      // uid:gid
+	User string      // uid:gid; empty: the container's
 	Log  *slog.Logger
 }
 
@@ -154,6 +154,18 @@ func (d *execDriver) start(ctx context.Context, id, container string, spec ExecS
 		return nil, err
 	}
 	return s, nil
+}
+
+// busy reports whether a command runs in a container.
+func (d *execDriver) busy(container string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.live {
+		if s.container == container {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *execDriver) enter(s *execStream) {

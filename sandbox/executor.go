@@ -4,231 +4,276 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wardenexec"
-	"github.com/corral-exec/corral/pathenv"
 )
 
 // An Executor is one sandbox; it is a corral.Executor and an io.Closer.
 type Executor struct {
-	cfg       Config
-	name      string // of the container
-	stateDir  string // of this sandbox
-	runDir    string // with the sockets, mounted into the container
+	engine    Engine
+	log       *slog.Logger
+	stateDir  string
+	name      string
+	dir       string // of this sandbox
+	ephemeral bool
 	owner     *os.File
-	warnings  []string
-	warden    *wardenexec.Executor // drivers fds and frames
-	exec      corral.Executor      // driver exec, nil until it is chosen
-	execClose func() error
-	// What commands that ask for nothing special are started with.
-	plainShell, plainArgs func() (pathenv.Launch, error)
 
-	mu     sync.Mutex
-	driver Driver // resolved; empty until the first connection
-	swept  bool
+	records *wardenexec.Records  // of all boxes with a warden
+	past    *wardenexec.Executor // knows what ended, and what was lost
+	set     atomic.Pointer[setup]
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+	turn chan struct{} // a token: whose turn it is to choose, make or give up boxes
+	used atomic.Bool   // that it was used is about to be written
+
+	mu       sync.Mutex
+	closed   bool
+	current  *box            // that commands go to; nil until it is known
+	last     string          // ID of the box that commands went to last, in whichever life
+	boxes    map[string]*box // in use here, by ID: also those that are left
+	draining bool            // somebody removes those that are left
+	exec     *execDriver     // nil until it is needed
+	driver   Driver          // that works with DriverAuto; empty: not known
+	swept    bool
 }
 
 // New returns an Executor. Nothing is made before the first command.
-func New(cfg Config) (*Executor, error) {
-	if err := cfg.complete(); err != nil {
+func New(cfg Config) (_ *Executor, err error) {
+	set, err := newSetup(cfg)
+	if err != nil {
 		return nil, err
 	}
-	e := &Executor{cfg: cfg, name: containerName(cfg.StateDir, cfg.Name), stateDir: filepath.Join(cfg.StateDir, "sandboxes", cfg.Name)}
-	e.runDir = filepath.Join(e.stateDir, "run")
-	e.plainShell = sync.OnceValues(func() (pathenv.Launch, error) { return e.newLaunch(corral.Command{Shell: plainText}) })
-	e.plainArgs = sync.OnceValues(func() (pathenv.Launch, error) { return e.newLaunch(corral.Command{Args: []string{plainText}}) })
-	if cfg.Driver != DriverAuto {
-		e.driver = cfg.Driver
+	e := &Executor{
+		engine: set.Engine, log: set.Log, stateDir: set.StateDir, name: set.Name, ephemeral: set.Ephemeral,
+		dir: sandboxDir(set.StateDir, set.Name), turn: make(chan struct{}, 1), boxes: map[string]*box{},
 	}
-	if err := e.makeDirs(); err != nil {
+	e.set.Store(set)
+	e.life, e.end = context.WithCancel(context.Background())
+	if err := os.MkdirAll(e.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the sandbox's state directory: %w", err)
+	}
+	if e.owner, err = lockOwner(set.StateDir, set.Ephemeral); err != nil {
 		return nil, err
 	}
-	var err error
-	if e.owner, err = lockOwner(cfg.StateDir, cfg.Ephemeral); err != nil {
+	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, "logs")); err != nil {
+		closeLock(e.owner)
 		return nil, err
 	}
-	e.warden, err = wardenexec.New(wardenexec.Options{
-		Dir: filepath.Join(e.stateDir, "logs"), Connect: e.connect, Untrusted: true,
-		Prepare: e.prepare, Info: e.info(), Log: cfg.Log,
+	e.past, err = wardenexec.New(wardenexec.Options{
+		Records: e.records, Connect: noConnection, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
 	})
 	if err != nil {
-		e.unlockOwner()
+		e.records.Close()
+		closeLock(e.owner)
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *Executor) info() corral.Info {
-	return corral.Info{Host: corral.HostSandbox, Sandboxed: true}
-}
-
-func (e *Executor) makeDirs() error {
-	if err := os.MkdirAll(e.stateDir, 0o700); err != nil {
-		return fmt.Errorf("cannot make the sandbox's state directory: %w", err)
+// Configure has commands that are started from now on go to a container that is
+// as cfg says. Those that run stay where they are; their container is removed
+// after the last of them. What is set of Engine, StateDir, Name, Ephemeral and
+// Log counts for nothing: they stay. On error nothing has changed.
+func (e *Executor) Configure(cfg Config) error {
+	old := e.set.Load()
+	cfg.Engine, cfg.StateDir, cfg.Name, cfg.Ephemeral, cfg.Log = old.Engine, old.StateDir, old.Name, old.Ephemeral, old.Log
+	set, err := newSetup(cfg)
+	if err != nil {
+		return err
 	}
-	// Another user's warden reads it, through the mount; on this machine
-	// the directory above keeps others out.
-	if err := os.MkdirAll(e.runDir, 0o755); err != nil {
-		return fmt.Errorf("cannot make the sandbox's socket directory: %w", err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if set.Image != old.Image || set.Runtime != old.Runtime {
+		e.driver = ""
 	}
-	if e.cfg.WorkspaceAccess == AccessNone {
-		return e.makeWorkspace()
-	}
-	e.warnings = append(e.warnings, e.ownerWarning()...)
+	e.set.Store(set)
 	return nil
 }
 
+func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
+	return e.set.Load().prepare(ctx, cmd)
+}
+
+// maxBoxes bounds how many containers one Start tries, each of which ends before
+// the command is started.
+const maxBoxes = 3
+
 // Start implements corral.Executor.
 func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	if x := e.execDriver(); x != nil {
-		return x.Start(ctx, cmd)
-	}
-	p, err := e.warden.Start(ctx, cmd)
-	if errors.Is(err, errNoWarden) && e.cfg.Driver == DriverAuto {
-		x, xerr := e.chooseExec()
-		if xerr != nil {
-			return nil, errors.Join(err, xerr)
+	for n := 1; ; n++ {
+		b, x, err := e.enter(ctx, cmd)
+		if err != nil {
+			return nil, err
 		}
-		e.cfg.Log.Warn("no warden can run in this image; using the engine's exec API", "image", e.cfg.Image, "error", err)
-		return x.Start(ctx, cmd)
+		if b == nil {
+			return x.Start(ctx, cmd)
+		}
+		p, err := b.warden.Start(ctx, cmd)
+		gone := errors.Is(err, wardenexec.ErrGone)
+		if gone {
+			e.retire(b)
+		}
+		e.leave(b, cmd.ID)
+		if !gone || n == maxBoxes {
+			return p, err
+		}
 	}
-	return p, err
 }
 
 // Attach implements corral.Executor.
 func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error) {
-	if x := e.execDriver(); x != nil {
-		return x.Attach(ctx, id)
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, errClosed
 	}
-	return e.warden.Attach(ctx, id)
+	b := e.tracking(id)
+	if b != nil {
+		b.hold("")
+	}
+	e.mu.Unlock()
+	if b == nil {
+		var x corral.Executor
+		var err error
+		if b, x, err = e.find(ctx, id); err != nil {
+			return nil, err
+		}
+		if b == nil {
+			return x.Attach(ctx, id)
+		}
+	}
+	defer e.leave(b, "")
+	return b.warden.Attach(ctx, id)
 }
+
+var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the sandbox is closed")
 
 // Close lets go of the sandbox, which stays for the next life of this program,
 // unless it is ephemeral: then it is removed, with its commands.
 func (e *Executor) Close() error {
-	err := e.warden.Close()
 	e.mu.Lock()
-	closeExec := e.execClose
-	e.exec, e.execClose = nil, nil
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
 	e.mu.Unlock()
-	if closeExec != nil {
-		err = errors.Join(err, closeExec())
+	e.end()
+	e.wg.Wait()
+	var errs []error
+	if !e.ephemeral {
+		errs = append(errs, e.giveUp())
 	}
-	if e.cfg.Ephemeral {
-		err = errors.Join(err, e.Remove(context.Background()))
+	e.turn <- struct{}{} // for good
+	for _, b := range e.open() {
+		errs = append(errs, b.close())
 	}
-	e.unlockOwner()
-	return err
+	e.mu.Lock()
+	x := e.exec
+	e.mu.Unlock()
+	if x != nil {
+		errs = append(errs, x.Close())
+	}
+	errs = append(errs, e.past.Close())
+	e.records.Close()
+	if e.ephemeral {
+		errs = append(errs, e.Remove(context.Background()))
+	}
+	closeLock(e.owner)
+	return errors.Join(errs...)
 }
 
-// Remove removes the container, with whatever runs in it, and the private
-// workspace. The next command makes a new one.
+// open are the boxes that are in use here.
+func (e *Executor) open() []*box {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := make([]*box, 0, len(e.boxes))
+	for _, b := range e.boxes {
+		list = append(list, b)
+	}
+	return list
+}
+
+// Remove removes the containers, with whatever runs in them, and the private
+// workspace. The next command makes new ones. Records and logs of commands stay.
 func (e *Executor) Remove(ctx context.Context) error {
-	unlock, err := e.lock(ctx)
+	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := e.cfg.Engine.Remove(ctx, e.name); err != nil {
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err != nil {
 		return err
 	}
-	if e.cfg.WorkspaceAccess == AccessNone {
-		if err := os.RemoveAll(e.workspace()); err != nil {
+	ids, err := boxesOf(e.stateDir, e.name)
+	if err != nil {
+		return err
+	}
+	for _, id := range append(ids, rec.Boxes...) { // one that comes twice is gone by then
+		if err := e.removeBox(ctx, id); err != nil {
+			return err
+		}
+	}
+	if rec.Workspace != "" {
+		if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {
 			return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
 		}
-		return e.makeWorkspace()
 	}
-	return nil
+	rec.Boxes, rec.Workspace = nil, ""
+	return saveSandbox(e.stateDir, rec)
+}
+
+// removeBox removes a box, if it is there.
+func (e *Executor) removeBox(ctx context.Context, id string) error {
+	rec, err := loadBox(e.stateDir, id)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	b := e.boxes[id]
+	e.mu.Unlock()
+	if b != nil {
+		e.retire(b)
+	}
+	return removeBox(ctx, e.engine, e.stateDir, rec)
 }
 
 // Status is what a sandbox is at the moment.
 type Status struct {
 	Name      string    `json:"name"`
 	Driver    Driver    `json:"driver"`
-	Container Container `json:"container"` // the zero value if there is none
+	Container Container `json:"container"` // that was used last; the zero value if there is none
 }
 
-// Status looks at the container.
+// Status looks at the container that was used last.
 func (e *Executor) Status(ctx context.Context) (Status, error) {
-	c, err := e.cfg.Engine.Inspect(ctx, e.name)
-	if err != nil && !errors.Is(err, ErrNoContainer) {
-		return Status{}, err
+	s := Status{Name: e.name}
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err != nil || len(rec.Boxes) == 0 {
+		return s, err
 	}
-	s := Status{Name: e.cfg.Name, Driver: Driver(c.Labels[labelDriver]), Container: c}
-	return s, nil
-}
-
-// prepare turns a command into what the warden executes.
-func (e *Executor) prepare(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-	launch, err := e.launch(cmd)
+	b, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
+	if errors.Is(err, os.ErrNotExist) {
+		return s, nil
+	}
 	if err != nil {
-		return wardenexec.Prepared{}, err
+		return s, err
 	}
-	dir := cmd.Dir
-	if !strings.HasPrefix(dir, "/") {
-		dir = path.Join(Workdir, dir)
+	s.Driver = b.Driver
+	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, ErrNoContainer) {
+		return Status{Name: e.name}, nil
 	}
-	warnings := append(append([]string(nil), e.warnings...), launch.Env.Warnings()...)
-	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Warnings: warnings}, nil
+	return s, err
 }
-
-// launch is what a command is started with.
-func (e *Executor) launch(cmd corral.Command) (pathenv.Launch, error) {
-	if len(cmd.Env) > 0 || len(cmd.PathPrepend) > 0 || cmd.TTY != nil {
-		return e.newLaunch(cmd)
-	}
-	// All others have the same environment, so it is made once.
-	if cmd.Shell == "" {
-		l, err := e.plainArgs()
-		l.Args = cmd.Args
-		return l, err
-	}
-	l, err := e.plainShell()
-	if err == nil {
-		last := len(l.Args) - 1
-		l.Args = append(slices.Clip(l.Args[:last]), strings.TrimSuffix(l.Args[last], plainText)+cmd.Shell)
-	}
-	return l, err
-}
-
-// plainText stands for the text of any command.
-const plainText = ":"
-
-func (e *Executor) newLaunch(cmd corral.Command) (pathenv.Launch, error) {
-	home := Workdir
-	if e.cfg.WorkspaceAccess == AccessReadOnly {
-		home = "/tmp"
-	}
-	return pathenv.Sandbox(pathenv.SandboxOptions{
-		Shell: cmd.Shell, Args: cmd.Args, Config: e.cfg.Env, Call: cmd.Env,
-		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), e.cfg.PathPrepend...),
-		Home:        home, Keep: e.cfg.Keep, Profile: e.cfg.Profile, TTY: cmd.TTY != nil,
-	})
-}
-
-func (e *Executor) execDriver() corral.Executor {
-	e.mu.Lock()
-	driver, x := e.driver, e.exec
-	e.mu.Unlock()
-	if x != nil || driver != DriverExec {
-		return x
-	}
-	x, err := e.chooseExec()
-	if err != nil {
-		return failing{err}
-	}
-	return x
-}
-
-// failing is an executor that cannot be.
-type failing struct{ err error }
-
-func (f failing) Start(context.Context, corral.Command) (corral.Process, error) { return nil, f.err }
-func (f failing) Attach(context.Context, string) (corral.Process, error)        { return nil, f.err }

@@ -19,8 +19,8 @@ import (
 )
 
 // acceptWarden waits for the container's init to dial.
-func (e *Executor) acceptWarden(ctx context.Context, c Container) (wire.Conn, error) {
-	l, err := wardenexec.Listen(e.runDir)
+func (b *box) acceptWarden(ctx context.Context, c Container) (wire.Conn, error) {
+	l, err := wardenexec.Listen(filepath.Join(b.dir, boxRun))
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func (e *Executor) acceptWarden(ctx context.Context, c Container) (wire.Conn, er
 
 // exclusive makes a connection of an attached stream while nobody else speaks
 // on it: two writers would cut each other's messages.
-func (e *Executor) exclusive(ctx context.Context, stream io.ReadWriteCloser) (wire.Conn, error) {
-	f, err := lockFile(ctx, filepath.Join(e.stateDir, "stream.lock"))
+func (b *box) exclusive(ctx context.Context, stream io.ReadWriteCloser) (wire.Conn, error) {
+	f, err := lockFile(ctx, filepath.Join(b.dir, "stream.lock"))
 	if err != nil {
 		return nil, errors.Join(err, stream.Close())
 	}
@@ -59,13 +59,72 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// lock makes changes to the container one at a time, among all gateways.
-func (e *Executor) lock(ctx context.Context) (unlock func(), err error) {
-	f, err := lockFile(ctx, filepath.Join(e.stateDir, "container.lock"))
+// lockSandbox makes changes to a sandbox one at a time, among all programs.
+func lockSandbox(ctx context.Context, state, name string) (unlock func(), err error) {
+	f, err := lockFile(ctx, filepath.Join(sandboxDir(state, name), "container.lock"))
 	if err != nil {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
+}
+
+// lockNascent keeps others from making boxes' directories, and from sweeping
+// what is not whole yet, for an instant.
+func lockNascent(boxes string) (unlock func(), err error) {
+	f, err := lockFile(context.Background(), filepath.Join(boxes, ".lock"))
+	if err != nil {
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// lockBox says that a box is in use, until the file is closed or the process
+// ends. errNoBox: it is gone, or somebody is removing it.
+func lockBox(dir string) (*os.File, error) {
+	name := filepath.Join(dir, boxLock)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoBox
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the sandbox's container: %w", err)
+	}
+	err = setLock(f, unix.F_RDLCK)
+	if err == nil {
+		var ours, now os.FileInfo // it may have been removed before we had the lock
+		if ours, err = f.Stat(); err == nil {
+			if now, err = os.Stat(name); err == nil && !os.SameFile(ours, now) {
+				err = errNoBox
+			}
+		}
+	}
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrNotExist):
+		err = errNoBox
+	}
+	f.Close()
+	return nil, err
+}
+
+// alone makes this the only one that uses the box, and keeps others out; false
+// if somebody else uses it.
+func (b *box) alone() (bool, error) {
+	err := setLock(b.lock, unix.F_WRLCK)
+	if errors.Is(err, unix.EAGAIN) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// share undoes alone.
+func (b *box) share() error { return setLock(b.lock, unix.F_RDLCK) }
+
+// setLock locks a file if nobody else has a lock on it that this one excludes.
+// The lock belongs to the open file: it goes with that, and with the process.
+func setLock(f *os.File, kind int16) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
 }
 
 // lockFile locks a file, waiting as long as ctx lets it.
@@ -75,7 +134,7 @@ func lockFile(ctx context.Context, name string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot lock the sandbox: %w", err)
 	}
 	for delay := time.Millisecond; ; delay = min(2*delay, 50*time.Millisecond) {
-		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+		err := setLock(f, unix.F_WRLCK)
 		if err == nil {
 			return f, nil
 		}
@@ -103,18 +162,11 @@ func lockOwner(dir string, ephemeral bool) (*os.File, error) {
 		return nil, fmt.Errorf("cannot mark the state directory as in use: %w", err)
 	}
 	// Shared: several sandboxes can have one state directory.
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
+	if err := setLock(f, unix.F_RDLCK); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("cannot mark the state directory %s as in use: %w", dir, err)
 	}
 	return f, nil
-}
-
-func (e *Executor) unlockOwner() {
-	if e.owner != nil {
-		e.owner.Close()
-		e.owner = nil
-	}
 }
 
 // ownerLives tells whether anybody uses an ephemeral state directory.
@@ -154,4 +206,13 @@ func ownerOf(file string) (uid int, ok bool) {
 		return 0, false
 	}
 	return int(st.Uid), true
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }

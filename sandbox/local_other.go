@@ -4,8 +4,10 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wire"
@@ -14,22 +16,37 @@ import (
 // Off Linux the engine runs in a machine of its own: sandboxes are reached by
 // messages, and one program at a time uses a state directory.
 
-func (e *Executor) acceptWarden(context.Context, Container) (wire.Conn, error) {
+func (b *box) acceptWarden(context.Context, Container) (wire.Conn, error) {
 	return nil, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "descriptors can be passed to a sandbox on Linux only")
 }
 
-func (e *Executor) exclusive(_ context.Context, stream io.ReadWriteCloser) (wire.Conn, error) {
+func (b *box) exclusive(_ context.Context, stream io.ReadWriteCloser) (wire.Conn, error) {
 	return strictFrames(stream), nil
 }
 
-func (e *Executor) lock(context.Context) (func(), error) { return func() {}, nil }
+func lockSandbox(context.Context, string, string) (func(), error) { return func() {}, nil }
+
+func lockNascent(string) (func(), error) { return func() {}, nil }
+
+func lockBox(dir string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(dir, boxLock))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoBox
+	}
+	return f, err
+}
+
+func (b *box) alone() (bool, error) { return true, nil }
+
+func (b *box) share() error { return nil }
 
 func lockOwner(string, bool) (*os.File, error) { return nil, nil }
-
-func (e *Executor) unlockOwner() {}
 
 func ownerLives(string) bool { return true }
 
 func (c *Config) owner() string { return nobody }
 
 func ownerOf(string) (int, bool) { return 0, false }
+
+// Directories cannot be synced everywhere.
+func syncDir(string) error { return nil }

@@ -6,42 +6,71 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/corral-exec/corral"
 )
 
-// workspace is the directory of this machine that is /workspace.
-func (e *Executor) workspace() string {
-	if e.cfg.WorkspaceAccess == AccessNone {
-		return filepath.Join(e.stateDir, "workspace")
-	}
-	return e.cfg.Workspace
-}
-
 // HostWorkspace is the directory of this machine that commands find at Workdir,
 // also if it is a private one. It is empty if the engine is on another machine.
 func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
-	info, err := e.cfg.Engine.Info(ctx)
+	info, err := e.engine.Info(ctx)
 	if err != nil || !info.Local {
 		return "", err
 	}
-	return e.workspace(), nil
+	set := e.set.Load()
+	if set.WorkspaceAccess != AccessNone {
+		return set.Workspace, nil
+	}
+	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err == nil {
+		err = e.ensureWorkspace(set, &rec)
+	}
+	return workspaceDir(e.stateDir, rec.Workspace), err
 }
 
-// makeWorkspace makes the private workspace, for the user that commands run as.
-func (e *Executor) makeWorkspace() error {
-	dir := e.workspace()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// ensureWorkspace makes the private workspace, for the user that commands run
+// as. The sandbox's lock is held.
+func (e *Executor) ensureWorkspace(set *setup, rec *sandboxRecord) error {
+	fresh := rec.Workspace == ""
+	if fresh {
+		rec.Workspace = newBoxID(e.name)
+		if err := saveSandbox(e.stateDir, *rec); err != nil {
+			return fmt.Errorf("cannot note the sandbox's workspace: %w", err)
+		}
+	}
+	dir := workspaceDir(e.stateDir, rec.Workspace)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of workspaces: %w", err)
+	}
+	// Where earlier versions had it.
+	if old := filepath.Join(e.dir, "workspace"); fresh {
+		if err := os.Rename(old, dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("cannot move the sandbox's workspace: %w", err)
+		}
+	}
+	return makeWorkspace(dir, set.User)
+}
+
+// makeWorkspace makes a private workspace, unless it is there.
+func makeWorkspace(dir, user string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("cannot make the sandbox's workspace: %w", err)
 	}
 	if os.Geteuid() != 0 {
 		return nil // commands run as us
 	}
-	uid, gid := splitUser(e.cfg.User)
+	uid, gid := splitUser(user)
 	if err := os.Chown(dir, uid, gid); err != nil {
 		return fmt.Errorf("cannot give the sandbox its workspace: %w", err)
 	}
@@ -58,8 +87,8 @@ func splitUser(user string) (uid, gid int) {
 // lockName is the file in a state directory that its owners lock.
 const lockName = "owner.lock"
 
-// sweepOnce removes, before this life's first container, those whose owner
-// died and that no later life will use.
+// sweepOnce removes, before this life's first container, those that nobody will
+// use again, and what a crash left of this sandbox. The sandbox's lock is held.
 func (e *Executor) sweepOnce(ctx context.Context) error {
 	e.mu.Lock()
 	done := e.swept
@@ -67,7 +96,10 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if _, err := Sweep(ctx, e.cfg.Engine, e.cfg.StateDir); err != nil {
+	if _, err := sweepContainers(ctx, e.engine, e.stateDir); err != nil {
+		return err
+	}
+	if _, err := sweepSandbox(ctx, e.engine, e.stateDir, e.name); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -76,10 +108,32 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	return nil
 }
 
-// Sweep removes containers that nobody will use again: ephemeral ones whose
-// owner is dead, with its state directory, and those of stateDir of which the
-// sandbox's directory is gone. It returns the names of what it removed.
+// Sweep removes what nobody will use again: ephemeral containers whose owner is
+// dead, with their state directory, and of stateDir containers, boxes and
+// private workspaces to which nothing refers, as crashes leave them, and
+// containers that were left for commands which have ended meanwhile. What is in
+// use stays. It returns the names of the containers that it removed.
 func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
+	removed, err := sweepContainers(ctx, engine, stateDir)
+	errs := &multierror.Error{ErrorFormat: oneLine}
+	note := func(names []string, err error) {
+		removed = append(removed, names...)
+		if err != nil {
+			errs = multierror.Append(errs, err)
+		}
+	}
+	note(nil, err)
+	note(nil, sweepNascent(stateDir))
+	note(sweepBoxes(ctx, engine, stateDir))
+	note(sweepLeft(ctx, engine, stateDir))
+	note(nil, sweepWorkspaces(stateDir))
+	slices.Sort(removed)
+	return slices.Compact(removed), errs.ErrorOrNil()
+}
+
+// sweepContainers removes containers without a box. A box is there before its
+// container, and the list is older than the look at it.
+func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
 	list, err := engine.List(ctx, map[string]string{Label: "sandbox"})
 	if err != nil {
 		return nil, err
@@ -98,8 +152,8 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 			}
 		case dir != stateDir:
 			continue
-		default:
-			if _, err := os.Stat(filepath.Join(dir, "sandboxes", c.Labels[labelName])); !errors.Is(err, os.ErrNotExist) {
+		case c.Labels[labelBox] != "": // earlier versions had none
+			if _, err := os.Stat(boxDir(dir, c.Labels[labelBox])); !errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 		}
@@ -115,6 +169,153 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 		}
 	}
 	return removed, errs.ErrorOrNil()
+}
+
+// sweepSandbox removes boxes of a sandbox to which it does not refer. Its lock
+// is held.
+func sweepSandbox(ctx context.Context, engine Engine, stateDir, name string) (removed []string, err error) {
+	ids, err := boxesOf(stateDir, name)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	rec, err := loadSandbox(stateDir, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if slices.Contains(rec.Boxes, id) {
+			continue
+		}
+		box, err := loadBox(stateDir, id)
+		if err == nil {
+			err = removeBox(ctx, engine, stateDir, box)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return removed, err
+		}
+		removed = append(removed, box.Container)
+	}
+	return removed, nil
+}
+
+// sweepWait is how long a sweep waits for a sandbox that is being changed. What
+// is left of that is swept by who changes it.
+const sweepWait = 100 * time.Millisecond
+
+// sweepBoxes removes boxes to which no sandbox refers.
+func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []string, err error) {
+	ids, err := entries(filepath.Join(stateDir, boxesDir))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	done := map[string]bool{}
+	for _, id := range ids {
+		box, err := loadBox(stateDir, id)
+		switch {
+		case errors.Is(err, os.ErrNotExist): // of a box that was removed by half
+			if _, serr := os.Stat(filepath.Join(boxDir(stateDir, id), boxFile)); errors.Is(serr, os.ErrNotExist) {
+				errs = append(errs, removeTree(boxDir(stateDir, id)))
+			}
+			continue
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case done[box.Sandbox]:
+			continue
+		}
+		done[box.Sandbox] = true
+		if _, err := os.Stat(sandboxDir(stateDir, box.Sandbox)); errors.Is(err, os.ErrNotExist) {
+			if err := removeBox(ctx, engine, stateDir, box); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			removed = append(removed, box.Container)
+			delete(done, box.Sandbox)
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, sweepWait)
+		unlock, err := lockSandbox(wait, stateDir, box.Sandbox)
+		cancel()
+		if err != nil {
+			continue // somebody works on it
+		}
+		names, err := sweepSandbox(ctx, engine, stateDir, box.Sandbox)
+		unlock()
+		removed = append(removed, names...)
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// sweepLeft removes boxes that are left of sandboxes that nobody has open, if
+// nothing runs in them.
+func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []string, err error) {
+	names, err := entries(filepath.Join(stateDir, sandboxesDir))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, name := range names {
+		rec, err := loadSandbox(stateDir, name)
+		if err != nil || len(rec.Boxes) < 2 {
+			errs = append(errs, err)
+			continue
+		}
+		e, err := New(Config{Engine: engine, StateDir: stateDir, Name: name})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, e.openAll(ctx))
+		before := e.open()
+		errs = append(errs, e.Close()) // which gives up all but the last
+		for _, b := range before {
+			if _, err := os.Stat(b.dir); errors.Is(err, os.ErrNotExist) {
+				removed = append(removed, b.Container)
+			}
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// sweepWorkspaces removes private workspaces to which nothing refers. What
+// refers to one is there before it.
+func sweepWorkspaces(stateDir string) error {
+	ids, err := entries(filepath.Join(stateDir, workspacesDir))
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	known := map[string]bool{}
+	sandboxes, err := entries(filepath.Join(stateDir, sandboxesDir))
+	if err != nil {
+		return err
+	}
+	for _, name := range sandboxes {
+		rec, err := loadSandbox(stateDir, name)
+		if err != nil {
+			return err // then it is not known to what it refers
+		}
+		known[rec.Workspace] = true
+	}
+	boxes, err := entries(filepath.Join(stateDir, boxesDir))
+	if err != nil {
+		return err
+	}
+	for _, id := range boxes {
+		box, err := loadBox(stateDir, id)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		known[box.Workspace] = true
+	}
+	var errs []error
+	for _, id := range ids {
+		if !known[id] {
+			errs = append(errs, removeTree(workspaceDir(stateDir, id)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // oneLine lists errors in a line.
@@ -133,22 +334,13 @@ func marked(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// List returns the sandboxes of a state directory, or of all if it is empty.
+// List returns the containers of a state directory, or of all if it is empty.
 func List(ctx context.Context, engine Engine, stateDir string) ([]Container, error) {
 	labels := map[string]string{Label: "sandbox"}
 	if stateDir != "" {
 		labels[labelState] = stateDir
 	}
 	return engine.List(ctx, labels)
-}
-
-// ownerWarning says when files will not have the owner that one would expect.
-func (e *Executor) ownerWarning() []string {
-	uid, ok := ownerOf(e.cfg.Workspace)
-	if user, _ := splitUser(e.cfg.User); ok && uid != user && e.cfg.WorkspaceAccess == AccessReadWrite {
-		return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", e.cfg.Workspace, uid, user, e.cfg.User, e.cfg.Workspace)}
-	}
-	return nil
 }
 
 // maxWarden bounds the program that is sent to an engine, in bytes.

@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// Dir holds logs and records. It is made if it does not exist.
 	Dir string
+	// Records are used in place of a directory of the executor's own, and are
+	// left open by its Close.
+	Records *Records
 	// Ephemeral keeps no records: nothing is to be found by a later life.
 	Ephemeral bool
 
@@ -52,6 +55,7 @@ type Executor struct {
 	opts    Options
 	log     *slog.Logger
 	records *records
+	own     bool            // records are closed with this
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	wg      sync.WaitGroup
@@ -72,16 +76,18 @@ func New(opts Options) (*Executor, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	rec, err := openRecords(opts.Dir, opts.Ephemeral)
+	rec, own, err := opts.open()
 	if err != nil {
 		return nil, err
 	}
 	w, err := newWatcher()
 	if err != nil {
-		rec.close()
+		if own {
+			rec.close()
+		}
 		return nil, err
 	}
-	e := &Executor{opts: opts, log: opts.Log, records: rec, watcher: w, procs: map[string]*process{}}
+	e := &Executor{opts: opts, log: opts.Log, records: rec, own: own, watcher: w, procs: map[string]*process{}}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -153,7 +159,9 @@ func (e *Executor) Close() error {
 	}
 	e.wg.Wait()
 	e.watcher.close()
-	e.records.close()
+	if e.own {
+		e.records.close()
+	}
 	return nil
 }
 

@@ -1,0 +1,136 @@
+package wardenexec
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corral-exec/corral"
+)
+
+// Records are a directory of logs and records that several executors share, as
+// Options.Records: those over the wardens that one place has had one after the
+// other. A process that one of them has seen ending is known to all.
+type Records struct{ rec *records }
+
+// OpenRecords opens a directory, which is made if it does not exist. Records
+// are closed after the last of their executors.
+func OpenRecords(dir string) (*Records, error) {
+	rec, err := openRecords(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Records{rec}, nil
+}
+
+// Close closes the directory. Logs of processes cannot be read any more.
+func (r *Records) Close() { r.rec.close() }
+
+// Known tells what is known of an ID: whether a process was started under it,
+// or was about to be, and whether it is recorded how that ended.
+func (r *Records) Known(id string) (started, ended bool, err error) {
+	if corral.ValidateID(id) != nil {
+		return false, false, nil
+	}
+	started, rec, err := r.rec.find(id)
+	return started, rec != nil, err
+}
+
+// Empty reports whether nothing is recorded.
+func (r *Records) Empty() (bool, error) {
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	if err := r.rec.update(); err != nil {
+		return false, err
+	}
+	return len(r.rec.index) == 0, nil
+}
+
+// open opens the records of an executor; own tells whether it is to close them.
+func (o *Options) open() (rec *records, own bool, err error) {
+	if o.Records != nil {
+		return o.Records.rec, false, nil
+	}
+	rec, err = openRecords(o.Dir, o.Ephemeral)
+	return rec, true, err
+}
+
+// Tracks reports whether this life has started, is starting or has found a
+// process, of which the end is not recorded yet.
+func (e *Executor) Tracks(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.procs[id] != nil
+}
+
+// Reach connects to the warden if there is no connection. ErrGone: there is no
+// warden.
+func (e *Executor) Reach(ctx context.Context) error {
+	_, err := e.connection(ctx, false)
+	return err
+}
+
+// Has reports whether the warden has a process, or is the one that was asked to
+// start it. Without a warden it is false.
+func (e *Executor) Has(ctx context.Context, id string) (bool, error) {
+	c, err := e.connection(ctx, false)
+	if errors.Is(err, ErrGone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if c.items[id] != nil {
+		return true, nil
+	}
+	warden := e.records.startedBy(id)
+	return warden != 0 && warden == c.warden, nil
+}
+
+// Settle finds every process that the warden has, or was asked to start, and of
+// which no end is recorded: also those that nobody asks for, so that their ends
+// will be. It returns how many processes run. Nobody else may have found them.
+func (e *Executor) Settle(ctx context.Context) (running int, err error) {
+	c, err := e.connection(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range e.unsettled(c) {
+		if _, err := e.Attach(ctx, id); err != nil && !errors.Is(err, corral.ErrNotFound) {
+			return 0, err
+		}
+	}
+	return e.Running(), nil
+}
+
+// unsettled are the processes of a warden that were started and have no end.
+func (e *Executor) unsettled(c *client) []string {
+	var ids []string
+	for id := range c.items {
+		if corral.ValidateID(id) != nil {
+			continue
+		}
+		if started, rec, err := e.records.find(id); err == nil && started && rec == nil {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range e.records.askedOf(c.warden) {
+		if c.items[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// askedOf are the processes that a warden was asked to start and that have no
+// end.
+func (r *records) askedOf(warden uint64) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for id, e := range r.index {
+		if e.kind == wasStarted && e.warden == warden && warden != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

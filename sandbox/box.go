@@ -1,0 +1,172 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/wire"
+)
+
+// A box is a container that this Executor uses: the one that commands go to, or
+// one that is left for its commands to finish.
+type box struct {
+	boxRecord
+	dir    string
+	engine Engine
+	log    *slog.Logger
+	lock   *os.File             // shared: somebody uses it
+	warden *wardenexec.Executor // nil with the driver exec
+
+	// Guarded by Executor.mu.
+	set   *setup         // that it was last found to fit
+	users int            // starts under way
+	ids   map[string]int // those of them that have an ID
+	dead  bool           // nothing is started in it any more
+}
+
+// errNoBox: a box is gone, or somebody is removing it.
+var errNoBox = errors.New("no such box")
+
+// openBox begins to use a box; errNoBox if there is none.
+func (e *Executor) openBox(id string) (*box, error) {
+	dir := boxDir(e.stateDir, id)
+	lock, err := lockBox(dir)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := loadBox(e.stateDir, id)
+	if err != nil {
+		closeLock(lock)
+		if errors.Is(err, os.ErrNotExist) {
+			err = errNoBox
+		}
+		return nil, err
+	}
+	b := &box{boxRecord: rec, dir: dir, engine: e.engine, log: e.log, lock: lock, ids: map[string]int{}}
+	if b.Driver == DriverExec {
+		return b, nil
+	}
+	b.warden, err = wardenexec.New(wardenexec.Options{
+		Records: e.records, Connect: b.connect, Untrusted: true,
+		Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+	})
+	if err != nil {
+		closeLock(lock)
+		return nil, err
+	}
+	return b, nil
+}
+
+// close lets go of a box. Its commands go on.
+func (b *box) close() error {
+	defer closeLock(b.lock)
+	if b.warden == nil {
+		return nil
+	}
+	return b.warden.Close()
+}
+
+func closeLock(f *os.File) {
+	if f != nil {
+		f.Close()
+	}
+}
+
+// fits reports whether commands of a configuration can go to a box.
+func (b *box) fits(s *setup, warden string) bool {
+	if b.Hash != s.hash || b.Driver != DriverExec && b.Warden != warden {
+		return false
+	}
+	return b.Driver == s.Driver || s.Driver == DriverAuto && (b.Driver != DriverExec || b.Fallback)
+}
+
+// alive reports whether the container runs.
+func (b *box) alive(ctx context.Context) (bool, error) {
+	c, err := b.engine.Inspect(ctx, b.Container)
+	if errors.Is(err, ErrNoContainer) {
+		return false, nil
+	}
+	return c.Running, err
+}
+
+// connect is wardenexec.Options.Connect. A box has one container, and when that
+// has ended there is no other.
+func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
+	c, err := b.engine.Inspect(ctx, b.Container)
+	switch {
+	case errors.Is(err, ErrNoContainer):
+		return nil, wardenexec.ErrGone
+	case err != nil:
+		return nil, err
+	case c.Labels[labelBox] != b.ID:
+		return nil, corral.Errorf(corral.ErrUnavailable, "remove or rename it", "the container %s is not the sandbox's", b.Container)
+	case !c.Running:
+		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", c.Exit, "oom", c.OOM)
+		return nil, wardenexec.ErrGone
+	}
+	return b.reach(ctx, c)
+}
+
+// idle reports whether nothing runs in a box, also nothing that others have
+// started; see alone. If it does, nothing will: the box is to be removed.
+func (b *box) idle(ctx context.Context, execs *execDriver) (bool, error) {
+	if b.warden == nil {
+		return execs == nil || !execs.busy(b.Container), nil
+	}
+	if b.warden.Running() > 0 {
+		return false, nil
+	}
+	running, err := b.warden.Settle(ctx)
+	switch {
+	case errors.Is(err, wardenexec.ErrGone):
+		return true, nil
+	case err != nil || running > 0:
+		return false, err
+	}
+	return b.warden.Shutdown(ctx), nil
+}
+
+// sandboxInfo is what is the same for every process.
+var sandboxInfo = corral.Info{Host: corral.HostSandbox, Sandboxed: true}
+
+// removeBox removes a box with its container, whatever runs in it. The private
+// workspace stays.
+func removeBox(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+	if err := engine.Remove(ctx, rec.Container); err != nil {
+		return err
+	}
+	reached(stepContainerRemoved)
+	if err := removeTree(boxDir(state, rec.ID)); err != nil {
+		return fmt.Errorf("cannot remove the directory of a sandbox's container: %w", err)
+	}
+	return nil
+}
+
+// boxesOf are the boxes that were made for a sandbox, also those to which it
+// does not refer.
+func boxesOf(state, name string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(state, boxesDir, name+"-*"))
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, dir := range found {
+		rec, err := loadBox(state, filepath.Base(dir))
+		if errors.Is(err, os.ErrNotExist) { // removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if rec.Sandbox == name { // and not another whose name begins like this one
+			ids = append(ids, rec.ID)
+		}
+	}
+	return ids, nil
+}

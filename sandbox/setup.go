@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// A setup is a configuration that is complete, with what follows from it. It
+// does not change.
+type setup struct {
+	Config
+	hash     string
+	warnings []string // for every command
+
+	// What commands that ask for nothing special are started with.
+	plainShell, plainArgs func() (pathenv.Launch, error)
+}
+
+func newSetup(cfg Config) (*setup, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &setup{Config: cfg, hash: hashOf(cfg.plan())}
+	s.warnings = s.ownerWarning()
+	s.plainShell = sync.OnceValues(func() (pathenv.Launch, error) { return s.newLaunch(corral.Command{Shell: plainText}) })
+	s.plainArgs = sync.OnceValues(func() (pathenv.Launch, error) { return s.newLaunch(corral.Command{Args: []string{plainText}}) })
+	return s, nil
+}
+
+// ownerWarning says when files will not have the owner that one would expect.
+func (s *setup) ownerWarning() []string {
+	if s.WorkspaceAccess != AccessReadWrite {
+		return nil
+	}
+	if user, _ := splitUser(s.User); s.Workspace != "" {
+		if uid, ok := ownerOf(s.Workspace); ok && uid != user {
+			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace, uid, user, s.User, s.Workspace)}
+		}
+	}
+	return nil
+}
+
+// prepare turns a command into what the warden executes.
+func (s *setup) prepare(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
+	launch, err := s.launch(cmd)
+	if err != nil {
+		return wardenexec.Prepared{}, err
+	}
+	dir := cmd.Dir
+	if !strings.HasPrefix(dir, "/") {
+		dir = path.Join(Workdir, dir)
+	}
+	warnings := append(append([]string(nil), s.warnings...), launch.Env.Warnings()...)
+	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Warnings: warnings}, nil
+}
+
+// launch is what a command is started with.
+func (s *setup) launch(cmd corral.Command) (pathenv.Launch, error) {
+	if len(cmd.Env) > 0 || len(cmd.PathPrepend) > 0 || cmd.TTY != nil {
+		return s.newLaunch(cmd)
+	}
+	// All others have the same environment, so it is made once.
+	if cmd.Shell == "" {
+		l, err := s.plainArgs()
+		l.Args = cmd.Args
+		return l, err
+	}
+	l, err := s.plainShell()
+	if err == nil {
+		last := len(l.Args) - 1
+		l.Args = append(slices.Clip(l.Args[:last]), strings.TrimSuffix(l.Args[last], plainText)+cmd.Shell)
+	}
+	return l, err
+}
+
+// plainText stands for the text of any command.
+const plainText = ":"
+
+func (s *setup) newLaunch(cmd corral.Command) (pathenv.Launch, error) {
+	home := Workdir
+	if s.WorkspaceAccess == AccessReadOnly {
+		home = "/tmp"
+	}
+	return pathenv.Sandbox(pathenv.SandboxOptions{
+		Shell: cmd.Shell, Args: cmd.Args, Config: s.Env, Call: cmd.Env,
+		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), s.PathPrepend...),
+		Home:        home, Keep: s.Keep, Profile: s.Profile, TTY: cmd.TTY != nil,
+	})
+}

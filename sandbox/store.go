@@ -1,0 +1,231 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A state directory:
+//
+//	sandboxes/NAME/sandbox.json  a sandbox: its boxes, and its private workspace
+//	sandboxes/NAME/logs, exec    records and logs of its commands
+//	sandboxes/NAME/used          its time of change is when it was used last
+//	boxes/ID/box.json            a container, written before the engine is asked for it
+//	boxes/ID/run                 the sockets of its warden
+//	boxes/ID/lock                shared by who uses it; exclusive while it is removed
+//	workspaces/ID/               a private workspace
+//
+// What refers to something is written before that is made, and removed after it:
+// a box before its container and its workspace, a sandbox before its workspace.
+// Only the reference from a sandbox to its box comes last, when the box works;
+// until then the sandbox's lock is held. So whatever a crash leaves is found
+// from here, and what is not referred to, while nobody has the lock, is garbage.
+const (
+	sandboxesDir  = "sandboxes"
+	boxesDir      = "boxes"
+	workspacesDir = "workspaces"
+
+	sandboxFile = "sandbox.json"
+	boxFile     = "box.json"
+	boxLock     = "lock"
+	boxRun      = "run"
+	usedFile    = "used"
+	nascent     = ".new-" // prefix of a box's directory while it is filled
+
+	storeVersion = 1
+)
+
+// sandboxRecord is a sandbox.json. It is changed under the sandbox's lock.
+type sandboxRecord struct {
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	Created   time.Time `json:"created"`
+	Workspace string    `json:"workspace,omitempty"` // ID of the private one
+	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last
+}
+
+// boxRecord is a box.json. It does not change.
+type boxRecord struct {
+	Version   int       `json:"version"`
+	ID        string    `json:"id"`
+	Sandbox   string    `json:"sandbox"`   // for whom it was made
+	Container string    `json:"container"` // its name at the engine
+	Image     string    `json:"image"`
+	Hash      string    `json:"hash"`   // of the configuration; see Config.Hash
+	Warden    string    `json:"warden"` // where its warden comes from; empty: it has none
+	Driver    Driver    `json:"driver"`
+	Fallback  bool      `json:"fallback,omitempty"`  // nobody asked for that driver, but no other works
+	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
+	Created   time.Time `json:"created"`
+}
+
+func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }
+func boxDir(state, id string) string       { return filepath.Join(state, boxesDir, id) }
+func workspaceDir(state, id string) string { return filepath.Join(state, workspacesDir, id) }
+
+// newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
+func newBoxID(name string) string { return name + "-" + corral.NewID()[:8] }
+
+// loadSandbox reads what is known of a sandbox; there may be nothing yet.
+func loadSandbox(state, name string) (sandboxRecord, error) {
+	var rec sandboxRecord
+	err := readJSON(filepath.Join(sandboxDir(state, name), sandboxFile), &rec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sandboxRecord{Version: storeVersion, Name: name, Created: time.Now().UTC().Truncate(time.Second)}, nil
+	}
+	return rec, err
+}
+
+func saveSandbox(state string, rec sandboxRecord) error {
+	return writeJSON(filepath.Join(sandboxDir(state, rec.Name), sandboxFile), rec)
+}
+
+// loadBox reads a box.json; fs.ErrNotExist if there is none.
+func loadBox(state, id string) (boxRecord, error) {
+	var rec boxRecord
+	err := readJSON(filepath.Join(boxDir(state, id), boxFile), &rec)
+	if err == nil && rec.ID != id {
+		err = fmt.Errorf("%s is about a box %q", filepath.Join(boxDir(state, id), boxFile), rec.ID)
+	}
+	return rec, err
+}
+
+// saveBox makes a box's directory, whole or not at all.
+func saveBox(state string, rec boxRecord) error {
+	boxes := filepath.Join(state, boxesDir)
+	if err := os.MkdirAll(boxes, 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of boxes: %w", err)
+	}
+	unlock, err := lockNascent(boxes)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tmp := filepath.Join(boxes, nascent+rec.ID)
+	err = os.Mkdir(tmp, 0o700)
+	if err == nil {
+		// Another user's warden reads it, through the mount; on this machine
+		// the directory above keeps others out.
+		err = os.Mkdir(filepath.Join(tmp, boxRun), 0o700)
+	}
+	if err == nil {
+		err = os.Chmod(filepath.Join(tmp, boxRun), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(tmp, boxLock), nil, 0o600)
+	}
+	if err == nil {
+		err = writeJSON(filepath.Join(tmp, boxFile), rec)
+	}
+	if err == nil {
+		err = os.Rename(tmp, boxDir(state, rec.ID))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot note the box %s: %w", rec.ID, err), os.RemoveAll(tmp))
+	}
+	return syncDir(boxes)
+}
+
+// sweepNascent removes boxes' directories that were never whole.
+func sweepNascent(state string) error {
+	boxes := filepath.Join(state, boxesDir)
+	left, err := filepath.Glob(filepath.Join(boxes, nascent+"*"))
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	unlock, err := lockNascent(boxes)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var errs []error
+	for _, dir := range left { // whoever made them is gone, or done
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// entries are the names in a directory of the store; none if there is none.
+func entries(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range list {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// maxStored bounds a file of the store, in bytes.
+const maxStored = 1 << 20
+
+func readJSON(file string, v any) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxStored {
+		return fmt.Errorf("%s has %d bytes", file, info.Size())
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "remove it, and then: corral sandbox sweep", "%s is damaged: %w", file, err)
+	}
+	return nil
+}
+
+// writeJSON replaces a file, so that a crash leaves the old or the new one. One
+// program at a time does so.
+func writeJSON(file string, v any) (err error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, file); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// removeTree is os.RemoveAll also where a command has closed a directory to its
+// owner, which matters to whoever is not root.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || os.Geteuid() == 0 {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // then RemoveAll says so again
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
