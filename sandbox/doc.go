@@ -2,8 +2,12 @@
 // commands see a hardened container's file system and nothing of this machine.
 //
 // One Executor is one sandbox: a container that is made when the first command
-// needs it, kept for the next, and made anew when its configuration changed.
-// Its PID 1 is a warden, mounted read-only from outside the image, to which
+// needs it, and kept for the next. When its configuration has changed, the next
+// command gets a new container; those that run finish in the old one, which is
+// removed after the last of them. The sandbox's records and its private workspace
+// are its own, whichever container it has.
+//
+// PID 1 of a container is a warden, mounted read-only from outside the image, to which
 // the gateway speaks in one of three ways ([Driver]):
 //
 //   - fds: over a Unix socket in a directory that is mounted read-only, with
@@ -16,6 +20,10 @@
 // Commands run in a login shell (sh -lc), without privileges, without a
 // network, on a read-only root; see [Config] for what can be chosen. The
 // environment of this machine is not inherited.
+//
+// What a sandbox has is in the state directory (store.go says what), written
+// before it is made and removed after it: a crash at any moment leaves nothing
+// that [Sweep] does not find.
 //
 // What is in a container is hostile: nothing it sends is trusted, and its
 // warden can at worst lie about that container's own commands.

@@ -20,6 +20,28 @@ type sandboxed struct {
 	dir    string // to remove with it; empty: none
 }
 
+// A configurable executor goes by other settings from the next command on.
+type configurable interface{ configure(sandboxOptions) error }
+
+func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.config(o)) }
+
+// config is what a sandbox is like by its settings.
+func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
+	store := images.Store{Engine: s.engine.Images()}
+	return sandbox.Config{
+		Name: o.Name, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
+		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
+		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
+		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
+		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor,
+		EnsureImage: func(ctx context.Context, image string) error {
+			_, err := store.Ensure(ctx, image, o.progress.show)
+			o.progress.finish()
+			return err
+		},
+	}
+}
+
 // openSandbox makes no container yet. One that is ephemeral has a state
 // directory of its own: it goes with it.
 func openSandbox(o sandboxOptions) (_ executor, err error) {
@@ -35,20 +57,9 @@ func openSandbox(o sandboxOptions) (_ executor, err error) {
 		}
 		state = s.dir
 	}
-	store := images.Store{Engine: eng.Images()}
-	s.Executor, err = sandbox.New(sandbox.Config{
-		Engine: eng, StateDir: state, Name: o.Name,
-		Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
-		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
-		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids), Ephemeral: o.Ephemeral, Log: o.log,
-		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
-		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor,
-		EnsureImage: func(ctx context.Context, image string) error {
-			_, err := store.Ensure(ctx, image, o.progress.show)
-			o.progress.finish()
-			return err
-		},
-	})
+	cfg := s.config(o)
+	cfg.Engine, cfg.StateDir, cfg.Ephemeral, cfg.Log = eng, state, o.Ephemeral, o.log
+	s.Executor, err = sandbox.New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, s.letGo())
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -124,13 +125,17 @@ func (h *hosts) of(agent string) *agentHosts {
 }
 
 func (h *hosts) newAgent(agent string) *agentHosts {
-	settings := h.app.settingsOf(h.policies.agent(agent))
-	settings.Name = sandboxName(agent)
+	name := sandboxName(agent)
 	return &agentHosts{hosts: h, name: agent, sandbox: &lazySandbox{
-		dir: filepath.Join(h.stateDir, "sandboxes", settings.Name),
-		open: func() (executor, error) {
-			h.log.Info("opening a sandbox", "agent", agent, "name", settings.Name)
-			return h.app.backends.sandbox(sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log})
+		dir: filepath.Join(h.stateDir, "sandboxes", name),
+		options: func() sandboxOptions {
+			settings := h.app.settingsOf(h.policies.agent(agent))
+			settings.Name = name
+			return sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
+		},
+		open: func(o sandboxOptions) (executor, error) {
+			h.log.Info("opening a sandbox", "agent", agent, "name", name)
+			return h.app.backends.sandbox(o)
 		},
 	}}
 }
@@ -275,33 +280,50 @@ func sandboxName(agent string) string {
 
 // A lazySandbox is opened when it is needed. One that was never used has no
 // process to attach to, so that nobody has to have an engine for a question.
+// Each command goes by the options of its time.
 type lazySandbox struct {
-	dir  string // where it keeps what it has, once it was used
-	open func() (executor, error)
+	dir     string // where it keeps what it has, once it was used
+	options func() sandboxOptions
+	open    func(sandboxOptions) (executor, error)
 
 	mu     sync.Mutex
 	ex     executor
+	by     settings // that ex goes by
 	closed bool
 }
 
 func (l *lazySandbox) get() (executor, error) {
+	o := l.options()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return nil, corral.Errorf(corral.ErrUnavailable, "try again when it is back", "the gateway is stopping")
 	case l.ex != nil:
-		return l.ex, nil
+		return l.ex, l.follow(o)
 	}
-	ex, err := l.open()
+	ex, err := l.open(o)
 	if err != nil {
 		if !errors.Is(err, corral.ErrInvalid) && !errors.Is(err, corral.ErrDenied) && !errors.Is(err, corral.ErrDir) {
 			err = corral.Errorf(corral.ErrUnavailable, hintFor(err, "corral doctor says what is wrong"), "cannot use the sandbox: %w", err)
 		}
 		return nil, err
 	}
-	l.ex = ex
+	l.ex, l.by = ex, o.settings
 	return ex, nil
+}
+
+// follow has the sandbox go by other settings, if they are others.
+func (l *lazySandbox) follow(o sandboxOptions) error {
+	c, ok := l.ex.(configurable)
+	if !ok || reflect.DeepEqual(o.settings, l.by) {
+		return nil
+	}
+	if err := c.configure(o); err != nil {
+		return err
+	}
+	l.by = o.settings
+	return nil
 }
 
 func (l *lazySandbox) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
@@ -316,9 +338,17 @@ func (l *lazySandbox) Attach(ctx context.Context, id string) (corral.Process, er
 	if !l.used() {
 		return nil, corral.Errorf(corral.ErrNotFound, "", "the sandbox was never used, and knows no process %s", id)
 	}
-	ex, err := l.get()
-	if err != nil {
-		return nil, err
+	l.mu.Lock()
+	ex := executor(nil)
+	if !l.closed {
+		ex = l.ex
+	}
+	l.mu.Unlock()
+	if ex == nil {
+		var err error
+		if ex, err = l.get(); err != nil {
+			return nil, err
+		}
 	}
 	return ex.Attach(ctx, id)
 }

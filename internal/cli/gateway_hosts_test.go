@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestLazySandbox(t *testing.T) {
 	var opened int
 	var fails error
 	dir := filepath.Join(t.TempDir(), "box")
-	l := &lazySandbox{dir: dir, open: func() (executor, error) { opened++; return box, fails }}
+	l := &lazySandbox{dir: dir, options: func() sandboxOptions { return sandboxOptions{} }, open: func(sandboxOptions) (executor, error) { opened++; return box, fails }}
 	if _, err := l.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrNotFound) || opened != 0 {
 		t.Errorf("one that was never used: %v, opened %d times", err, opened)
 	}
@@ -45,6 +46,55 @@ func TestLazySandbox(t *testing.T) {
 	}
 	if _, err := l.Start(t.Context(), corral.Command{Shell: "go"}); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// A configured box notes by what it goes.
+type configuredBox struct {
+	*fakeexec.Executor
+	memory []int64
+	fails  error
+}
+
+func (b *configuredBox) configure(o sandboxOptions) error {
+	b.memory = append(b.memory, o.Memory)
+	return b.fails
+}
+
+// A change of the settings counts for the next command, and a mistake in it only
+// until it is corrected. What runs is found in any case.
+func TestLazySandboxFollows(t *testing.T) {
+	box := &configuredBox{Executor: &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}}
+	var now settings
+	l := &lazySandbox{dir: t.TempDir(), options: func() sandboxOptions { return sandboxOptions{settings: now} }, open: func(sandboxOptions) (executor, error) { return box, nil }}
+	start := func(id string) error {
+		_, err := l.Start(t.Context(), corral.Command{ID: id, Shell: "go"})
+		return err
+	}
+	for i, memory := range []int64{0, 0, 5, 5, 6} {
+		now.Memory = memory
+		if err := start(string(rune('a' + i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(box.memory, []int64{5, 6}) {
+		t.Errorf("configured with %v", box.memory)
+	}
+	box.fails, now.Memory = corral.ErrInvalid, 7
+	for range 2 {
+		if err := start("x"); !errors.Is(err, corral.ErrInvalid) {
+			t.Errorf("started by settings that are wrong: %v", err)
+		}
+	}
+	if _, err := l.Attach(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	box.fails = nil
+	if err := start("x"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

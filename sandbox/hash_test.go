@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/corral-exec/corral/internal/testdir"
+)
+
+// noEngine is an engine that nobody asks.
+type noEngine struct{ Engine }
+
+func hashed(t *testing.T, change func(*Config)) string {
+	t.Helper()
+	c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000"}
+	if change != nil {
+		change(&c)
+	}
+	h, err := c.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestHash(t *testing.T) {
+	one, two := testdir.New(t), testdir.New(t)
+	plain := hashed(t, nil)
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		same   bool
+	}{
+		// What commands find.
+		{"image", func(c *Config) { c.Image = "x" }, false},
+		{"runtime", func(c *Config) { c.Runtime = "runsc" }, false},
+		{"user", func(c *Config) { c.User = "1000:1001" }, false},
+		{"memory", func(c *Config) { c.Memory = 1 << 30 }, false},
+		{"no limit of memory", func(c *Config) { c.Memory = -1 }, false},
+		{"processors", func(c *Config) { c.CPUs = 0.5 }, false},
+		{"processes", func(c *Config) { c.Pids = 100 }, false},
+		{"size of /tmp", func(c *Config) { c.Tmp = 1 << 20 }, false},
+		{"workspace", func(c *Config) { c.Workspace, c.WorkspaceAccess = one, AccessReadWrite }, false},
+		// What says the same.
+		{"defaults", func(c *Config) {
+			c.Memory, c.CPUs, c.Pids, c.Tmp, c.WorkspaceAccess = 2<<30, 2, 512, 512<<20, AccessNone
+		}, true},
+		{"a workspace that is not used", func(c *Config) { c.Workspace = one }, true},
+		// What is nothing of the container's.
+		{"name", func(c *Config) { c.Name = "other" }, true},
+		{"state directory", func(c *Config) { c.StateDir = "/elsewhere" }, true},
+		{"environment", func(c *Config) {
+			c.Env, c.Keep, c.PathPrepend = map[string]string{"A": "b"}, []string{"A"}, []string{"/x"}
+		}, true},
+		{"warden", func(c *Config) { c.WardenPath = "/elsewhere/warden" }, true},
+		{"driver", func(c *Config) { c.Driver = DriverFrames }, true},
+		{"ephemeral", func(c *Config) { c.Ephemeral = true }, true},
+	} {
+		if same := hashed(t, tc.change) == plain; same != tc.same {
+			t.Errorf("%s: the same %v, want %v", tc.name, same, tc.same)
+		}
+	}
+	in := func(dir string, access Access) string {
+		return hashed(t, func(c *Config) { c.Workspace, c.WorkspaceAccess = dir, access })
+	}
+	if in(one, AccessReadWrite) == in(one, AccessReadOnly) || in(one, AccessReadOnly) == in(two, AccessReadOnly) {
+		t.Error("workspaces are not told apart")
+	}
+	if in(one, AccessReadOnly) != in(filepath.Join(one, "..", filepath.Base(one)), AccessReadOnly) {
+		t.Error("one directory is two")
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for want, spec := range map[string]Spec{
+		`{"Version":1}`: {},
+		`{"CPUs":0.5,"Image":"a<b","Memory":9007199254740993,"Version":1}`: {Image: "a<b", Memory: 9007199254740993, CPUs: 0.5},
+		`{"Mounts":[{"Source":"/y","Target":"/a"},{"ReadOnly":true,"Source":"/x","Target":"/b"}],"Version":1}`: {
+			Mounts: []Mount{{Source: "/x", Target: "/b", ReadOnly: true}, {Source: "/y", Target: "/a"}},
+		},
+		`{"Args":["b","a",""],"Labels":{"a":"2","b":"1"},"Version":1}`:                             {Args: []string{"b", "a", ""}, Labels: map[string]string{"b": "1", "a": "2", "c": ""}},
+		`{"Tmpfs":[{"Exec":true,"Mode":1023,"Size":1,"Target":"/a"},{"Target":"/b"}],"Version":1}`: {Tmpfs: []Tmpfs{{Target: "/b"}, {Target: "/a", Size: 1, Mode: 0o1777, Exec: true}}},
+	} {
+		if got := string(canonical(spec)); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// The answers of earlier versions, which containers have as a label.
+func TestHashStays(t *testing.T) {
+	const want = `{"CPUs":2,"Dir":"/workspace","Image":"corral/sandbox:bookworm","Memory":2147483648,"Mounts":[{"Target":"/workspace"}],"Pids":512,` +
+		`"Tmpfs":[{"Mode":1023,"Size":16777216,"Target":"/run"},{"Exec":true,"Mode":1023,"Size":536870912,"Target":"/tmp"},{"Mode":1023,"Size":67108864,"Target":"/var/tmp"}],` +
+		`"User":"1000:1000","Version":1}`
+	c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000"}
+	got, err := c.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
