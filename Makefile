@@ -115,6 +115,10 @@ chaos: setup-test ## Kill gateways under load, break what is under them and cut 
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CHAOS_KILLS=120 CORRAL_CHAOS_SESSIONS=60 CORRAL_CHAOS_CUT=60 \
 		$(GO) test -tags e2e,chaos -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/chaos
 
+.PHONY: cycles
+cycles: setup-test ## Make, use and kill sandboxes a thousand times, and look for anything that is left (make test does it 20 times)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CYCLES=1000 $(GO) test -tags e2e -count=1 -timeout 60m -v -run 'TestCycles|TestKilledAtEachStep' $(TESTFLAGS) ./sandbox
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell commands past the policy
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh

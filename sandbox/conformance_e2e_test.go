@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/enginetest"
@@ -22,8 +20,6 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // place makes sandboxes, each over a state directory of its own.
 type place struct {

@@ -1,0 +1,7 @@
+package sandbox
+
+// SetReached has f called at each step of Steps.
+func SetReached(f func(step string)) { reached = f }
+
+// Steps are those at which a crash is told apart by what it leaves.
+var Steps = []string{stepIntended, stepCreated, stepStarted, stepUnreferenced, stepReferenced, stepContainerRemoved}
