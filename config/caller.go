@@ -13,6 +13,9 @@ import (
 type Caller struct {
 	Sender Sender
 	Model  string // such as openai/gpt-5.2
+	// Session is the conversation, by a key of the platform's. Empty: the
+	// agent's main one.
+	Session string
 }
 
 type callerKey struct{}
@@ -30,9 +33,20 @@ func CallerFrom(ctx context.Context) Caller {
 
 // Bounds of what is said of callers, in bytes.
 const (
-	maxSender = 512
-	maxModel  = 256
+	maxSender  = 512
+	maxModel   = 256
+	maxSession = 512
 )
+
+// ParseSession reads the key of a conversation, which may be empty. The error is
+// ErrInvalid.
+func ParseSession(key string) (string, error) {
+	key = strings.TrimSpace(key)
+	if len(key) > maxSession {
+		return "", corral.Errorf(corral.ErrInvalid, "", "the session's key has %d bytes; %d are the most", len(key), maxSession)
+	}
+	return key, nil
+}
 
 // ParseCaller reads a sender, written PROVIDER:ID, and a model. Both may be
 // empty. The error is ErrInvalid.

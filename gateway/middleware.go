@@ -57,6 +57,9 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	if err != nil {
 		return err
 	}
+	if caller.Session, err = config.ParseSession(r.Header.Get(api.HeaderSession)); err != nil {
+		return err
+	}
 	return rt.handle(w, r.WithContext(config.WithCaller(r.Context(), caller)))
 }
 

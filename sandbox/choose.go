@@ -277,8 +277,8 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := len(there) != len(rec.Boxes)
-	rec.Boxes = there
+	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key
+	rec.Boxes, rec.Owner, rec.Key = there, set.Owner, set.Key
 	b, err := e.match(ctx, set, rec.Boxes)
 	if err != nil {
 		return nil, err
@@ -502,7 +502,7 @@ func (e *Executor) wardenMount(ctx context.Context, set *setup) (Mount, error) {
 // execs is the executor over the engine's exec API; nil if nothing was ever
 // started through it, unless it is to be used now.
 func (e *Executor) execs(use bool) (corral.Executor, error) {
-	dir := filepath.Join(e.dir, "exec")
+	dir := filepath.Join(e.dir, execDir)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.exec != nil {

@@ -43,6 +43,9 @@ type Config struct {
 	// Name tells sandboxes of one StateDir apart: an agent, a session.
 	// Empty: "default".
 	Name string
+	// Owner is the agent whose it is, and Key what it was named after. They
+	// are only remembered.
+	Owner, Key string
 
 	Image   string // empty: images.Default
 	Runtime string // an OCI runtime the engine knows, such as runsc; empty: its default
@@ -100,7 +103,7 @@ type Config struct {
 // Workdir is the workspace in the container.
 const Workdir = "/workspace"
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // complete checks the configuration and fills in defaults.
 func (c *Config) complete() error {
@@ -124,7 +127,7 @@ func (c *Config) complete() error {
 	set((*string)(&c.Driver), string(DriverAuto))
 	set((*string)(&c.WorkspaceAccess), string(AccessNone))
 	if !namePattern.MatchString(c.Name) {
-		return corral.Errorf(corral.ErrInvalid, "use up to 32 letters, digits, '_', '.' or '-'", "%q cannot name a sandbox", c.Name)
+		return corral.Errorf(corral.ErrInvalid, "use up to 64 letters, digits, '_', '.' or '-'", "%q cannot name a sandbox", c.Name)
 	}
 	switch c.Driver {
 	case DriverAuto, DriverFDs, DriverFrames, DriverExec:

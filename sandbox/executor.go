@@ -63,7 +63,7 @@ func New(cfg Config) (_ *Executor, err error) {
 	if e.owner, err = lockOwner(set.StateDir, set.Ephemeral); err != nil {
 		return nil, err
 	}
-	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, "logs")); err != nil {
+	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir)); err != nil {
 		closeLock(e.owner)
 		return nil, err
 	}

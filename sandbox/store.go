@@ -33,6 +33,8 @@ const (
 	boxesDir      = "boxes"
 	workspacesDir = "workspaces"
 
+	logsDir     = "logs"
+	execDir     = "exec"
 	sandboxFile = "sandbox.json"
 	boxFile     = "box.json"
 	boxLock     = "lock"
@@ -47,6 +49,8 @@ const (
 type sandboxRecord struct {
 	Version   int       `json:"version"`
 	Name      string    `json:"name"`
+	Owner     string    `json:"owner,omitempty"` // the agent whose it is
+	Key       string    `json:"key,omitempty"`   // what it was named after
 	Created   time.Time `json:"created"`
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one
 	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last

@@ -4,10 +4,11 @@ import "time"
 
 // Headers.
 const (
-	HeaderAgent     = "Corral-Agent"  // whose sessions; DefaultAgent if absent
-	HeaderSender    = "Corral-Sender" // PROVIDER:ID of who asks an agent for something
-	HeaderModel     = "Corral-Model"  // that calls a tool, such as openai/gpt-5.2
-	HeaderRequestID = "X-Request-Id"  // taken from the request if it is sane, and always in the answer
+	HeaderAgent     = "Corral-Agent"   // whose sessions; DefaultAgent if absent
+	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of who asks an agent for something
+	HeaderSession   = "Corral-Session" // the key of the conversation, for sandboxes that each has of its own
+	HeaderModel     = "Corral-Model"   // that calls a tool, such as openai/gpt-5.2
+	HeaderRequestID = "X-Request-Id"   // taken from the request if it is sane, and always in the answer
 )
 
 // AllAgents, as ?agent=*, asks for the sessions or events of every agent.

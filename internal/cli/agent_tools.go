@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -256,7 +255,8 @@ func (t agentTools) target(ctx context.Context, c config.Agent, set patch.Settin
 // sandboxTarget is the workspace of the agent's sandbox: from here if it is a
 // directory of this machine, else by commands in it.
 func (a *agentHosts) sandboxTarget(ctx context.Context, readOnly bool) (patch.Target, error) {
-	ex, err := a.sandbox.get()
+	box := a.box(ctx)
+	ex, err := box.get()
 	if err != nil {
 		return nil, err
 	}
@@ -271,12 +271,7 @@ func (a *agentHosts) sandboxTarget(ctx context.Context, readOnly bool) (patch.Ta
 			return patch.Directory{Path: dir, As: sandbox.Workdir, ReadOnly: readOnly}, nil
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.patches == nil {
-		a.patches = patch.NewCommands(a.sandbox, path.Clean(sandbox.Workdir))
-	}
-	return a.patches, nil
+	return box.commands(), nil
 }
 
 // timeout is how long a command of an agent may run that does not say; 0: as
@@ -315,6 +310,9 @@ func (t apiTools) List(ctx context.Context) []gateway.Tool {
 func callerOf(ctx context.Context, h http.Header) context.Context {
 	caller, err := config.ParseCaller(h.Get(api.HeaderSender), h.Get(api.HeaderModel))
 	if err != nil {
+		return ctx
+	}
+	if caller.Session, err = config.ParseSession(h.Get(api.HeaderSession)); err != nil {
 		return ctx
 	}
 	return config.WithCaller(ctx, caller)

@@ -29,7 +29,7 @@ func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.con
 func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
 	store := images.Store{Engine: s.engine.Images()}
 	return sandbox.Config{
-		Name: o.Name, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
+		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,

@@ -3,14 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,11 +20,12 @@ import (
 	"github.com/corral-exec/corral/nodeexec/sshexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/tool/patch"
 )
 
 // hosts are what the commands of a gateway's agents run on: this machine for
-// all of them, and a sandbox for each.
+// all of them, and sandboxes by their scopes.
 type hosts struct {
 	app      *app
 	stateDir string
@@ -39,19 +38,17 @@ type hosts struct {
 
 	mu     sync.Mutex
 	agents map[string]*agentHosts
+	boxes  map[string]*lazySandbox // by name
 }
 
 // agentHosts are those of one agent.
 type agentHosts struct {
-	hosts   *hosts
-	name    string
-	sandbox *lazySandbox
+	hosts *hosts
+	name  string
 
 	mu     sync.Mutex
 	router *corral.Router
 	routes routing // that router goes by
-
-	patches *patch.Commands // of the sandbox's workspace, if it is not on this machine
 }
 
 // routing is what a router is made of that the configuration says.
@@ -78,7 +75,7 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 	if err != nil {
 		return nil, err
 	}
-	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}}
+	h := &hosts{app: a, stateDir: stateDir, elevated: elevated, log: log, gateway: gw, agents: map[string]*agentHosts{}, boxes: map[string]*lazySandbox{}}
 	if h.ssh, err = sshexec.New(sshexec.Config{
 		StateDir: filepath.Join(stateDir, sshDir), Allowed: func() []string { return h.policies.live.Config().Nodes.SSH.Value },
 		Home: accountHome(), AgentSocket: a.getenv("SSH_AUTH_SOCK"), Log: log,
@@ -125,19 +122,7 @@ func (h *hosts) of(agent string) *agentHosts {
 }
 
 func (h *hosts) newAgent(agent string) *agentHosts {
-	name := sandboxName(agent)
-	return &agentHosts{hosts: h, name: agent, sandbox: &lazySandbox{
-		dir: filepath.Join(h.stateDir, "sandboxes", name),
-		options: func() sandboxOptions {
-			settings := h.app.settingsOf(h.policies.agent(agent))
-			settings.Name = name
-			return sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
-		},
-		open: func(o sandboxOptions) (executor, error) {
-			h.log.Info("opening a sandbox", "agent", agent, "name", name)
-			return h.app.backends.sandbox(o)
-		},
-	}}
+	return &agentHosts{hosts: h, name: agent}
 }
 
 // current is the router by what the configuration says now. A new one finds
@@ -155,7 +140,7 @@ func (a *agentHosts) current() (*corral.Router, config.Agent) {
 		a.routes = want
 		a.router = corral.NewRouter(corral.RouterOptions{
 			Host: want.host, Node: want.node, SandboxOn: want.on, SandboxRequired: want.required,
-			Gateway: a.hosts.gateway, Sandbox: a.sandbox, Nodes: a.hosts.nodes,
+			Gateway: a.hosts.gateway, Sandbox: scoped{a}, Nodes: a.hosts.nodes,
 			Guard: a.hosts.policies.guard.For(a.name),
 		})
 	}
@@ -172,8 +157,8 @@ func (h *hosts) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs []error
-	for _, a := range h.agents {
-		errs = append(errs, a.sandbox.Close())
+	for _, l := range h.boxes {
+		errs = append(errs, l.Close())
 	}
 	if h.ssh != nil { // corral explain starts nothing
 		errs = append(errs, h.ssh.Close())
@@ -265,31 +250,31 @@ func (f fence) check(route corral.Route) error {
 	return nil
 }
 
-// sandboxNames are those that package sandbox takes.
-var sandboxNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
-
-// sandboxName is the name of an agent's sandbox: the agent's, or where that is
-// none for a sandbox, one that no other agent has.
-func sandboxName(agent string) string {
-	if sandboxNames.MatchString(agent) {
-		return agent
-	}
-	sum := sha256.Sum256([]byte(agent))
-	return "agent-" + hex.EncodeToString(sum[:13])
-}
-
 // A lazySandbox is opened when it is needed. One that was never used has no
 // process to attach to, so that nobody has to have an engine for a question.
 // Each command goes by the options of its time.
 type lazySandbox struct {
-	dir     string // where it keeps what it has, once it was used
-	options func() sandboxOptions
-	open    func(sandboxOptions) (executor, error)
+	stateDir, name string
+	owner          string // the agent whose it is; empty: everybody's
+	options        func() sandboxOptions
+	open           func(sandboxOptions) (executor, error)
 
 	mu     sync.Mutex
 	ex     executor
 	by     settings // that ex goes by
 	closed bool
+
+	patches *patch.Commands // of its workspace, if that is not on this machine
+}
+
+// commands are how patches get to a workspace that is not on this machine.
+func (l *lazySandbox) commands() *patch.Commands {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.patches == nil {
+		l.patches = patch.NewCommands(l, path.Clean(sandbox.Workdir))
+	}
+	return l.patches
 }
 
 func (l *lazySandbox) get() (executor, error) {
@@ -359,7 +344,7 @@ func (l *lazySandbox) used() bool {
 	if l.ex != nil {
 		return true
 	}
-	_, err := os.Stat(l.dir)
+	_, err := os.Stat(filepath.Join(l.stateDir, "sandboxes", l.name))
 	return !errors.Is(err, os.ErrNotExist)
 }
 

@@ -17,8 +17,9 @@ func TestLazySandbox(t *testing.T) {
 	box := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}
 	var opened int
 	var fails error
-	dir := filepath.Join(t.TempDir(), "box")
-	l := &lazySandbox{dir: dir, options: func() sandboxOptions { return sandboxOptions{} }, open: func(sandboxOptions) (executor, error) { opened++; return box, fails }}
+	state := t.TempDir()
+	dir := filepath.Join(state, "sandboxes", "box")
+	l := &lazySandbox{stateDir: state, name: "box", options: func() sandboxOptions { return sandboxOptions{} }, open: func(sandboxOptions) (executor, error) { opened++; return box, fails }}
 	if _, err := l.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrNotFound) || opened != 0 {
 		t.Errorf("one that was never used: %v, opened %d times", err, opened)
 	}
@@ -26,7 +27,7 @@ func TestLazySandbox(t *testing.T) {
 	if _, err := l.Start(t.Context(), corral.Command{Shell: "go"}); !errors.Is(err, corral.ErrUnavailable) || corral.Hint(err) == "" {
 		t.Errorf("one that cannot be opened: %v", err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil { // an earlier gateway used it
+	if err := os.MkdirAll(dir, 0o700); err != nil { // an earlier gateway used it
 		t.Fatal(err)
 	}
 	if _, err := l.Attach(t.Context(), "x"); !errors.Is(err, corral.ErrUnavailable) {
@@ -66,7 +67,7 @@ func (b *configuredBox) configure(o sandboxOptions) error {
 func TestLazySandboxFollows(t *testing.T) {
 	box := &configuredBox{Executor: &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}}
 	var now settings
-	l := &lazySandbox{dir: t.TempDir(), options: func() sandboxOptions { return sandboxOptions{settings: now} }, open: func(sandboxOptions) (executor, error) { return box, nil }}
+	l := &lazySandbox{stateDir: t.TempDir(), name: "box", options: func() sandboxOptions { return sandboxOptions{settings: now} }, open: func(sandboxOptions) (executor, error) { return box, nil }}
 	start := func(id string) error {
 		_, err := l.Start(t.Context(), corral.Command{ID: id, Shell: "go"})
 		return err

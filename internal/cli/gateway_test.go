@@ -221,21 +221,6 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-func TestSandboxName(t *testing.T) {
-	long := strings.Repeat("a", 64)
-	names := map[string]bool{}
-	for _, agent := range []string{"main", "Agent_1.x", strings.Repeat("a", 32), long, long[:63] + "b", "_x"} {
-		name := sandboxName(agent)
-		if !sandboxNames.MatchString(name) || names[name] {
-			t.Errorf("%s: %s", agent, name)
-		}
-		names[name] = true
-		if sandboxNames.MatchString(agent) && name != agent {
-			t.Errorf("%s became %s", agent, name)
-		}
-	}
-}
-
 // A call goes to the gateway only if it leads to where it would from here.
 func TestSameRoute(t *testing.T) {
 	for _, tc := range []struct {

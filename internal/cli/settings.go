@@ -32,6 +32,8 @@ type settings struct {
 	Required bool // what is meant for the sandbox fails while it is off
 
 	Name      string
+	Owner     string // the agent whose it is; empty: nobody's in particular
+	Key       string // of the scope; empty: none
 	Image     string
 	Runtime   string
 	Driver    string

@@ -55,8 +55,11 @@ type entry struct {
 	warden uint64 // that was about to start it; 0: not known
 }
 
+// JournalName is the name of the journal in a directory of records.
+const JournalName = "journal"
+
 const (
-	journalName = "journal"
+	journalName = JournalName
 
 	wasStarted = 'S' // about to be started
 	hasEnded   = 'E' // with a record

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// mainSession is whose commands they are when a platform does not say in which
+// conversation.
+const mainSession = "main"
+
+// scopeKey tells sandboxes apart: by agent, by session of an agent, or not at
+// all. A session that is written with its agent already is what it is.
+func scopeKey(scope config.Scope, agent, session string) string {
+	own := "agent:" + agent
+	switch scope {
+	case config.ScopeShared:
+		return "shared"
+	case config.ScopeSession:
+		if strings.HasPrefix(session, own+":") {
+			return session
+		}
+		return own + ":" + cmp.Or(session, mainSession)
+	}
+	return own
+}
+
+var (
+	// agentNames are those of agents that name a sandbox as they are.
+	agentNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+	// hashedName is the end of a name that scopeName makes.
+	hashedName = regexp.MustCompile(`-[0-9a-f]{16}$`)
+	noSlug     = regexp.MustCompile(`[^a-z0-9._-]+`)
+)
+
+// maxSlug is how much of a key can be seen in a name.
+const maxSlug = 32
+
+// sandboxName is the name of the sandbox with a scope's key. That of an agent is
+// the agent's, where that can be a sandbox's. Any other begins with what can be
+// read of the key, and ends with a hash of it: no two keys have one name.
+func sandboxName(scope config.Scope, agent, session string) string {
+	key := scopeKey(scope, agent, session)
+	if scope != config.ScopeShared && scope != config.ScopeSession {
+		if agentNames.MatchString(agent) && !hashedName.MatchString(agent) {
+			return agent
+		}
+	}
+	slug := noSlug.ReplaceAllString(strings.ToLower(key), "-")
+	slug = strings.Trim(slug, "-._")
+	slug = strings.TrimRight(slug[:min(len(slug), maxSlug)], "-._")
+	sum := sha256.Sum256([]byte(key))
+	return cmp.Or(slug, "session") + "-" + hex.EncodeToString(sum[:8])
+}
+
+// box returns the sandbox that the commands of an agent go to now, by its scope.
+func (a *agentHosts) box(ctx context.Context) *lazySandbox {
+	scope := a.hosts.policies.agent(a.name).Sandbox.Scope.Value
+	caller := config.CallerFrom(ctx)
+	owner := a.name
+	if scope == config.ScopeShared { // nobody's settings but those of all
+		owner = ""
+	}
+	return a.hosts.box(sandboxName(scope, a.name, caller.Session), owner, scopeKey(scope, a.name, caller.Session))
+}
+
+// box returns a sandbox by its name. Its settings are those of an agent; if that
+// is empty, those that are no agent's.
+func (h *hosts) box(name, agent, key string) *lazySandbox {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.boxes[name]; l != nil {
+		return l
+	}
+	l := &lazySandbox{
+		stateDir: h.stateDir, name: name, owner: agent,
+		options: func() sandboxOptions {
+			settings := h.app.settingsOf(h.policies.agent(agent))
+			settings.Name, settings.Owner, settings.Key = name, agent, key
+			return sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
+		},
+		open: func(o sandboxOptions) (executor, error) {
+			h.log.Info("opening a sandbox", "agent", agent, "name", name)
+			return h.app.backends.sandbox(o)
+		},
+	}
+	h.boxes[name] = l
+	return l
+}
+
+// boxesOf are the sandboxes in which commands of an agent may be, also those of
+// earlier lives and other scopes.
+func (h *hosts) boxesOf(agent string) ([]*lazySandbox, error) {
+	names := map[string][2]string{sandboxName(config.ScopeAgent, agent, ""): {agent, scopeKey(config.ScopeAgent, agent, "")}}
+	list, err := sandbox.Sandboxes(h.stateDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
+		if s.Key != "" && (s.Owner == agent || s.Owner == "") {
+			names[s.Name] = [2]string{s.Owner, s.Key}
+		}
+	}
+	h.mu.Lock()
+	for name, l := range h.boxes {
+		if l.owner == agent || l.owner == "" {
+			names[name] = [2]string{l.owner}
+		}
+	}
+	h.mu.Unlock()
+	var found []*lazySandbox
+	for name, of := range names {
+		found = append(found, h.box(name, of[0], of[1]))
+	}
+	return found, nil
+}
+
+// scoped is an agent's sandboxes as one executor: each command goes to the one
+// of its scope.
+type scoped struct{ *agentHosts }
+
+// Start implements corral.Executor.
+func (s scoped) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	return s.box(ctx).Start(ctx, cmd)
+}
+
+// Attach finds a process in whichever sandbox it is.
+func (s scoped) Attach(ctx context.Context, id string) (corral.Process, error) {
+	boxes, err := s.hosts.boxesOf(s.name)
+	if err != nil {
+		return nil, err
+	}
+	if len(boxes) == 1 {
+		return boxes[0].Attach(ctx, id)
+	}
+	i := slices.IndexFunc(boxes, func(l *lazySandbox) bool { return l.knows(id) })
+	if i < 0 {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "no sandbox of agent %s knows a process %s", s.name, id)
+	}
+	return boxes[i].Attach(ctx, id)
+}
+
+// knows reports whether a sandbox has records of a process.
+func (l *lazySandbox) knows(id string) bool {
+	l.mu.Lock()
+	ex := l.ex
+	l.mu.Unlock()
+	if k, ok := ex.(interface{ Knows(id string) bool }); ok {
+		return k.Knows(id)
+	}
+	return sandbox.Knows(l.stateDir, l.name, id)
+}

@@ -1,0 +1,116 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
+)
+
+// A Sandbox is what is noted of a sandbox, whether it is in use or not.
+type Sandbox struct {
+	Name      string    `json:"name"`
+	Owner     string    `json:"owner,omitempty"` // the agent whose it is
+	Key       string    `json:"key,omitempty"`   // what it was named after
+	Created   time.Time `json:"created"`
+	Used      time.Time `json:"used"`                // to the minute
+	Workspace string    `json:"workspace,omitempty"` // the directory of a private one
+	Boxes     []Box     `json:"boxes"`               // its containers, of which the last is what commands go to
+}
+
+// A Box is a container as it was noted.
+type Box struct {
+	ID        string    `json:"id"`
+	Container string    `json:"container"` // its name at the engine
+	Image     string    `json:"image"`
+	Driver    Driver    `json:"driver"`
+	Hash      string    `json:"hash"` // of the configuration, see Config.Hash
+	Created   time.Time `json:"created"`
+}
+
+// Sandboxes are those of a state directory, by name. No engine is asked.
+func Sandboxes(stateDir string) ([]Sandbox, error) {
+	names, err := entries(filepath.Join(stateDir, sandboxesDir))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Sandbox, 0, len(names))
+	var errs []error
+	for _, name := range names {
+		if !namePattern.MatchString(name) {
+			continue
+		}
+		s, err := Find(stateDir, name)
+		if err == nil {
+			list = append(list, s)
+		} else if !errors.Is(err, corral.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	slices.SortFunc(list, func(a, b Sandbox) int { return strings.Compare(a.Name, b.Name) })
+	return list, errors.Join(errs...)
+}
+
+// Find returns what is noted of a sandbox; ErrNotFound if nothing is.
+func Find(stateDir, name string) (Sandbox, error) {
+	if !namePattern.MatchString(name) {
+		return Sandbox{}, corral.Errorf(corral.ErrInvalid, "corral sandbox ls says which there are", "%q cannot name a sandbox", name)
+	}
+	dir := sandboxDir(stateDir, name)
+	if _, err := os.Stat(filepath.Join(dir, sandboxFile)); errors.Is(err, fs.ErrNotExist) {
+		return Sandbox{}, corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, stateDir)
+	}
+	rec, err := loadSandbox(stateDir, name)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	s := Sandbox{Name: name, Owner: rec.Owner, Key: rec.Key, Created: rec.Created, Used: rec.Created, Boxes: []Box{}}
+	if rec.Workspace != "" {
+		s.Workspace = workspaceDir(stateDir, rec.Workspace)
+	}
+	if info, err := os.Stat(filepath.Join(dir, usedFile)); err == nil && info.ModTime().After(s.Used) {
+		s.Used = info.ModTime().UTC().Truncate(time.Second)
+	}
+	for _, id := range rec.Boxes {
+		b, err := loadBox(stateDir, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Sandbox{}, err
+		}
+		s.Boxes = append(s.Boxes, Box{ID: id, Container: b.Container, Image: b.Image, Driver: b.Driver, Hash: b.Hash, Created: b.Created})
+	}
+	return s, nil
+}
+
+// Knows reports whether a process is in the records of a sandbox that need not
+// be open.
+func Knows(stateDir, name, id string) bool {
+	if corral.ValidateID(id) != nil || !namePattern.MatchString(name) {
+		return false
+	}
+	dir := sandboxDir(stateDir, name)
+	if _, err := os.Stat(filepath.Join(dir, execDir, id+".json")); err == nil {
+		return true
+	}
+	b, err := os.ReadFile(filepath.Join(dir, logsDir, wardenexec.JournalName))
+	return err == nil && (bytes.Contains(b, []byte("\nS "+id+" ")) || bytes.Contains(b, []byte("\nE "+id+" ")))
+}
+
+// Knows reports whether a process is in the records.
+func (e *Executor) Knows(id string) bool {
+	started, _, err := e.records.Known(id)
+	if started || err != nil {
+		return true // the error is for whoever attaches to it
+	}
+	_, err = os.Stat(filepath.Join(e.dir, execDir, id+".json"))
+	return err == nil && corral.ValidateID(id) == nil
+}
