@@ -166,5 +166,5 @@ setup-demo setup-test setup-bench: setup-%:
 	@e2e/engine.sh start >/dev/null
 
 .PHONY: engine-stop
-engine-stop: ## Stop the Docker engine that this Makefile started (another is left alone)
+engine-stop: ## Stop the engines that this Makefile started (others are left alone)
 	@e2e/engine.sh stop

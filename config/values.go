@@ -12,6 +12,7 @@ import (
 type (
 	Mode         string // of sandbox.mode
 	Scope        string // of sandbox.scope
+	Engine       string // of sandbox.engine
 	Driver       string // of sandbox.driver
 	Access       string // of sandbox.workspaceAccess
 	Chaining     string // of tools.exec.allowlist.chaining

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# A Docker engine for the demo and the tests.
+# Container engines for the demo and the tests.
 #
-#   engine.sh start        make sure that one answers, and print its address
+#   engine.sh start        make sure that a Docker engine answers, and print its
+#                          address
 #   engine.sh run CMD...   the same, then run CMD with it: DOCKER_HOST is set
 #                          unless it is at the usual socket
 #   engine.sh status       print the address of the one that would be used
-#   engine.sh stop         stop the one that start started; data is kept
+#   engine.sh containerd   make sure that a containerd answers, and print its
+#                          address
+#   engine.sh stop         stop those that were started; data is kept
 #
 # An engine that already answers (DOCKER_HOST, the usual socket) and knows the
 # runtime runsc (gVisor) is used as it is. Otherwise a dockerd of our own is
 # started: its data, sockets, pid file and configuration are in directories of
 # our own, so an engine that is there already is neither changed nor restarted,
-# and /etc/docker is not touched. It is left running for the next time.
+# and /etc/docker is not touched. It is left running for the next time. The same
+# is so of containerd (CONTAINERD_ADDRESS, the usual socket).
 set -euo pipefail
 
 run_dir=${CORRAL_ENGINE_RUN:-/run/corral-engine}
@@ -20,6 +24,10 @@ usual_socket=unix:///var/run/docker.sock
 our_socket=unix://$run_dir/docker.sock
 pid_file=$run_dir/dockerd.pid
 log_file=$run_dir/dockerd.log
+usual_containerd=/run/containerd/containerd.sock
+our_containerd=$run_dir/containerd.sock
+containerd_pid_file=$run_dir/containerd.pid
+containerd_log=$run_dir/containerd.log
 start_seconds=90 # dockerd itself gives up on containerd after 60
 
 # A root shell opened by plain su has no sbin on its PATH.
@@ -163,23 +171,113 @@ ensure() {
 	find_engine || die "the engine was started and does not answer any more; see $log_file"
 }
 
-stop() {
-	alive "$pid_file" || {
-		say "none was started by us"
-		return
-	}
+# containerd_answers ADDRESS
+containerd_answers() {
+	[[ -S $1 ]] && timeout 10 ctr --address "$1" version >/dev/null 2>&1
+}
+
+# find_containerd: print the address of a containerd to use, or fail.
+find_containerd() {
+	command -v ctr >/dev/null || return
+	local address
+	for address in "${CONTAINERD_ADDRESS:-$usual_containerd}" "$our_containerd"; do
+		if containerd_answers "$address"; then
+			echo "$address"
+			return
+		fi
+	done
+	return 1
+}
+
+# start_containerd: one that has nothing but what sandboxes need.
+start_containerd() {
+	((EUID == 0)) || die "no containerd answers, and starting one takes root: run this as root"
+	command -v containerd >/dev/null || die "containerd is not installed (Debian: apt-get install containerd)"
+	local plugins="" name
+	for name in grpc.v1.cri snapshotter.v1.aufs snapshotter.v1.btrfs snapshotter.v1.devmapper snapshotter.v1.zfs; do
+		plugins+="${plugins:+, }\"io.containerd.$name\""
+	done
+	cat >"$run_dir/containerd.toml" <<-EOF
+		version = 2
+		root = "$data_dir/containerd"
+		state = "$run_dir/containerd"
+		disabled_plugins = [$plugins]
+		[grpc]
+		address = "$our_containerd"
+		[plugins."io.containerd.internal.v1.opt"]
+		path = "$data_dir/containerd-opt"
+	EOF
+	say "starting containerd on $our_containerd (log: $containerd_log)"
+	setsid containerd --config "$run_dir/containerd.toml" </dev/null >"$containerd_log" 2>&1 9>&- &
+	local pid=$! deadline=$((SECONDS + start_seconds))
+	echo "$pid" >"$containerd_pid_file"
+	while kill -0 "$pid" 2>/dev/null; do
+		if containerd_answers "$our_containerd"; then
+			disown "$pid"
+			return
+		fi
+		if ((SECONDS >= deadline)); then
+			kill "$pid" || true
+			break
+		fi
+		sleep 0.1
+	done
+	wait "$pid" || true
+	say "containerd did not start; the end of $containerd_log:"
+	tail -n 15 "$containerd_log" >&2
+	exit 1
+}
+
+# ensure_containerd: print the address of one to use, starting it if need be.
+ensure_containerd() {
+	find_containerd && return
+	((EUID != 0)) || mkdir -p "$run_dir"
+	if [[ -w $run_dir ]]; then
+		exec 9>"$run_dir/lock"
+		flock 9
+		find_containerd && return # another one of us was faster
+	fi
+	start_containerd
+	find_containerd || die "containerd was started and does not answer any more; see $containerd_log"
+}
+
+# end NAME PID_FILE: end the daemon that was started by us; fails if none was.
+end() {
+	alive "$2" || return
 	local pid i
-	pid=$(cat "$pid_file")
+	pid=$(cat "$2")
 	kill "$pid"
 	for ((i = 0; i < 300; i++)); do
 		if ! kill -0 "$pid" 2>/dev/null; then
-			say "stopped; its images are kept in $data_dir"
-			rm -rf "$run_dir"
+			say "stopped $1; its images are kept in $data_dir"
 			return
 		fi
 		sleep 0.1
 	done
-	die "dockerd (pid $pid) does not end; see $log_file"
+	die "$1 (pid $pid) does not end; see its log in $run_dir"
+}
+
+# end_tasks: what runs under our containerd would outlive it.
+end_tasks() {
+	alive "$containerd_pid_file" || return 0
+	local space task
+	for space in $(ctr --address "$our_containerd" namespaces ls -q); do
+		for task in $(ctr --address "$our_containerd" -n "$space" tasks ls -q); do
+			ctr --address "$our_containerd" -n "$space" tasks rm -f "$task" >/dev/null 2>&1 || true
+		done
+	done
+}
+
+stop() {
+	local ended=
+	end_tasks
+	! end containerd "$containerd_pid_file" || ended=1
+	! end dockerd "$pid_file" || ended=1
+	if [[ $ended ]]; then
+		rm -rf --one-file-system "$run_dir"
+	else
+		say "none was started by us"
+	fi
 }
 
 case ${1:-} in
@@ -191,7 +289,8 @@ run)
 	[[ $host == "$usual_socket" ]] || export DOCKER_HOST=$host
 	exec "$@"
 	;;
+containerd) ensure_containerd ;;
 status) find_engine || die "none with the runtime runsc answers" ;;
 stop) stop ;;
-*) die "usage: $0 start | run CMD... | status | stop" ;;
+*) die "usage: $0 start | run CMD... | status | containerd | stop" ;;
 esac

@@ -20,7 +20,9 @@ demo=(
 )
 test=(
 	"${demo[@]}"
-	gcc:gcc+libc6-dev # the race detector
+	containerd:containerd ctr:containerd # an engine without Docker
+	podman:podman                        # and one with Docker's API
+	gcc:gcc+libc6-dev                    # the race detector
 	dash:dash         # a shell whose behaviour is compared
 	tmux:tmux         # key names are compared with tmux's; it shows what programs draw
 	node:nodejs       # other people's MCP programs

@@ -5,27 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types"
-	"github.com/docker/docker/api/types/image"
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 
 	"github.com/corral-exec/corral"
 )
 
-// Engine is what this package needs of a container engine; *client.Client of
-// github.com/docker/docker/client has it.
+// Engine is what this package needs of a container engine: see [Docker], and
+// package sandbox/containerd. Its errors are sorted in the terms of
+// github.com/containerd/errdefs, or are those of Corral's contract.
 type Engine interface {
-	ServerVersion(ctx context.Context) (types.Version, error)
-	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
-	ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error)
-	ImagePull(ctx context.Context, ref string, opts image.PullOptions) (io.ReadCloser, error)
-	ImageImport(ctx context.Context, src image.ImportSource, ref string, opts image.ImportOptions) (io.ReadCloser, error)
-	ImageRemove(ctx context.Context, ref string, opts image.RemoveOptions) ([]image.DeleteResponse, error)
+	// Platform is what the engine runs, as Go names it.
+	Platform(ctx context.Context) (os, arch string, err error)
+	// Image finds an image by its name or ID; not found if there is none.
+	Image(ctx context.Context, ref string) (EngineImage, error)
+	// Images are those that have a label of that name.
+	Images(ctx context.Context, label string) ([]EngineImage, error)
+	// Pull gets an image from its registry. The zero AuthConfig is none.
+	// report may be called until Pull returns, from one goroutine at a time.
+	Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(Transfer)) error
+	// Import makes an image of one layer, which is a tar archive, and gives
+	// it a name, which another image may lose by that. One that does not
+	// succeed leaves nothing.
+	Import(ctx context.Context, name string, config ImageConfig, layer io.Reader) error
+	// RemoveImage removes an image by its name or ID: not found if there is
+	// none, conflict if a container uses it.
+	RemoveImage(ctx context.Context, ref string) error
 }
 
-var _ Engine = (*client.Client)(nil)
+// An EngineImage is an image as the engine sees it.
+type EngineImage struct {
+	ID      string // says exactly which image it is: "sha256:…"
+	Tags    []string
+	Labels  map[string]string
+	Arch    string // as Go names it; may be empty from Images
+	Size    int64  // bytes on disk, unpacked
+	Created time.Time
+}
+
+// An ImageConfig says how programs of an image are run.
+type ImageConfig struct {
+	Env     []string // NAME=VALUE
+	Dir     string   // working directory
+	Cmd     []string
+	Labels  map[string]string
+	Comment string // where it comes from
+}
+
+// A Transfer is how far a part of a pull is. What is in it may come from a
+// registry, and is not to be trusted.
+type Transfer struct {
+	Status         string
+	Item           string // a layer
+	Current, Total int64  // bytes; Total is 0 when it is not known
+}
 
 // engineError is err of an engine's method, said as "cannot <doing>: …". It is
 // for the errors that any method may return; not-found is the caller's.

@@ -7,7 +7,6 @@ import (
 	"runtime"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/image"
 
 	"github.com/corral-exec/corral"
 )
@@ -116,7 +115,7 @@ func (s Store) drop(ctx context.Context, old Image, report Progress) {
 	if len(old.Tags) > 1 { // it had another name that somebody gave it
 		return
 	}
-	_, err := s.Engine.ImageRemove(ctx, old.ID, image.RemoveOptions{PruneChildren: true})
+	err := s.Engine.RemoveImage(ctx, old.ID)
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		report(Event{Phase: PhaseImport, Warning: true, Message: clean(fmt.Sprintf("the previous image %s is kept: %v", old.ID, err), maxText)})
 	}
@@ -124,13 +123,13 @@ func (s Store) drop(ctx context.Context, old Image, report Progress) {
 
 // checkArch makes sure that the engine can run what this machine builds.
 func (s Store) checkArch(ctx context.Context, r recipe) error {
-	v, err := s.Engine.ServerVersion(ctx)
+	os, arch, err := s.Engine.Platform(ctx)
 	if err != nil {
 		return engineError(ctx, "ask the engine for its version", err)
 	}
-	if v.Os != "linux" || v.Arch != runtime.GOARCH {
+	if os != "linux" || arch != runtime.GOARCH {
 		return corral.Errorf(corral.ErrUnavailable, "build it on a machine like the engine's, or use an image of a registry",
-			"cannot build image %s: the engine runs %s/%s, this machine is %s/%s", r.name, v.Os, v.Arch, runtime.GOOS, runtime.GOARCH)
+			"cannot build image %s: the engine runs %s/%s, this machine is %s/%s", r.name, os, arch, runtime.GOOS, runtime.GOARCH)
 	}
 	return nil
 }

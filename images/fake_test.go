@@ -219,5 +219,5 @@ func useRecipe(t *testing.T) *recipe {
 
 func fakeStore(t *testing.T) (Store, *fakeEngine) {
 	f := newFake()
-	return Store{Engine: f, Dir: t.TempDir(), Credentials: noCredentials}, f
+	return Store{Engine: Docker(f), Dir: t.TempDir(), Credentials: noCredentials}, f
 }

@@ -3,15 +3,12 @@ package images
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 
 	"github.com/corral-exec/corral"
 )
@@ -71,15 +68,13 @@ type Image struct {
 // List returns Corral's own images, also those whose name was taken by a later
 // build, by name, the newest first.
 func (s Store) List(ctx context.Context) ([]Image, error) {
-	found, err := s.Engine.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", LabelImage))})
+	found, err := s.Engine.Images(ctx, LabelImage)
 	if err != nil {
 		return nil, engineError(ctx, "list images", err)
 	}
 	list := make([]Image, 0, len(found))
 	for _, f := range found {
-		img := Image{ID: f.ID, Tags: tags(f.RepoTags), Size: f.Size, Created: time.Unix(f.Created, 0)}
-		img.label(f.Labels)
-		list = append(list, img)
+		list = append(list, newImage(f))
 	}
 	slices.SortFunc(list, func(a, b Image) int {
 		if c := strings.Compare(a.Ref, b.Ref); c != 0 {
@@ -102,7 +97,7 @@ func (s Store) Remove(ctx context.Context, ref string) error {
 	case img.Recipe == "":
 		return corral.Errorf(corral.ErrInvalid, "remove it with the engine's own tools, such as docker image rm", "cannot remove image %s: Corral did not build it", ref)
 	}
-	_, err = s.Engine.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
+	err = s.Engine.RemoveImage(ctx, ref)
 	if cerrdefs.IsConflict(err) {
 		return corral.Errorf(corral.ErrInvalid, "remove the sandboxes that run on it first", "cannot remove image %s: %w", ref, err)
 	}
@@ -114,24 +109,23 @@ func (s Store) Remove(ctx context.Context, ref string) error {
 
 // lookup asks the engine for an image, which it may not have.
 func (s Store) lookup(ctx context.Context, ref string) (Image, bool, error) {
-	r, err := s.Engine.ImageInspect(ctx, ref)
+	found, err := s.Engine.Image(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
 		return Image{}, false, nil
 	}
 	if err != nil {
 		return Image{}, false, engineError(ctx, "inspect image "+ref, err)
 	}
-	img := Image{ID: r.ID, Tags: tags(r.RepoTags), Arch: r.Architecture, Size: r.Size}
-	if r.Created != "" {
-		if img.Created, err = time.Parse(time.RFC3339Nano, r.Created); err != nil {
-			return Image{}, false, fmt.Errorf("cannot inspect image %s: %w", ref, err)
-		}
-	}
-	if r.Config != nil {
-		img.label(r.Config.Labels)
-	}
+	img := newImage(found)
 	img.Ref = ref
 	return img, true, nil
+}
+
+// newImage is an image that the engine has.
+func newImage(e EngineImage) Image {
+	img := Image{ID: e.ID, Tags: e.Tags, Arch: e.Arch, Size: e.Size, Created: e.Created}
+	img.label(e.Labels)
+	return img
 }
 
 // label fills in what the labels of an image of Corral's own say.
@@ -142,11 +136,6 @@ func (img *Image) label(labels map[string]string) {
 	img.Ref, img.Recipe = labels[LabelImage], labels[LabelRecipe]
 	r, known := recipes[img.Ref]
 	img.Stale = !known || img.Recipe != r.digest() || !slices.Contains(img.Tags, img.Ref)
-}
-
-// tags drops the engine's word for having none.
-func tags(repoTags []string) []string {
-	return slices.DeleteFunc(slices.Clone(repoTags), func(t string) bool { return t == "<none>:<none>" })
 }
 
 // own finds the recipe for ref. It is an error if the name is in Corral's

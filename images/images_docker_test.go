@@ -31,7 +31,7 @@ func dockerStore(t *testing.T) (Store, *client.Client) {
 	if _, err := cli.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return Store{Engine: cli, Dir: t.TempDir(), Credentials: noCredentials}, cli
+	return Store{Engine: Docker(cli), Dir: t.TempDir(), Credentials: noCredentials}, cli
 }
 
 // run runs a command in a container as the sandbox does: without network,

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/docker/docker/api/types/image"
-
 	"github.com/corral-exec/corral"
 )
 
@@ -22,9 +20,7 @@ type rootfs interface {
 // stopped reading it.
 var errAbandoned = errors.New("the engine stopped reading")
 
-// importTar streams fs into the engine as the image of r. An import that does
-// not succeed leaves nothing: the engine registers a layer only after the
-// last byte of the archive, and gives it a name after that.
+// importTar streams fs into the engine as the image of r.
 func (s Store) importTar(ctx context.Context, r recipe, fs rootfs, report Progress) error {
 	doing := "import image " + r.name
 	pr, pw := io.Pipe()
@@ -36,7 +32,8 @@ func (s Store) importTar(ctx context.Context, r recipe, fs rootfs, report Progre
 		pw.CloseWithError(err) // an error breaks the request off; nil ends it
 		written <- err
 	}()
-	err := s.importStream(ctx, r, pr, report)
+	report(Event{Phase: PhaseImport, Message: "importing " + r.name})
+	err := s.Engine.Import(ctx, r.name, r.image(), pr)
 	pr.CloseWithError(errAbandoned)
 	werr := <-written
 
@@ -50,20 +47,6 @@ func (s Store) importTar(ctx context.Context, r recipe, fs rootfs, report Progre
 		return corral.Errorf(corral.ErrUnavailable, "try again", "cannot %s: the engine took %d of %d bytes", doing, m.done, m.total)
 	}
 	return nil
-}
-
-func (s Store) importStream(ctx context.Context, r recipe, tar io.Reader, report Progress) error {
-	report(Event{Phase: PhaseImport, Message: "importing " + r.name})
-	body, err := s.Engine.ImageImport(ctx, image.ImportSource{Source: tar, SourceName: "-"}, r.name, image.ImportOptions{
-		Message: "built by Corral from recipe " + r.digest(),
-		Changes: r.changes(),
-	})
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	// The only messages are the image's ID and, maybe, a failure.
-	return readStream(body, func(message) {})
 }
 
 // A meter reports what passes through it, once a megabyte and at the end.

@@ -8,7 +8,6 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 
@@ -30,13 +29,9 @@ func (s Store) pull(ctx context.Context, ref string, report Progress) (Image, er
 		report(Event{Phase: PhasePull, Warning: true, Message: clean(fmt.Sprintf("pulling %s without credentials: %v", ref, err), maxText)})
 	}
 	report(Event{Phase: PhasePull, Message: "pulling " + ref})
-	body, err := s.Engine.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
-	if err == nil {
-		err = readStream(body, func(m message) {
-			report(Event{Phase: PhasePull, Item: m.Item, Message: m.Status, Current: m.Current, Total: m.Total})
-		})
-		body.Close() // it was only read
-	}
+	err = s.Engine.Pull(ctx, named, auth, func(t Transfer) {
+		report(Event{Phase: PhasePull, Item: clean(t.Item, maxItem), Message: clean(t.Status, maxText), Current: t.Current, Total: t.Total})
+	})
 	if err != nil {
 		return Image{}, pullError(ctx, named, err)
 	}
@@ -47,17 +42,13 @@ func (s Store) pull(ctx context.Context, ref string, report Progress) (Image, er
 	return img, err
 }
 
-// auth is the header with the credentials for a registry; empty: none.
-func (s Store) auth(ctx context.Context, domain string) (string, error) {
+// auth has the credentials for a registry; the zero value: none.
+func (s Store) auth(ctx context.Context, domain string) (registry.AuthConfig, error) {
 	credentials := s.Credentials
 	if credentials == nil {
 		credentials = DockerCredentials("")
 	}
-	c, err := credentials(ctx, domain)
-	if err != nil || c == (registry.AuthConfig{}) {
-		return "", err
-	}
-	return registry.EncodeAuthConfig(c)
+	return credentials(ctx, domain)
 }
 
 // pullCauses tell why a pull failed. Engines of all ages report it as text,

@@ -44,7 +44,7 @@ var recipes = map[string]recipe{
 
 // digest names this version of the recipe.
 func (r recipe) digest() string {
-	text, err := json.Marshal([]any{tarRules, r.config(), r.content})
+	text, err := json.Marshal([]any{tarRules, r.config().changes(), r.content})
 	if err != nil {
 		panic(fmt.Sprintf("the recipe of %s is not plain data: %v", r.name, err)) // a test marshals them all
 	}
@@ -55,19 +55,18 @@ func (r recipe) digest() string {
 // current reports whether img is what r would build now.
 func (r recipe) current(img Image) bool { return img.Recipe == r.digest() }
 
-// changes is the configuration of the image, as instructions of a Dockerfile.
-// There is no USER and no ENTRYPOINT: who runs what is the sandbox's business.
-func (r recipe) changes() []string {
-	return append(r.config(), "LABEL "+LabelRecipe+"="+r.digest())
+// image is the configuration of the image. There is no USER and no ENTRYPOINT:
+// who runs what is the sandbox's business.
+func (r recipe) image() ImageConfig {
+	c := r.config()
+	c.Labels[LabelRecipe] = r.digest()
+	c.Comment = "built by Corral from recipe " + c.Labels[LabelRecipe]
+	return c
 }
 
-func (r recipe) config() []string {
-	return []string{
-		"ENV PATH=" + r.path,
-		"ENV LANG=C.UTF-8",
-		"WORKDIR /workspace",
-		fmt.Sprintf("CMD [%q, \"-l\"]", r.shell),
-		"LABEL " + LabelImage + "=" + r.name,
-		fmt.Sprintf("LABEL org.opencontainers.image.title=%q", r.title),
+func (r recipe) config() ImageConfig {
+	return ImageConfig{
+		Env: []string{"PATH=" + r.path, "LANG=C.UTF-8"}, Dir: "/workspace", Cmd: []string{r.shell, "-l"},
+		Labels: map[string]string{LabelImage: r.name, "org.opencontainers.image.title": r.title},
 	}
 }

@@ -21,8 +21,8 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("%s and %s have the same digest", name, other)
 		}
 		seen[digest] = name
-		if !slices.Contains(r.changes(), "LABEL "+LabelRecipe+"="+digest) {
-			t.Errorf("%s is not labelled with its recipe: %v", name, r.changes())
+		if config := r.image(); config.Labels[LabelRecipe] != digest || config.Labels[LabelImage] != name {
+			t.Errorf("%s is not labelled with its recipe: %v", name, config)
 		}
 		changed := r
 		changed.path += ":/opt/bin"

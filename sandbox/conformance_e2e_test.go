@@ -25,16 +25,28 @@ import (
 type place struct {
 	cfg    sandbox.Config
 	router bool
+	// engine connects to the engine; nil: to Docker's.
+	engine func(testing.TB) engine
 
 	mu     sync.Mutex
 	states map[corral.Executor]string
 }
 
-func (pl *place) open(t testing.TB, state string) corral.Executor {
-	engine, err := docker.New(docker.Options{})
+// An engine has images, too.
+type engine interface {
+	sandbox.Engine
+	Images() images.Engine
+}
+
+func opened(t testing.TB, e engine, err error) engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e
+}
+
+func (pl *place) open(t testing.TB, state string) corral.Executor {
+	engine := pl.engine(t)
 	cfg := pl.cfg
 	cfg.StateDir, cfg.Engine = state, engine
 	e, err := sandbox.New(cfg)
@@ -70,7 +82,13 @@ func (pl *place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 }
 
 func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
-	enginetest.New(t)
+	if pl.engine == nil {
+		pl.engine = func(t testing.TB) engine {
+			engine, err := docker.New(docker.Options{})
+			return opened(t, engine, err)
+		}
+		enginetest.New(t)
+	}
 	pl.states = map[corral.Executor]string{}
 	work := testdir.New(t)
 	if err := os.Chown(work, 1000, 1000); err != nil {

@@ -39,7 +39,7 @@ func run(names []string) (err error) {
 		return fmt.Errorf("cannot reach the engine: %w", err)
 	}
 	defer engine.Close()
-	store := images.Store{Engine: engine}
+	store := images.Store{Engine: images.Docker(engine)}
 	for _, name := range names {
 		if _, err := store.Ensure(ctx, name, steps()); err != nil {
 			return err

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	dockerimage "github.com/docker/docker/api/types/image"
 
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/enginetest"
@@ -81,9 +80,9 @@ func makeImage(t *testing.T) {
 		t.Fatalf("cannot collect the files of the image: %v", err)
 	}
 	digest := root.digest()
-	old, err := engine.ImageInspect(t.Context(), image)
+	old, err := engine.Image(t.Context(), image)
 	switch {
-	case err == nil && old.Config != nil && old.Config.Labels[imageDigest] == digest:
+	case err == nil && old.Labels[imageDigest] == digest:
 		made.already = true
 		return
 	case err != nil && !errdefs.IsNotFound(err):
@@ -92,11 +91,11 @@ func makeImage(t *testing.T) {
 	if err := root.importInto(t, engine, digest); err != nil {
 		t.Fatalf("cannot import the image: %v", err)
 	}
-	if now, err := engine.ImageInspect(t.Context(), image); err != nil || now.Config.Labels[imageDigest] != digest {
+	if now, err := engine.Image(t.Context(), image); err != nil || now.Labels[imageDigest] != digest {
 		t.Fatalf("the engine did not take the image: %v", err)
 	}
 	if old.ID != "" {
-		_, err := engine.ImageRemove(t.Context(), old.ID, dockerimage.RemoveOptions{})
+		err := engine.RemoveImage(t.Context(), old.ID)
 		if err != nil && !errdefs.IsNotFound(err) {
 			t.Errorf("cannot remove the image from before: %v", err)
 		}
@@ -299,13 +298,9 @@ func (r imageRoot) importInto(t *testing.T, engine images.Engine, digest string)
 		pw.CloseWithError(err)
 		written <- err
 	}()
-	body, err := engine.ImageImport(t.Context(), dockerimage.ImportSource{Source: pr, SourceName: "-"}, image, dockerimage.ImportOptions{
-		Changes: []string{"ENV PATH=/usr/local/bin:/usr/bin:/bin", "ENV LANG=C.UTF-8", "WORKDIR /workspace", "LABEL " + imageDigest + "=" + digest},
-	})
-	if err == nil {
-		_, err = io.Copy(io.Discard, body) // ends when the image is there
-		err = errors.Join(err, body.Close())
-	}
+	err := engine.Import(t.Context(), image, images.ImageConfig{
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}, Dir: "/workspace", Labels: map[string]string{imageDigest: digest},
+	}, pr)
 	pr.CloseWithError(errors.New("the engine has stopped reading"))
 	return errors.Join(err, <-written)
 }

@@ -21,7 +21,7 @@ func TestToolsInSandbox(t *testing.T) {
 	state := ""
 	t.Cleanup(func() { // after the gateway has ended
 		ctx := context.WithoutCancel(t.Context())
-		eng, err := openEngine(ctx)
+		eng, err := openEngine(ctx, engineDocker)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/image"
-
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/fakeexec"
@@ -27,6 +25,7 @@ type fakeMachine struct {
 	sandboxGot       sandboxOptions   // the latest
 	err              map[string]error // of opening "gateway", "sandbox" or "engine"
 	eng              fakeEngine
+	choices          []string // of engines
 }
 
 func (m *fakeMachine) backends() backends {
@@ -43,7 +42,10 @@ func (m *fakeMachine) backends() backends {
 			m.sandboxGot = o
 			return &m.sandbox, open("sandbox")
 		},
-		engine: func(context.Context) (engine, error) { return &m.eng, open("engine") },
+		engine: func(_ context.Context, choice string) (engine, error) {
+			m.choices = append(m.choices, choice)
+			return &m.eng, open("engine")
+		},
 	}
 }
 
@@ -303,8 +305,8 @@ func TestSandboxCommands(t *testing.T) {
 }
 
 func TestImagesList(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{images: fakeImages{list: []image.Summary{{
-		ID: "sha256:0123456789abcdef", Size: 2_500_000, RepoTags: []string{images.Busybox},
+	m := &fakeMachine{eng: fakeEngine{images: fakeImages{list: []images.EngineImage{{
+		ID: "sha256:0123456789abcdef", Size: 2_500_000, Tags: []string{images.Busybox},
 		Labels: map[string]string{images.LabelImage: images.Busybox, images.LabelRecipe: "other"},
 	}}}}}
 	code, out, _ := m.run(t, []string{"TZ=UTC"}, "images", "ls")

@@ -20,11 +20,12 @@ type backends struct {
 	gateway func(gatewayOptions) (executor, error)
 	keeper  func(keeperOptions) (executor, error)
 	sandbox func(sandboxOptions) (executor, error)
-	engine  func(context.Context) (engine, error)
+	engine  func(ctx context.Context, choice string) (engine, error)
+	engines func(context.Context) []engineTried // nil: not asked
 }
 
 func realBackends() backends {
-	return backends{gateway: openGateway, keeper: openKeeper, sandbox: openSandbox, engine: openEngine}
+	return backends{gateway: openGateway, keeper: openKeeper, sandbox: openSandbox, engine: openEngine, engines: tryEngines}
 }
 
 // An executor lets go of what it holds with Close.

@@ -10,13 +10,12 @@ import (
 
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 // sandboxed is a sandbox with the connection to its engine.
 type sandboxed struct {
 	*sandbox.Executor
-	engine *docker.Engine
+	engine engineClient
 	dir    string // to remove with it; empty: none
 }
 
@@ -45,7 +44,9 @@ func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
 // openSandbox makes no container yet. One that is ephemeral has a state
 // directory of its own: it goes with it.
 func openSandbox(o sandboxOptions) (_ executor, err error) {
-	eng, err := docker.New(docker.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	defer cancel()
+	eng, err := connectEngine(ctx, o.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -76,18 +77,18 @@ func (s *sandboxed) letGo() error {
 	return err
 }
 
-// dockerEngine is the engine of corral's other commands.
-type dockerEngine struct{ *docker.Engine }
+// hostEngine is the engine of corral's other commands.
+type hostEngine struct{ engineClient }
 
-func openEngine(context.Context) (engine, error) {
-	eng, err := docker.New(docker.Options{})
+func openEngine(ctx context.Context, choice string) (engine, error) {
+	eng, err := connectEngine(ctx, choice)
 	if err != nil {
 		return nil, err
 	}
-	return dockerEngine{eng}, nil
+	return hostEngine{eng}, nil
 }
 
-func (e dockerEngine) Facts(ctx context.Context) (engineFacts, error) {
+func (e hostEngine) Facts(ctx context.Context) (engineFacts, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
 		return engineFacts{Address: info.Address}, err
@@ -98,17 +99,9 @@ func (e dockerEngine) Facts(ctx context.Context) (engineFacts, error) {
 		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
 	}
 	slices.Sort(f.Runtimes)
-	v, err := e.Images().ServerVersion(ctx)
-	if err != nil {
-		return f, err
-	}
-	f.API, f.OldestAPI = v.APIVersion, v.MinAPIVersion
-	for _, c := range v.Components {
-		if c.Name == "runc" {
-			f.Runc = runcBuild{Version: c.Version, Revision: c.Details["GitCommit"]}
-		}
-	}
-	return f, nil
+	v, err := e.Versions(ctx)
+	f.API, f.Runc = v.API, runcBuild{Version: v.Runc, Revision: v.RuncRevision}
+	return f, err
 }
 
 // Labels of a sandbox's container.
@@ -117,8 +110,8 @@ const (
 	labelDriver = "corral.driver"
 )
 
-func (e dockerEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error) {
-	list, err := sandbox.List(ctx, e.Engine, stateDir)
+func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error) {
+	list, err := sandbox.List(ctx, e, stateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +128,8 @@ func (e dockerEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandbox
 	return rows, nil
 }
 
-func (e dockerEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {
-	s, err := sandbox.New(sandbox.Config{Engine: e.Engine, StateDir: stateDir, Name: name})
+func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {
+	s, err := sandbox.New(sandbox.Config{Engine: e, StateDir: stateDir, Name: name})
 	if err != nil {
 		return err
 	}
@@ -144,6 +137,6 @@ func (e dockerEngine) RemoveSandbox(ctx context.Context, stateDir, name string) 
 	return s.Remove(ctx)
 }
 
-func (e dockerEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {
-	return sandbox.Sweep(ctx, e.Engine, stateDir)
+func (e hostEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {
+	return sandbox.Sweep(ctx, e, stateDir)
 }

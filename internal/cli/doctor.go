@@ -136,6 +136,9 @@ func (a *app) diagnose(ctx context.Context) []finding {
 	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
 	state, gateway := a.checkGatewayState(ctx)
 	var checks []finding
+	if a.backends.engines != nil {
+		checks = append(checks, checkEngines(a.engineChoice(), a.backends.engines(ctx)))
+	}
 	err := a.withEngine(ctx, func(ctx context.Context, eng engine) error {
 		facts, err := eng.Facts(ctx)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // engineFacts are what corral doctor looks at.
 type engineFacts struct {
 	Name, Version  string
-	API, OldestAPI string // versions of its interface
+	API            string // version of its interface; empty if it has no number of its own
 	Address        string
 	Arch           string // as GOARCH
 	Runtimes       []string
@@ -29,10 +29,21 @@ type engineFacts struct {
 // oldestAPI is that of Docker 20.10.
 const oldestAPI = "1.41"
 
+// oldestContainerd is that of Debian 12.
+const oldestContainerd = "1.6.20"
+
 func checkEngine(f engineFacts) finding {
-	c := ok("engine", "%s %s, API %s, linux/%s, at %s", f.Name, f.Version, f.API, f.Arch, f.Address)
+	api := ""
+	if f.API != "" {
+		api = ", API " + f.API
+	}
+	c := ok("engine", "%s %s%s, linux/%s, at %s", f.Name, f.Version, api, f.Arch, f.Address)
 	switch {
-	case compareVersions(f.API, oldestAPI) < 0:
+	case f.API == "" && f.Name == engineContainerd && compareVersions(f.Version, oldestContainerd) < 0:
+		c.Status = levelWarn
+		c.Meaning = "Corral is tested with containerd " + oldestContainerd + " and newer."
+		c.Fix = "update the engine"
+	case f.API != "" && compareVersions(f.API, oldestAPI) < 0:
 		c.Status = levelWarn
 		c.Meaning = "Corral is tested with API " + oldestAPI + " (Docker 20.10) and newer."
 		c.Fix = "update the engine"
@@ -88,11 +99,22 @@ func checkRuntimes(f engineFacts, wanted string) finding {
 	case wanted != "" && !has(wanted):
 		c.Status = levelFail
 		c.Meaning = fmt.Sprintf("Sandboxes are to run under %s, which the engine does not have.", wanted)
-		c.Fix = "add it to the engine's configuration (\"runtimes\" of /etc/docker/daemon.json), or choose another with --runtime"
+		c.Fix = "add it to the engine's configuration (" + runtimesOf(f.Name) + "), or choose another with --runtime"
 	case !has("runsc"):
 		c.Meaning = "There is no gVisor (runsc): sandboxes share the machine's kernel. For code you have reason to fear, install it and use --runtime runsc."
 	}
 	return c
+}
+
+// runtimesOf is where an engine is told which runtimes it has.
+func runtimesOf(engine string) string {
+	switch engine {
+	case enginePodman:
+		return "[engine.runtimes] of /etc/containers/containers.conf"
+	case engineContainerd:
+		return "which is to install it: it is looked for on PATH"
+	}
+	return "\"runtimes\" of /etc/docker/daemon.json"
 }
 
 func checkCgroup(f engineFacts) finding {

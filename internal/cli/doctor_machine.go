@@ -35,14 +35,14 @@ func checkImage(ctx context.Context, ref string, eng images.Engine) finding {
 			return ok(name, "%s, %s", ref, bytesText(i.Size))
 		}
 	}
-	r, err := eng.ImageInspect(ctx, ref)
+	r, err := eng.Image(ctx, ref)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("the engine does not have %s yet", ref),
 			Meaning: "The first command in a sandbox waits until it was built or pulled.", Fix: "corral images ensure " + ref}
 	case err != nil:
 		return failed(name, err, "It is not known whether the image of sandboxes is there.")
-	case r.Config != nil && r.Config.Labels[images.LabelRecipe] != "":
+	case r.Labels[images.LabelRecipe] != "":
 		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("%s is of an older recipe", ref),
 			Meaning: "Sandboxes use it as it is.", Fix: "corral images ensure " + ref}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
@@ -190,26 +187,23 @@ func TestCheckStateDir(t *testing.T) {
 // fakeImages is an images.Engine that has one image, or fails.
 type fakeImages struct {
 	images.Engine
-	list    []image.Summary
-	inspect image.InspectResponse
-	err     error
+	list  []images.EngineImage
+	image images.EngineImage
+	err   error
 }
 
-func (f fakeImages) ImageList(context.Context, image.ListOptions) ([]image.Summary, error) {
+func (f fakeImages) Images(context.Context, string) ([]images.EngineImage, error) {
 	return f.list, nil
 }
 
-func (f fakeImages) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
-	return f.inspect, f.err
+func (f fakeImages) Image(context.Context, string) (images.EngineImage, error) {
+	return f.image, f.err
 }
 
 func TestCheckImage(t *testing.T) {
-	var old fakeImages
-	if err := json.Unmarshal([]byte(`{"Config": {"Labels": {"`+images.LabelRecipe+`": "x"}}}`), &old.inspect); err != nil {
-		t.Fatal(err)
-	}
+	old := fakeImages{image: images.EngineImage{Labels: map[string]string{images.LabelRecipe: "x"}}}
 	ctx := t.Context()
-	check(t, "foreign", checkImage(ctx, "debian:12", fakeImages{inspect: image.InspectResponse{Size: 5e6}}), levelOK, "debian:12, 5.0 MB")
+	check(t, "foreign", checkImage(ctx, "debian:12", fakeImages{image: images.EngineImage{Size: 5e6}}), levelOK, "debian:12, 5.0 MB")
 	check(t, "missing", checkImage(ctx, "debian:12", fakeImages{err: cerrdefs.ErrNotFound}), levelWarn, "corral images ensure debian:12")
 	check(t, "stale", checkImage(ctx, images.Busybox, old), levelWarn, "older recipe")
 	check(t, "broken", checkImage(ctx, "debian:12", fakeImages{err: errors.New("boom")}), levelFail, "boom")

@@ -73,7 +73,7 @@ func TestInterruptedEngine(t *testing.T) {
 	defer null.Close()
 	var errs bytes.Buffer
 	a := &app{stdin: null, stdout: &errs, stderr: &errs, backends: backends{
-		engine: func(context.Context) (engine, error) { return eng, nil },
+		engine: func(context.Context, string) (engine, error) { return eng, nil },
 	}}
 	code := a.run(t.Context(), []string{"sandbox", "ls", "--state-dir", t.TempDir()})
 	if code != 143 || errs.String() != "corral: interrupted by SIGTERM\n" || eng.closed != 1 {

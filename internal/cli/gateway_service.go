@@ -217,7 +217,7 @@ func (s *service) lookAround(ctx context.Context) {
 	if s.mode() == modeOff {
 		return
 	}
-	eng, err := s.app.backends.engine(ctx)
+	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
 	if err == nil {
 		err = s.lookAt(ctx, eng)
 		err = errors.Join(err, eng.Close())
@@ -296,7 +296,7 @@ func (s *service) close() error {
 // sandboxes lists the containers. Without an engine there are none, if there
 // need not be one.
 func (s *service) sandboxes(ctx context.Context) (any, error) {
-	eng, err := s.app.backends.engine(ctx)
+	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,7 @@ are built on this machine: ` + images.Default + ` (the default) and
 		Args: cobra.ArbitraryArgs,
 		RunE: onlyCommands,
 	}
+	a.addEngineFlag(cmd, cmd.PersistentFlags())
 	cmd.AddCommand(a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesRemove())
 	return cmd
 }
@@ -205,7 +206,7 @@ func (a *app) untilSignal(ctx context.Context, do func(context.Context) error) e
 // withEngine connects to the engine for do, which ends with the first signal.
 func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) error) error {
 	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
-		eng, err := a.backends.engine(ctx)
+		eng, err := a.backends.engine(ctx, a.engineChoice())
 		if err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ belongs to the state directory that it was made with.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlyCommands,
 	}
+	a.addEngineFlag(cmd, cmd.PersistentFlags())
 	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep())
 	return cmd
 }

@@ -35,6 +35,7 @@ type settings struct {
 	Owner     string // the agent whose it is; empty: nobody's in particular
 	Key       string // of the scope; empty: none
 	Image     string
+	Engine    string // empty: what the configuration says, or auto
 	Runtime   string
 	Driver    string
 	Workspace string
@@ -69,6 +70,7 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	s.Mode = modeOff
 	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", modeOff, modeAll, modeRequired)
 	f.StringVar(&s.Image, "image", "", "`IMAGE`: what it runs on (default "+images.Default+")")
+	a.addEngineFlag(cmd, f)
 	f.StringVar(&s.Runtime, "runtime", "", "`NAME`: OCI runtime, such as runsc (default the engine's)")
 	addChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
 	f.StringVar(&s.Workspace, "workspace", "", "`DIR`: what to work on (default nothing in a sandbox, the current directory on the gateway)")
@@ -78,7 +80,7 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
 	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")
 	fromEnvironment(f, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
-	group(f, groupSandbox, "sandbox", "image", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
+	group(f, groupSandbox, "sandbox", "image", "engine", "runtime", "driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids")
 
 	must(cmd.RegisterFlagCompletionFunc("image", a.completeImages))
 	must(cmd.RegisterFlagCompletionFunc("runtime", a.completeRuntimes))
@@ -87,7 +89,7 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 }
 
 // sandboxOnly are the flags that mean nothing without a sandbox.
-var sandboxOnly = []string{"image", "runtime", "driver", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"}
+var sandboxOnly = []string{"image", "engine", "runtime", "driver", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"}
 
 // onlyGiven are those of the flags that are on the command line. What a variable
 // sets is for whichever commands it fits.

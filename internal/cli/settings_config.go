@@ -38,6 +38,7 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configured(a, "workspace", &s.Workspace, c.Workspace)
 	configured(a, "user", &s.User, box.User)
 	s.Workspace = config.ExpandHome(s.Workspace, accountHome())
+	configuredAs(a, "engine", &s.Engine, box.Engine)
 	configuredAs(a, "driver", &s.Driver, box.Driver)
 	configuredAs(a, "workspace-access", &s.Access, box.WorkspaceAccess)
 	configuredNumber(a, "memory", &s.Memory, box.Memory)

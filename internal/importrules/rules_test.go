@@ -15,7 +15,7 @@ var (
 	contract = []string{"."}
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
-	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
@@ -41,9 +41,10 @@ var rules = map[string]rule{
 	"internal/warden":     {imports: ground},
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
 
-	"hostexec":       {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":        {imports: append([]string{"images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
-	"sandbox/docker": {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
+	"hostexec":           {imports: warden, tests: []string{"nodeexec"}},
+	"sandbox":            {imports: append([]string{"images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
+	"sandbox/containerd": {imports: append([]string{"sandbox", "sandbox/boundary", "sandbox/seccomp", "images"}, warden...), tests: hosts},
+	"sandbox/docker":     {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
 	// What a sandbox may not have, and what it may ask the kernel for.
 	"sandbox/boundary": {imports: contract},
 	"sandbox/seccomp":  {imports: contract},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -18,6 +20,26 @@ const (
 	label      = "corral"
 	labelState = "corral.state"
 )
+
+// others remove the containers of engines that this package knows nothing of.
+var others struct {
+	sync.Mutex
+	remove []func(dir string) error
+}
+
+// AlsoRemove has the containers of a further engine removed with a directory:
+// those that keep their state in it.
+func AlsoRemove(containers func(dir string) error) {
+	others.Lock()
+	defer others.Unlock()
+	others.remove = append(others.remove, containers)
+}
+
+func otherContainers() []func(dir string) error {
+	others.Lock()
+	defer others.Unlock()
+	return slices.Clone(others.remove)
+}
 
 // engineLimit bounds what an engine may take.
 const engineLimit = time.Minute

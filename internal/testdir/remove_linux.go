@@ -35,6 +35,9 @@ func remove(dir string, ask bool) error {
 	var errs []error
 	if sandboxes || ask {
 		errs = append(errs, removeContainers(dir))
+		for _, remove := range otherContainers() {
+			errs = append(errs, remove(dir))
+		}
 	}
 	var pids []int
 	for _, lock := range locks {

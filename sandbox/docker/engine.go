@@ -39,11 +39,14 @@ type Options struct {
 	// Empty: DOCKER_HOST (with DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), else
 	// the default socket.
 	Host string
+	// Name of the engine, if it is another one with Docker's API: "podman".
+	Name string
 }
 
 // An Engine is a connection to a Docker engine.
 type Engine struct {
-	c *client.Client
+	c    *client.Client
+	name string
 }
 
 // New returns an Engine. It does not connect yet.
@@ -56,11 +59,11 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "DOCKER_HOST is like unix:///var/run/docker.sock or tcp://HOST:2376", "cannot use the Docker engine: %w", err)
 	}
-	return &Engine{c: c}, nil
+	return &Engine{c: c, name: cmp.Or(o.Name, "docker")}, nil
 }
 
 // Images is the engine as package images needs it.
-func (e *Engine) Images() images.Engine { return e.c }
+func (e *Engine) Images() images.Engine { return images.Docker(e.c) }
 
 // Close lets go of idle connections.
 func (e *Engine) Close() error { return e.c.Close() }
@@ -82,6 +85,9 @@ func (e *Engine) fail(what string, err error) error {
 	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied while trying to connect"):
 		return corral.Errorf(corral.ErrUnavailable, "let this user use it: usermod -aG docker USER, then log in again (that makes the user as powerful as root), or use a rootless engine",
 			"cannot %s: no permission for the Docker engine at %s", what, socket)
+	case client.IsErrConnectionFailed(err) && e.name == "podman":
+		return corral.Errorf(corral.ErrUnavailable, "install Podman and start its socket (systemctl enable --now podman.socket, with --user for a user's own), or set CONTAINER_HOST to where it listens",
+			"cannot %s: no Podman answers at %s", what, socket)
 	case client.IsErrConnectionFailed(err):
 		return corral.Errorf(corral.ErrUnavailable, "install Docker and start it (Debian: apt-get install docker.io), or set DOCKER_HOST to where it listens",
 			"cannot %s: no Docker engine answers at %s", what, socket)
@@ -103,7 +109,7 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
 	}
 	out := sandbox.EngineInfo{
-		Name: "docker", Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		Name: e.name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
 		CPUs:    info.NCPU,
 		Default: info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
 		// Docker Desktop listens on a local socket, but runs in a machine
@@ -116,6 +122,31 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	for _, s := range info.SecurityOptions {
 		if strings.Contains(s, "rootless") {
 			out.Rootless = true
+		}
+	}
+	return out, nil
+}
+
+// Ping says whether the engine answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	_, err := e.c.Ping(ctx)
+	return e.fail("ask whether the engine is there", err)
+}
+
+// Versions says of what the engine consists.
+func (e *Engine) Versions(ctx context.Context) (sandbox.Versions, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	v, err := e.c.ServerVersion(ctx)
+	if err != nil {
+		return sandbox.Versions{}, e.fail("ask the engine for its version", err)
+	}
+	out := sandbox.Versions{API: v.APIVersion}
+	for _, c := range v.Components {
+		if c.Name == "runc" {
+			out.Runc, out.RuncRevision = c.Version, c.Details["GitCommit"]
 		}
 	}
 	return out, nil

@@ -1,0 +1,267 @@
+//go:build linux
+
+package containerd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	client "github.com/containerd/containerd"
+	"github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/containerd/cio"
+	apparmorprofile "github.com/containerd/containerd/contrib/apparmor"
+	"github.com/containerd/containerd/leases"
+	"github.com/containerd/containerd/pkg/apparmor"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/image-spec/identity"
+
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// halfMade is how long containerd keeps what is not yet a container, if its
+// maker dies.
+const halfMade = 10 * time.Minute
+
+// apparmorName is the profile of all containers: Docker's, under a name of ours.
+const apparmorName = "corral-default"
+
+// Create implements sandbox.Engine. The ID is the name, unless containerd takes
+// no such name.
+func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err error) {
+	ctx, cancel := e.call(ctx, longCall)
+	defer cancel()
+	fail := func(err error) (string, error) { return "", e.fail("make the container "+s.Name, err) }
+	id := identifier(s.Name)
+
+	img, err := e.image(ctx, s.Image)
+	if errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, s.Image)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	h := thisHost()
+	if apparmor.HostSupports() {
+		if err := apparmorprofile.LoadDefaultProfile(apparmorName); err != nil {
+			return fail(err)
+		}
+		h.apparmor = apparmorName
+	}
+	config, err := img.Spec(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	dir := filepath.Join(e.dir, "containers", id)
+	spec, err := ociSpec(s, id, e.cgroup(id), dir, config.Config.Env, h)
+	if err != nil {
+		return fail(err)
+	}
+	shim, opts, err := e.runtime(s.Runtime, spec.Process.User)
+	if err != nil {
+		return fail(err)
+	}
+	runtimeOptions := any(opts)
+	if opts == nil {
+		runtimeOptions = nil
+	}
+
+	// Until the container is there and refers to it, the snapshot is the
+	// lease's: neither collected as garbage, nor left if we die.
+	ctx, done, err := e.c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(halfMade))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if derr := done(context.WithoutCancel(ctx)); derr != nil && err == nil {
+			_, err = fail(derr)
+		}
+	}()
+	key, err := e.rootfs(ctx, img, id)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if err != nil {
+			rerr := e.c.SnapshotService(snapshotter).Remove(context.WithoutCancel(ctx), key)
+			if !errdefs.IsNotFound(rerr) {
+				err = errors.Join(err, rerr)
+			}
+		}
+	}()
+	labels := maps.Clone(s.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelDir], labels[labelName] = dir, s.Name
+	if s.Stdio {
+		labels[labelStdio] = "1"
+	}
+	_, err = e.c.NewContainer(ctx, id, client.WithSnapshotter(snapshotter), client.WithSnapshot(key), client.WithImageName(img.Name()),
+		client.WithContainerLabels(labels), client.WithRuntime(shim, runtimeOptions), client.WithSpec(spec))
+	if errdefs.IsAlreadyExists(err) {
+		return "", fmt.Errorf("%w: %s", sandbox.ErrNameTaken, s.Name)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return id, nil
+}
+
+// rootfs makes a snapshot of the image: one that can be written to, since the
+// runtime makes what is mounted upon before it makes the root read-only.
+func (e *Engine) rootfs(ctx context.Context, img client.Image, id string) (key string, err error) {
+	unpacked, err := img.IsUnpacked(ctx, snapshotter)
+	if err == nil && !unpacked { // brought in by others
+		err = img.Unpack(ctx, snapshotter)
+	}
+	if err != nil {
+		return "", err
+	}
+	layers, err := img.RootFS(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Not the ID alone: a snapshot whose container was never made is still
+	// there when the next of that name is.
+	key = id + "-" + rand.Text()[:10]
+	_, err = e.c.SnapshotService(snapshotter).Prepare(ctx, key, identity.ChainID(layers).String())
+	return key, err
+}
+
+// Start implements sandbox.Engine.
+func (e *Engine) Start(ctx context.Context, id string) (err error) {
+	ctx, cancel := e.call(ctx, longCall)
+	defer cancel()
+	id = identifier(id)
+	c, err := e.container(ctx, id)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error { return e.fail("start the container "+id, err) }
+	// One that ran and has ended is started anew.
+	if err := e.removeTask(ctx, id, false); err != nil {
+		return fail(err)
+	}
+	p, err := makeFiles(c)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	loaded, err := e.c.LoadContainer(ctx, id)
+	if err != nil {
+		return fail(err)
+	}
+	made, err := loaded.NewTask(ctx, func(string) (cio.IO, error) { return p, nil })
+	if err != nil {
+		return fail(err)
+	}
+	if err := made.Start(ctx); err != nil {
+		return errors.Join(fail(err), e.removeTask(context.WithoutCancel(ctx), id, true))
+	}
+	return nil
+}
+
+// Remove implements sandbox.Engine.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	ctx, cancel := e.call(ctx, longCall)
+	defer cancel()
+	id = identifier(id)
+	for {
+		err := e.remove(ctx, id)
+		switch {
+		case err == nil:
+			return nil
+		case errdefs.IsFailedPrecondition(err), errdefs.IsNotFound(err), errdefs.IsAlreadyExists(err):
+			// Somebody else removes it, too, or has just started it: until
+			// it is gone.
+			select {
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		return e.fail("remove the container "+id, err)
+	}
+}
+
+func (e *Engine) remove(ctx context.Context, id string) error {
+	c, err := e.container(ctx, id)
+	if errors.Is(err, sandbox.ErrNoContainer) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.removeTask(ctx, id, true); err != nil {
+		return err
+	}
+	// The record goes last: what is before it is found again through it.
+	if err := removeFiles(c); err != nil {
+		return err
+	}
+	if c.SnapshotKey != "" {
+		err := e.c.SnapshotService(c.Snapshotter).Remove(ctx, c.SnapshotKey)
+		if err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+	return e.c.ContainerService().Delete(ctx, id)
+}
+
+// removeTask removes what runs or has run in a container. What runs is killed
+// with kill, and otherwise an error.
+func (e *Engine) removeTask(ctx context.Context, id string, kill bool) error {
+	service := e.c.TaskService()
+	if kill {
+		_, err := service.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
+		switch err = native(err); {
+		case err == nil:
+			if _, err := service.Wait(ctx, &tasks.WaitRequest{ContainerID: id}); err != nil && !errdefs.IsNotFound(native(err)) {
+				return native(err)
+			}
+		case errdefs.IsNotFound(err), errdefs.IsFailedPrecondition(err): // there is none that runs
+		default:
+			if kerr := e.killInit(ctx, id); kerr != nil {
+				return errors.Join(err, kerr)
+			}
+		}
+	}
+	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// killInit kills the first process of a container that was made and not started:
+// gVisor refuses to signal that. It has no other process.
+func (e *Engine) killInit(ctx context.Context, id string) error {
+	r, err := e.c.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+	if err != nil {
+		return native(err)
+	}
+	if r.Process.Status != task.Status_CREATED || r.Process.Pid <= 1 {
+		return fmt.Errorf("its first process is %v", r.Process.Status)
+	}
+	if err := syscall.Kill(int(r.Process.Pid), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	_, err = e.c.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	return native(err)
+}
+
+// image finds an image by its name or ID.
+func (e *Engine) image(ctx context.Context, ref string) (client.Image, error) {
+	found, err := e.find(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewImage(e.c, found[0]), nil
+}
