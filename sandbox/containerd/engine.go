@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -125,10 +126,10 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	defer cancel()
 	v, err := e.c.Version(ctx)
 	if err != nil {
-		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
+		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", native(err))
 	}
 	info := sandbox.EngineInfo{
-		Name: "containerd", Version: v.Version, Address: "unix://" + e.address, Arch: localArch, Local: true,
+		Name: "containerd", Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
 		Runtimes: installedRuntimes(), Default: defaultRuntime, Cgroup: cgroupVersion(),
 	}
 	if seccompSupported() {
@@ -145,7 +146,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 	ctx, cancel := e.call(ctx, shortCall)
 	defer cancel()
 	_, err := e.c.Version(ctx)
-	return e.fail("ask whether the engine is there", err)
+	return e.fail("ask whether the engine is there", native(err))
 }
 
 // Versions says of what the engine consists.

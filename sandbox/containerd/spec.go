@@ -14,11 +14,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/containerd/containerd/contrib/seccomp"
+	contrib "github.com/containerd/containerd/contrib/seccomp"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/seccomp"
 )
 
 // localArch is the engine's, which is on this machine, as GOARCH.
@@ -49,9 +50,18 @@ var (
 // microseconds: the kernel's default, and Docker's.
 const cpuPeriod = 100_000
 
+// defaultShm is the size of /dev/shm where nobody says it: Docker's.
+const defaultShm int64 = 64 << 20
+
 // ociSpec is a container in the terms of the runtime. dir has the container's
 // files on this machine.
 func ociSpec(s sandbox.Spec, id, cgroup, dir string, imageEnv []string, h host) (*specs.Spec, error) {
+	if s.Network != "" {
+		return nil, corral.Errorf(corral.ErrInvalid, "leave it out, or use Docker or Podman", "the engine has no network %s: with containerd a sandbox has none", s.Network)
+	}
+	if s.AppArmor != "" && h.apparmor == "" {
+		return nil, corral.Errorf(corral.ErrInvalid, "leave it out", "the AppArmor profile %s cannot be used: this machine has no AppArmor", s.AppArmor)
+	}
 	user, err := parseUser(s.User)
 	if err != nil {
 		return nil, err
@@ -75,8 +85,8 @@ func ociSpec(s sandbox.Spec, id, cgroup, dir string, imageEnv []string, h host) 
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &notPreferred,
-			ApparmorProfile: h.apparmor,
-			Rlimits:         []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}},
+			ApparmorProfile: cmp.Or(s.AppArmor, h.apparmor),
+			Rlimits:         slices.Clone(s.Rlimits),
 		},
 		Linux: &specs.Linux{
 			CgroupsPath: cgroup,
@@ -95,10 +105,10 @@ func ociSpec(s sandbox.Spec, id, cgroup, dir string, imageEnv []string, h host) 
 	if h.cgroupNamespaces {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}
-	if s.NoFiles > 0 {
-		spec.Process.Rlimits = append(spec.Process.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_NOFILE", Soft: uint64(s.NoFiles), Hard: uint64(s.NoFiles)})
+	spec.Linux.Seccomp = cmp.Or(s.Seccomp, seccomp.Profile(localArch), contrib.DefaultProfile(spec))
+	if !slices.ContainsFunc(s.Rlimits, func(l specs.POSIXRlimit) bool { return l.Type == "RLIMIT_CORE" }) {
+		spec.Process.Rlimits = append(spec.Process.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_CORE"})
 	}
-	spec.Linux.Seccomp = seccomp.DefaultProfile(spec) // which depends on the capabilities
 	return spec, nil
 }
 
@@ -124,8 +134,12 @@ func resources(s sandbox.Spec, h host) *specs.LinuxResources {
 	if s.Memory > 0 {
 		memory := s.Memory
 		r.Memory = &specs.LinuxMemory{Limit: &memory}
+		swap := memory + s.Swap // the runtime's is of both
+		if s.Swap < 0 {
+			swap = -1
+		}
 		if h.swapLimit {
-			r.Memory.Swap = &memory // with memory: none beside it
+			r.Memory.Swap = &swap
 		}
 	}
 	if s.CPUs > 0 {
@@ -145,7 +159,7 @@ func ociMounts(s sandbox.Spec, dir string) ([]specs.Mount, error) {
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
-		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", cmp.Or(s.Shm, defaultShm))}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
@@ -157,8 +171,11 @@ func ociMounts(s sandbox.Spec, dir string) ([]specs.Mount, error) {
 		if t.Exec {
 			exec = "exec"
 		}
-		mounts = append(mounts, specs.Mount{Destination: t.Target, Type: "tmpfs", Source: "tmpfs",
-			Options: []string{"rw", "nosuid", "nodev", exec, fmt.Sprintf("size=%d", t.Size), fmt.Sprintf("mode=%o", t.Mode)}})
+		options := []string{"rw", "nosuid", "nodev", exec, fmt.Sprintf("size=%d", t.Size), fmt.Sprintf("mode=%o", t.Mode)}
+		if t.Inodes > 0 {
+			options = append(options, fmt.Sprintf("nr_inodes=%d", t.Inodes))
+		}
+		mounts = append(mounts, specs.Mount{Destination: t.Target, Type: "tmpfs", Source: "tmpfs", Options: options})
 	}
 	for _, m := range s.Mounts {
 		if m.Volume {
@@ -172,13 +189,14 @@ func ociMounts(s sandbox.Spec, dir string) ([]specs.Mount, error) {
 	return mounts, nil
 }
 
-// bind is a mount of a file or directory of this machine.
+// bind is a mount of a file or directory of this machine, with what is mounted
+// below it only where that need not be made read-only.
 func bind(source, target string, readOnly bool) specs.Mount {
-	access := "rw"
+	options := []string{"rbind", "rw"}
 	if readOnly {
-		access = "ro"
+		options = []string{"bind", "ro"}
 	}
-	return specs.Mount{Destination: target, Type: "bind", Source: source, Options: []string{"rbind", "rprivate", "nosuid", "nodev", access}}
+	return specs.Mount{Destination: target, Type: "bind", Source: source, Options: append(options, "rprivate", "nosuid", "nodev")}
 }
 
 // thisHost looks at the machine.
