@@ -13,10 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 // A blow ends a place with everything that runs in it, from outside.
@@ -26,7 +24,7 @@ type blow func(t *testing.T, pl place)
 // from inside play no part in it.
 func killContainer(t *testing.T, pl place) {
 	t.Helper()
-	engine := enginetest.New(t)
+	engine := engineOf(t, pl)
 	for _, c := range containersOf(t, engine, pl.State) {
 		if err := unix.Kill(c.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -45,7 +43,7 @@ func killContainer(t *testing.T, pl place) {
 
 func removeContainer(t *testing.T, pl place) {
 	t.Helper()
-	engine := enginetest.New(t)
+	engine := engineOf(t, pl)
 	for _, c := range containersOf(t, engine, pl.State) {
 		if err := engine.Remove(context.Background(), c.ID); err != nil {
 			t.Fatal(err)
@@ -53,7 +51,22 @@ func removeContainer(t *testing.T, pl place) {
 	}
 }
 
-func containersOf(t *testing.T, engine *docker.Engine, state string) []sandbox.Container {
+// engineOf connects to the place's engine until t ends.
+func engineOf(t *testing.T, pl place) sandbox.Engine {
+	t.Helper()
+	engine, err := pl.engine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+func containersOf(t *testing.T, engine sandbox.Engine, state string) []sandbox.Container {
 	t.Helper()
 	list, err := sandbox.List(context.Background(), engine, state)
 	if err != nil || len(list) == 0 {
@@ -93,6 +106,9 @@ var blows = []struct {
 	{"container killed, frames", "frames", killContainer},
 	{"container removed, frames", "frames", removeContainer},
 	{"container killed, gvisor", "gvisor", killContainer},
+	{"container killed, containerd", "containerd-frames", killContainer},
+	{"container removed, containerd", "containerd-fds", removeContainer},
+	{"container killed, containerd, gvisor", "containerd-gvisor", killContainer},
 }
 
 // What was lost says so: to who waits, to who attaches now and in a later life.

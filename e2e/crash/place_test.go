@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral"
@@ -18,21 +19,27 @@ import (
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/containerd"
 	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 // A place is where commands run, and all that a gateway must know to open it.
 type place struct {
-	Kind   string // host, fds, frames or gvisor
+	Kind   string // host, fds, frames or gvisor; the latter also as containerd-fds and so on
 	State  string
 	Work   string // with testprog and the directory runs in it
 	Warden string
 	Engine string // address; empty: the default
 }
 
+const onContainerd = "containerd-"
+
+// way is how a sandbox is reached, whatever its engine.
+func (pl place) way() string { return strings.TrimPrefix(pl.Kind, onContainerd) }
+
 // slow is how many times longer things take there.
 func (pl place) slow() int {
-	if pl.Kind == "gvisor" {
+	if pl.way() == "gvisor" {
 		return 5
 	}
 	return 1
@@ -51,7 +58,11 @@ func newPlace(t *testing.T, kind string) place {
 		}
 	}
 	exectest.BuildTestProg(t, pl.Work)
-	if kind != "host" {
+	switch {
+	case kind == "host":
+	case pl.way() != kind:
+		pl.Engine = enginetest.Containerd(t).Address()
+	default:
 		enginetest.New(t)
 	}
 	return pl
@@ -81,7 +92,7 @@ func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
 		}
 		return e, e.Close, nil
 	}
-	engine, err := docker.New(docker.Options{Host: pl.Engine})
+	engine, err := pl.engine()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,16 +100,24 @@ func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
 		Engine: engine, StateDir: pl.State, Image: images.Busybox, WardenPath: pl.Warden, Log: logger,
 		Workspace: pl.Work, WorkspaceAccess: sandbox.AccessReadWrite,
 	}
-	if pl.Kind == "gvisor" {
+	if pl.way() == "gvisor" {
 		cfg.Runtime = "runsc"
 	} else {
-		cfg.Driver = sandbox.Driver(pl.Kind)
+		cfg.Driver = sandbox.Driver(pl.way())
 	}
 	e, err := sandbox.New(cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, engine.Close())
 	}
 	return e, func() error { return errors.Join(e.Close(), engine.Close()) }, nil
+}
+
+// engine connects to the place's engine.
+func (pl place) engine() (sandbox.Engine, error) {
+	if pl.way() != pl.Kind {
+		return containerd.New(containerd.Options{Address: pl.Engine})
+	}
+	return docker.New(docker.Options{Host: pl.Engine})
 }
 
 // here opens the place in this process.

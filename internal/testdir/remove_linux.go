@@ -47,7 +47,7 @@ func remove(dir string, ask bool) error {
 			pids = append(pids, pid)
 		}
 	}
-	errs = append(errs, killReferrers(dir), removeCgroups(pids), removeFiles(dir))
+	errs = append(errs, killReferrers(dir), removeCgroups(pids), unmount(dir), removeFiles(dir))
 	return errors.Join(errs...)
 }
 
@@ -67,6 +67,24 @@ func find(dir string) (locks []string, sandboxes bool, err error) {
 		return nil
 	})
 	return locks, sandboxes, err
+}
+
+// unmount undoes mounts below a directory: those of an engine that died.
+func unmount(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for line := range strings.Lines(string(mounts)) {
+		// The fifth is where it is; names of ours have nothing to escape.
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			if err := unix.Unmount(fields[4], unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+				errs = append(errs, fmt.Errorf("cannot unmount %s: %w", fields[4], err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeFiles is os.RemoveAll also where a command has closed a directory.
