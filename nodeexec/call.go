@@ -77,6 +77,8 @@ type request struct {
 // the node acts upon once.
 type sealed struct {
 	boot     string
+	epoch    uint64
+	agrees   bool // whoever takes it has agreed
 	seq      uint64
 	messages [][]byte
 	until    time.Time
@@ -91,10 +93,18 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 	} else {
 		s.seq, s.replies = f.expect(p)
 	}
-	var err error
-	s.messages, err = f.signer.Seal(fabric.Header{
+	h := fabric.Header{
 		Version: fabric.Version, Node: p.id, Boot: boot, Life: f.life, Seq: s.seq, Expires: s.until.UnixMilli(), Op: op, ID: id,
-	}, body)
+	}
+	var err error
+	if agreement := p.proof(&h); agreement != nil && len(body) <= fabric.MaxData {
+		var m []byte
+		m, err = agreement.Seal(h, body)
+		s.messages = [][]byte{m}
+	} else {
+		s.messages, err = f.signer.Seal(h, body)
+	}
+	s.epoch, s.agrees = h.Epoch, h.Share != nil
 	if err != nil {
 		f.forget(s.seq)
 	}
@@ -127,13 +137,17 @@ const (
 	lastResend  = 5 * time.Second
 )
 
+// maxRenewed is how often a request is made anew since the node does not know
+// what proves it, or that it is of late.
+const maxRenewed = 3
+
 // call asks a node until it answers. The error is an unanswered, or why it
 // cannot be asked.
 func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return fabric.Answer{}, &unanswered{cause: err}
 	}
-	begun, maybe := time.Now(), false
+	begun, maybe, renewed := time.Now(), false, 0
 	var s *sealed
 	defer func() {
 		if s != nil {
@@ -147,6 +161,7 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 		if s != nil && (s.boot != boot || time.Now().After(s.until)) {
 			answer, answered := s.drain()
 			if answered {
+				p.agree(s)
 				return answer, nil
 			}
 			maybe = maybe || s.copies > 0
@@ -182,15 +197,25 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 					s.copies = max(s.copies-1, 0)
 					continue // it is sent again when the node is back, or by and by
 				case got.answer.Refused == "":
+					p.agree(s)
 					return got.answer, nil
 				}
 				again, err := s.refused(got.answer, maybe, r.once)
 				if !again {
 					return fabric.Answer{}, err
 				}
-				if got.answer.Refused == fabric.RefusedReplay {
+				switch got.answer.Refused {
+				case fabric.RefusedReplay:
 					maybe = true
 					s.until = time.Time{} // another is needed
+				case fabric.RefusedTime, fabric.RefusedAgreement:
+					s.until = time.Time{}
+					switch renewed++; {
+					case renewed == 1:
+						break waiting // at once, which does no good if it says so every time
+					case renewed > maxRenewed:
+						return fabric.Answer{}, refusal(got.answer)
+					}
 				}
 				continue // changed tells of the new life
 			case <-changed:
@@ -239,17 +264,24 @@ func (s *sealed) refused(a fabric.Answer, maybe, once bool) (again bool, err err
 		return true, nil
 	}
 	s.copies = max(s.copies-1, 0)
-	if a.Refused == fabric.RefusedBoot {
+	switch {
+	case a.Refused == fabric.RefusedBoot, a.Refused == fabric.RefusedAgreement,
+		a.Refused == fabric.RefusedTime && a.Epoch != 0 && a.Epoch != s.epoch:
 		return true, nil
 	}
-	err = corral.Errorf(corral.ErrUnavailable, "", "the node refuses the request: %s", a.Refused)
-	if a.Error != nil {
-		err = fabric.DecodeError(a.Error)
-	}
+	err = refusal(a)
 	if (maybe || s.copies > 0) && once {
 		err = &unanswered{err, true}
 	}
 	return false, err
+}
+
+// refusal is the error of a request that was refused for good.
+func refusal(a fabric.Answer) error {
+	if a.Error != nil {
+		return fabric.DecodeError(a.Error)
+	}
+	return corral.Errorf(corral.ErrUnavailable, "", "the node refuses the request: %s", a.Refused)
 }
 
 // ask is call for what has the same effect twice.

@@ -54,6 +54,7 @@ const poolBytes = 32 << 20
 type Fabric struct {
 	conn     *nats.Conn
 	signer   *fabric.Signer
+	share    *fabric.Share // of life
 	paired   func() []Paired
 	patience time.Duration
 	log      *slog.Logger
@@ -88,8 +89,12 @@ func New(cfg Config) (*Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
+	share, err := fabric.NewShare()
+	if err != nil {
+		return nil, err
+	}
 	f := &Fabric{
-		conn: cfg.Conn, signer: signer, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
+		conn: cfg.Conn, signer: signer, share: share, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
 		peers: map[string]*peer{}, waiting: map[uint64]waiter{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
 		seen: map[string]string{}, pool: poolBytes,
 	}
@@ -214,11 +219,17 @@ func (f *Fabric) receive(m *nats.Msg) {
 			refuse(err)
 			return
 		}
+		switch a.Refused {
+		case fabric.RefusedTime:
+			p.another(a.Boot, a.Epoch)
+		case fabric.RefusedAgreement:
+			p.disagree(a.Boot)
+		}
 		if w.ch != nil { // before whoever waits looks at it because of the new life
 			offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {
-			p.rebooted(a.Boot)
+			p.rebooted(a.Boot, a.Epoch)
 		}
 	case kind == fabric.KindOutput && s != nil:
 		o, err := fabric.ParseOutput(m.Data)

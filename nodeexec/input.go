@@ -78,6 +78,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 	var (
 		over     = ctx.Done()
 		aborting bool
+		hurried  bool
 		aborted  <-chan time.Time
 		boot     string
 		pause    = firstResend
@@ -136,6 +137,13 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 					}
 					if !repeat {
 						return int(in.done), false, err
+					}
+					if why := got.answer.Refused; (why == fabric.RefusedTime || why == fabric.RefusedAgreement) && !in.mayHaveBegun() {
+						boot = "" // sealed again
+						if !hurried {
+							hurried = true
+							break waiting
+						}
 					}
 				}
 			case <-changed:

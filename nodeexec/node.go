@@ -123,6 +123,7 @@ func (p *process) is(id string, a fabric.Answer) error {
 	}
 	p.info = *a.Info
 	p.info.Host, p.info.Node = corral.HostNode, p.name
+	p.peer.here(&p.info.StartedAt)
 	p.f.remember(id, p.peer.id)
 	return nil
 }

@@ -24,6 +24,8 @@ type peer struct {
 	begun   int           // starts that it answered since its last hello
 	begins  int           // starts that it has yet to answer
 	changed chan struct{} // closed when what was on its way may be lost
+	agreed  agreed
+	ahead   time.Duration // of this machine's clock before the node's
 }
 
 // A node may be another life of its program, or another connection, maxTurns
@@ -61,18 +63,21 @@ func (p *peer) greet(h fabric.Hello) {
 	if news && !p.turnLocked() {
 		return
 	}
-	p.told, p.greeted, p.heard, p.gone, p.begun = h, true, time.Now(), h.Leaving, 0
+	now := time.Now()
+	p.told, p.greeted, p.heard, p.gone, p.begun = h, true, now, h.Leaving, 0
+	p.tunedLocked(h.Clock, now)
 	if news {
 		p.change()
 	}
 }
 
-// rebooted takes notice that the node's program was started again.
-func (p *peer) rebooted(boot string) {
+// rebooted takes notice that the node's program was started again. Its share is
+// in its next hello.
+func (p *peer) rebooted(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.told.Boot != boot && p.turnLocked() {
-		p.told.Boot = boot
+		p.told.Boot, p.told.Share, p.told.Epoch = boot, nil, epoch
 		p.change()
 	}
 }

@@ -27,7 +27,7 @@ type process struct {
 // exited takes how the process ended, which comes with the end of its output.
 func (p *process) exited(e corral.Exit) {
 	p.ended.Do(func() {
-		p.exit = e
+		p.exit = p.peer.exitHere(e)
 		close(p.known)
 	})
 }
@@ -61,7 +61,7 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 		case err != nil:
 			return corral.Exit{}, err
 		case a.Exit != nil:
-			return *a.Exit, nil
+			return p.peer.exitHere(*a.Exit), nil
 		case !a.Pending:
 			return corral.Exit{}, p.senseless()
 		}

@@ -38,8 +38,9 @@ type rig struct {
 	gateway nkeys.KeyPair
 	key     nkeys.KeyPair // of the node
 	log     *slog.Logger
-	lines   lines  // warnings, and worse
-	address string // where the node dials
+	lines   lines         // warnings, and worse
+	address string        // where the node dials
+	skew    time.Duration // of the node's clock
 
 	mu     sync.Mutex
 	paired map[string]nodeexec.Paired // by key
@@ -178,7 +179,9 @@ func (r *rig) serve(x corral.Executor, more ...nats.Option) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{ID: nodeID, Executor: x, GatewayKeys: []string{r.public(r.gateway)}, Log: r.log})
+		done <- fabric.Serve(ctx, conn, fabric.NodeConfig{
+			ID: nodeID, Executor: x, GatewayKeys: []string{r.public(r.gateway)}, Log: r.log, Now: func() time.Time { return time.Now().Add(r.skew) },
+		})
 	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()

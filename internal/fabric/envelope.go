@@ -76,11 +76,16 @@ type Header struct {
 	Key     string `json:"key"`  // the gateway's public nkey
 	Life    string `json:"life"` // the life of the gateway: where answers go
 	Seq     uint64 `json:"seq"`  // with Life, and whether it is Bulk, the nonce
-	Expires int64  `json:"exp"`  // Unix ms, by the gateway's clock
+	Expires int64  `json:"exp"`  // Unix ms, by the gateway's clock: for a node that says no epoch
 	Op      Op     `json:"op"`
 	ID      string `json:"id"` // the process
 	Size    int    `json:"size"`
 	Digest  []byte `json:"sum"` // SHA-256 of the body
+	// Epoch is the node's, in which the request was made. 0: it is not known.
+	Epoch uint64 `json:"epoch,omitempty"`
+	// Share is the gateway's and To the node's, if they are to agree.
+	Share []byte `json:"share,omitempty"`
+	To    []byte `json:"to,omitempty"`
 }
 
 // answered reports whether h is of a request with an answer of its own.
@@ -112,6 +117,9 @@ func NewSigner(key nkeys.KeyPair) (*Signer, error) {
 	}
 	return &Signer{public, ed25519.NewKeyFromSeed(raw)}, nil
 }
+
+// Public is the public nkey.
+func (s *Signer) Public() string { return s.public }
 
 // Seal signs a request. The first message goes to RequestSubject; if there are
 // more, the body goes to PartSubject, in that order. h.Key, h.Size and h.Digest
@@ -149,9 +157,11 @@ func signed(head []byte) []byte { return append([]byte(domain), head...) }
 // before Verify.
 type Envelope struct {
 	Header
-	Body []byte // nil if it follows in parts
+	Body   []byte // nil if it follows in parts
+	Agreed bool   // it is not signed, but made under an agreement
 
 	head, sig []byte
+	agreement [agreementID]byte
 }
 
 // InParts reports whether the body follows.
@@ -161,6 +171,9 @@ func (e *Envelope) InParts() bool { return e.Size > MaxData }
 func ParseEnvelope(b []byte) (*Envelope, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(b))
+	}
+	if b[0] == agreedMark {
+		return parseAgreed(b)
 	}
 	n := int(binary.BigEndian.Uint16(b))
 	b = b[2:]
@@ -176,6 +189,8 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 		return nil, fmt.Errorf("%w: a name in the header", ErrMalformed)
 	case e.Seq > maxSeq:
 		return nil, fmt.Errorf("%w: the number %d", ErrMalformed, e.Seq)
+	case e.Share != nil && (len(e.Share) != ShareLen || len(e.To) != ShareLen):
+		return nil, fmt.Errorf("%w: shares of %d and %d bytes", ErrMalformed, len(e.Share), len(e.To))
 	case len(e.Digest) != digestLen, e.Size < 0, e.Size > MaxBody:
 		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, e.Size)
 	case !e.InParts() && len(e.Body) != e.Size, e.InParts() && len(e.Body) != 0, e.InParts() && e.Op.Bulk():

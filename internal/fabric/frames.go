@@ -103,6 +103,8 @@ type Answer struct {
 	// the message and not in what it asks for.
 	Refused Refusal        `json:"refused,omitempty"`
 	Error   *api.ErrorBody `json:"error,omitempty"`
+	// Epoch is the node's, if the message was refused.
+	Epoch uint64 `json:"epoch,omitempty"`
 }
 
 // A Refusal says why a message was not acted upon.
@@ -110,11 +112,13 @@ type Refusal string
 
 const (
 	RefusedBoot    Refusal = "boot"    // it is for another life of the node's program
-	RefusedTime    Refusal = "time"    // it has expired, or clocks differ
+	RefusedTime    Refusal = "time"    // it has expired, or clocks differ; with an epoch it is worth another
 	RefusedVersion Refusal = "version" // of a version that the node does not speak
 	RefusedKey     Refusal = "key"     // not signed by a gateway that the node knows
 	RefusedReplay  Refusal = "replay"  // it was there before, and its answer is forgotten
 	RefusedBusy    Refusal = "busy"    // too much at once
+	// RefusedAgreement: the node knows no such agreement, or does not any more.
+	RefusedAgreement Refusal = "agreement"
 )
 
 // EncodeAnswer bounds what a has to say and encodes it.

@@ -3,6 +3,7 @@ package fabric
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,11 +29,20 @@ func sealed(tb testing.TB, size int) ([][]byte, nkeys.KeyPair) {
 	return m, key
 }
 
-// No envelope but the one that was signed holds.
+// No envelope but those that were signed, or made under an agreement, hold.
 func FuzzEnvelope(f *testing.F) {
 	m, key := sealed(f, 100)
 	large, _ := sealed(f, MaxData+1)
-	for _, b := range [][]byte{m[0], large[0], m[0][:10], {0xff, 0xff}, nil} {
+	a := &Agreement{Parties: Parties{Node: "n1", Boot: "b", Key: "K", Life: "l"}, id: [agreementID]byte{1}, key: []byte("key")}
+	agreed, err := a.Seal(Header{Seq: 1, Epoch: 2, Op: OpStart, ID: "job"}, make([]byte, 100))
+	if err != nil {
+		f.Fatal(err)
+	}
+	bulk, err := a.Seal(Header{Seq: 1, Epoch: 2, Op: OpRead, ID: "job"}, []byte(`{"reader":1}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, b := range [][]byte{m[0], large[0], m[0][:10], {0xff, 0xff}, nil, agreed, agreed[:80], {agreedMark, 0}, bulk, append(bytes.Clone(bulk), 0)} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -42,6 +52,15 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		if e.Size < 0 || e.Size > MaxBody || !e.InParts() && len(e.Body) != e.Size {
 			t.Fatalf("%+v", e.Header)
+		}
+		if e.Agreed {
+			if len(e.Body) > MaxData || len(e.ID) > 255 || e.Key != "" {
+				t.Fatalf("%+v", e.Header)
+			}
+			if a.verify(e) == nil && !bytes.Equal(b, agreed) && !bytes.Equal(b, bulk) {
+				t.Fatalf("%q holds", b)
+			}
+			return
 		}
 		// Ed25519 signatures of RFC 8032 are not malleable.
 		if e.Verify(key) == nil && !bytes.Equal(b, m[0]) && !bytes.Equal(b, large[0]) {
@@ -144,9 +163,11 @@ func FuzzGrant(f *testing.F) {
 func FuzzHello(f *testing.F) {
 	f.Add([]byte(`{"min":1,"max":1,"boot":"b","link":3,"every":5000,"program":"1.0","features":["a"]}`))
 	f.Add([]byte(`{"min":2,"max":1,"boot":""}`))
+	f.Add([]byte(`{"min":1,"max":1,"boot":"b","epoch":18446744073709551615,"share":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`))
+	f.Add([]byte(`{"min":1,"max":1,"boot":"b","epoch":-1,"share":"AAAA"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := ParseHelloBody(b)
-		if err == nil && (h.Interval() < 10*time.Millisecond || h.Interval() > time.Minute) {
+		if err == nil && (h.Interval() < 10*time.Millisecond || h.Interval() > time.Minute || h.Share != nil && len(h.Share) != ShareLen) {
 			t.Fatalf("%+v", h)
 		}
 	})
@@ -245,6 +266,64 @@ func TestLives(t *testing.T) {
 	now = now.Add(time.Second)
 	if v := take("more", 1); v != fresh {
 		t.Fatalf("one more, later: %v", v)
+	}
+}
+
+// What was agreed with a life is forgotten with it, and replaced by what is agreed
+// later.
+func TestAgreementsAreBounded(t *testing.T) {
+	var r replays
+	now := time.Unix(1000, 0)
+	agree := func(life int, id, share byte) *Header {
+		h := &Header{Key: "K", Life: strconv.Itoa(life), Share: []byte{share}}
+		r.agree(h, &Agreement{id: [agreementID]byte{id, byte(life)}, Parties: Parties{GatewayShare: h.Share}}, now)
+		return h
+	}
+	for life := range 2 * maxLives {
+		h := agree(life, 1, 1)
+		if got := r.has(h); got != (life < maxLives) {
+			t.Fatalf("life %d: %v", life, got)
+		}
+	}
+	h := agree(0, 2, 2)
+	if !r.has(h) || r.has(&Header{Key: "K", Life: "0", Share: []byte{1}}) || len(r.agreed) != maxLives {
+		t.Errorf("%d agreements, %+v", len(r.agreed), r.lives["K.0"])
+	}
+	now = now.Add(lifeIdle + 1)
+	h = agree(maxLives, 1, 1)
+	if !r.has(h) || len(r.agreed) != 1 || len(r.lives) != 1 {
+		t.Errorf("%d agreements with %d lives", len(r.agreed), len(r.lives))
+	}
+}
+
+// An epoch is known for a while, by whichever clock is faster.
+func TestEpochs(t *testing.T) {
+	var e epochs
+	start := time.Now()
+	first := e.now(start)
+	if first == 0 || e.now(start.Add(epochEvery-1)) != first || !e.knows(first, start.Add(epochLife)) {
+		t.Fatalf("%+v", e)
+	}
+	second := e.now(start.Add(epochEvery))
+	if second == first || !e.knows(first, start.Add(epochLife)) || e.knows(first, start.Add(epochLife+1)) || e.knows(0, start) || e.knows(second+1, start) {
+		t.Fatalf("%+v", e)
+	}
+	at := start.Add(epochEvery)
+	for range 1000 {
+		at = at.Add(epochEvery / 2)
+		e.now(at)
+	}
+	if len(e) > int(epochLife/epochEvery)+1 || e.knows(second, at) {
+		t.Errorf("%d are known", len(e))
+	}
+	// The clock on the wall is set, which time.Time has no way to say but by
+	// doing without the other.
+	n := e.now(at)
+	if back := at.Round(0).Add(-time.Hour); !e.knows(n, back) || e.now(back) != n {
+		t.Error("a clock that is set back begins another epoch")
+	}
+	if ahead := at.Round(0).Add(time.Hour); e.knows(n, ahead) || e.now(ahead) == n {
+		t.Error("after a machine has slept, the epoch is the same")
 	}
 }
 

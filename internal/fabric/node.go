@@ -29,7 +29,9 @@ type NodeConfig struct {
 	Running func() int
 	// Heartbeat is the time between two hellos. 0: the constant of that name.
 	Heartbeat time.Duration
-	Log       *slog.Logger
+	// Now is the clock. Nil: that of the machine.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // A Guarded is an executor with a policy of its own, as that of a node should
@@ -62,6 +64,8 @@ const (
 type node struct {
 	id    string
 	boot  string
+	share *Share
+	now   func() time.Time
 	exec  corral.Executor
 	keys  map[string]nkeys.KeyPair
 	about Hello
@@ -79,6 +83,7 @@ type node struct {
 	mu       sync.Mutex
 	closed   bool
 	replays  replays
+	epochs   epochs
 	parts    map[string]*assembly
 	partSize int
 	requests int
@@ -130,14 +135,21 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	if err := ValidateNodeID(cfg.ID); err != nil {
 		return nil, err
 	}
+	share, err := NewShare()
+	if err != nil {
+		return nil, err
+	}
 	n := &node{
-		id: cfg.ID, boot: corral.NewID(), exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
+		id: cfg.ID, boot: corral.NewID(), share: share, now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
+	}
+	if n.now == nil {
+		n.now = time.Now
 	}
 	for _, k := range cfg.GatewayKeys {
 		key, err := nkeys.FromPublicKey(k)
@@ -154,6 +166,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 		n.every = Heartbeat
 	}
 	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, n.every.Milliseconds()
+	n.about.Share = share.Public()
 	return n, nil
 }
 
@@ -187,8 +200,16 @@ func (n *node) hello() {
 	if n.runs != nil {
 		running = n.runs()
 	}
-	n.about.Load = machineLoad(running)
+	n.about.Load, n.about.Epoch, n.about.Clock = machineLoad(running), n.epoch(), n.now().UnixMilli()
 	n.publish(HelloSubject(n.id), mustJSON(n.about))
+}
+
+// greet has a hello said.
+func (n *node) greet() {
+	select {
+	case n.whos <- struct{}{}:
+	default:
+	}
 }
 
 // publish sends, or does not: everything that is said here is asked for again
@@ -226,74 +247,16 @@ func (n *node) receive(m *nats.Msg) {
 			n.warn("refused to say hello so often")
 			return
 		}
-		select {
-		case n.whos <- struct{}{}:
-		default:
-		}
+		n.greet()
 	default:
 		n.warn("refused a message on a subject that means nothing", "subject", m.Subject)
-	}
-}
-
-// request checks a request before anything happens.
-func (n *node) request(data []byte) {
-	e, err := ParseEnvelope(data)
-	if err != nil {
-		n.warn("refused a request that is none", "error", err)
-		return
-	}
-	key, known := n.keys[e.Key]
-	switch {
-	case e.Node != n.id:
-		n.warn("refused a request to another node", "node", e.Node)
-		return
-	case e.Version != Version:
-		n.refuse(e, RefusedVersion, corral.Errorf(corral.ErrUnavailable, "upgrade Corral where it is older",
-			"the request is of version %d of the protocol, and node %s speaks version %d", e.Version, n.id, Version))
-		return
-	case !known:
-		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "pair the node with this gateway",
-			"node %s is not paired with the gateway of key %s", n.id, e.Key))
-		return
-	}
-	if err := e.Verify(key); err != nil {
-		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "look into who can send to the nodes",
-			"node %s refuses a request that the gateway did not sign: %w", n.id, err))
-		return
-	}
-	if e.Boot != n.boot {
-		n.refuse(e, RefusedBoot, nil)
-		return
-	}
-	if err := e.CheckTime(time.Now()); err != nil {
-		n.refuse(e, RefusedTime, err)
-		return
-	}
-	if e.InParts() {
-		n.assemble(e)
-		return
-	}
-	n.take(e)
-}
-
-// refuse answers a request that is not acted upon.
-func (n *node) refuse(e *Envelope, why Refusal, err error) {
-	a := Answer{Boot: n.boot, Refused: why}
-	if err != nil {
-		a.Error = EncodeError(err)
-	}
-	if why != RefusedBoot { // which every restart brings with it
-		n.warn("refused a request", "reason", why, "op", e.Op, "process", e.ID, "gateway", e.Key, "error", err)
-	}
-	if !e.Op.Bulk() || why == RefusedBoot {
-		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), EncodeAnswer(a))
 	}
 }
 
 // take acts upon a request that is complete and genuine, once.
 func (n *node) take(e *Envelope) {
 	n.mu.Lock()
-	switch n.replays.take(&e.Header, time.Now()) {
+	switch n.replays.take(&e.Header, n.now()) {
 	case full:
 		n.mu.Unlock()
 		n.refuse(e, RefusedBusy, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "too many gateways have used node %s in a short time", n.id))
@@ -511,5 +474,5 @@ func (n *node) sweep(now time.Time) {
 			w.cancel()
 		}
 	}
-	n.sweepParts(now)
+	n.sweepParts(n.now())
 }

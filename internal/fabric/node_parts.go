@@ -24,7 +24,7 @@ func (n *node) assemble(e *Envelope) {
 	_, expected := n.parts[key]
 	room := true
 	if !used && !expected {
-		n.sweepParts(time.Now())
+		n.sweepParts(n.now())
 		if room = len(n.parts) < maxAssemblies && n.partSize+e.Size <= maxAssembled; room {
 			n.parts[key] = &assembly{e: e}
 			n.partSize += e.Size
@@ -69,8 +69,7 @@ func (n *node) part(data []byte) {
 	e := a.e
 	e.Body = a.body
 	if err := e.verifyBody(); err != nil {
-		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "look into who can send to the nodes",
-			"node %s refuses a request that the gateway did not sign: %w", n.id, err))
+		n.refuse(e, RefusedKey, n.notGenuine(err))
 		return
 	}
 	n.take(e)
@@ -87,7 +86,7 @@ func (n *node) dropPart(key string) {
 // sweepParts forgets what has expired. n.mu is held.
 func (n *node) sweepParts(now time.Time) {
 	for key, a := range n.parts {
-		if a.e.CheckTime(now) != nil {
+		if n.timelyLocked(a.e, now) != nil {
 			n.dropPart(key)
 		}
 	}

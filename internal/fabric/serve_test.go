@@ -32,6 +32,7 @@ type rig struct {
 	exec  *fakeexec.Executor
 	life  string
 	boot  string
+	told  fabric.Hello // of the node, the first
 	seq   uint64
 	heard chan *nats.Msg
 	lines *lines
@@ -57,10 +58,15 @@ func (l *lines) String() string {
 
 func newRig(t *testing.T, change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
-	return newRigServing(t, func(x *fakeexec.Executor) corral.Executor { return x }, change...)
+	return newRigOf(t, func(*fabric.NodeConfig) {}, change...)
 }
 
-func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor, change ...func(*fakeexec.Executor)) *rig {
+func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor) *rig {
+	t.Helper()
+	return newRigOf(t, func(c *fabric.NodeConfig) { c.Executor = served(c.Executor.(*fakeexec.Executor)) })
+}
+
+func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakeexec.Executor)) *rig {
 	t.Helper()
 	r := &rig{t: t, life: corral.NewID(), heard: make(chan *nats.Msg, 1000), lines: &lines{}, exec: &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "sleep": fakeexec.Sleep, "print": fakeexec.Print("printed", "", 3)},
@@ -85,7 +91,7 @@ func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor
 	t.Cleanup(r.conn.Close)
 	var public string
 	r.key, public = natstest.NewKey(t)
-	hello := make(chan string, 10)
+	hello := make(chan fabric.Hello, 10)
 	for subject, handle := range map[string]nats.MsgHandler{
 		fabric.GatewaySubjects(r.life): func(m *nats.Msg) {
 			select {
@@ -96,7 +102,7 @@ func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor
 		fabric.AllHellos: func(m *nats.Msg) {
 			if h, err := fabric.ParseHelloBody(m.Data); err == nil {
 				select {
-				case hello <- h.Boot:
+				case hello <- h:
 				default:
 				}
 			}
@@ -109,22 +115,21 @@ func newRigServing(t *testing.T, served func(*fakeexec.Executor) corral.Executor
 	if err := r.conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	node := connect()
+	cfg := fabric.NodeConfig{ID: nodeID, Executor: r.exec, GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil))}
+	node(&cfg)
+	nodeConn := connect()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- fabric.Serve(ctx, node, fabric.NodeConfig{
-			ID: nodeID, Executor: served(r.exec), GatewayKeys: []string{public}, Log: slog.New(slog.NewTextHandler(r.lines, nil)),
-		})
-	}()
+	go func() { done <- fabric.Serve(ctx, nodeConn, cfg) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		node.Close()
+		nodeConn.Close()
 	})
-	r.boot = <-hello
+	r.told = <-hello
+	r.boot = r.told.Boot
 	return r
 }
 

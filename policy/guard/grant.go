@@ -23,12 +23,16 @@ type grant struct {
 	Always approval.Scope `json:"always,omitempty"` // to be remembered
 	By     string         `json:"by,omitempty"`     // who answered
 	Until  int64          `json:"until"`            // Unix ms; it is no good later
+	// At is when it was given, by the same clock, in Unix ms: the request that
+	// it is in cannot be old, so that no two clocks have to be the same. 0: the
+	// gateway does not say, and Until is taken by the node's clock.
+	At int64 `json:"at,omitempty"`
 }
 
 const (
 	// grantLife is for how long a grant is good: a start is asked for at once.
 	grantLife = 5 * time.Minute
-	// grantSkew is how wrong the clock of a node may be.
+	// grantSkew is how wrong the clock of a node may be, if it counts.
 	grantSkew = 2 * time.Minute
 	maxGrant  = 4 << 10 // bytes
 	maxBy     = 200
@@ -68,22 +72,27 @@ func parseGrant(b []byte) (grant, error) {
 	return g, nil
 }
 
-// check reports why the grant is none for this command as things are now.
-func (g grant) check(agent, id, binding string, now time.Time) error {
-	until := time.UnixMilli(g.Until)
+// check says until when, by the clock of now, the grant is one for this command
+// as things are now, or why it is none.
+func (g grant) check(agent, id, binding string, now time.Time) (until time.Time, err error) {
+	until, most := time.UnixMilli(g.Until), grantLife+grantSkew
+	if g.At != 0 {
+		// What does not fit into a duration is longer than any is, too.
+		until, most = now.Add(until.Sub(time.UnixMilli(g.At))), grantLife
+	}
 	switch {
 	case g.Agent != agent:
-		return refusal("it is for the agent %q, and the command is of %q", g.Agent, agent)
+		err = refusal("it is for the agent %q, and the command is of %q", g.Agent, agent)
 	case g.Command != id:
-		return refusal("it is for the process %q, and not for %s", g.Command, id)
+		err = refusal("it is for the process %q, and not for %s", g.Command, id)
 	case g.Binding != binding:
-		return refusal("what it was given for is not what would run now: the command, its directory, environment, programs or scripts were changed")
+		err = refusal("what it was given for is not what would run now: the command, its directory, environment, programs or scripts were changed")
 	case !now.Before(until):
-		return refusal("it was good until %s, and it is %s here", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-	case until.After(now.Add(grantLife + grantSkew)):
-		return refusal("it would be good until %s, which is longer than any is", until.UTC().Format(time.RFC3339))
+		err = refusal("it was good until %s, and it is %s here", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case until.After(now.Add(most)):
+		err = refusal("it would be good until %s, which is longer than any is", until.UTC().Format(time.RFC3339))
 	}
-	return nil
+	return until, err
 }
 
 func refusal(format string, args ...any) error {

@@ -222,7 +222,8 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 	if err != nil {
 		return leave{}, err
 	}
-	if err := g.check(e.Agent, cmd.ID, claim.Binding.Digest(), time.Now()); err != nil {
+	until, err := g.check(e.Agent, cmd.ID, claim.Binding.Digest(), time.Now())
+	if err != nil {
 		return leave{}, err
 	}
 	l := leave{cmd: e.pinned(cmd), approval: g.Approval}
@@ -238,7 +239,7 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 		return leave{}, refusal("it cannot be remembered here")
 	}
 	again, err := desk.Redeem(ctx, approval.Given{
-		ID: g.Approval, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: time.UnixMilli(g.Until),
+		ID: g.Approval, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: until,
 	}, approval.Request{
 		Agent: e.Agent, Host: claim.Host, Node: claim.Node, Command: e.Request, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding,
 	})

@@ -215,7 +215,7 @@ func FuzzAnswer(f *testing.F) {
 }
 
 func FuzzGrant(f *testing.F) {
-	for _, g := range []grant{{Approval: "a", Agent: "main", Command: "c", Binding: "b", Always: approval.ScopeExact, By: "x", Until: 7}, {Fallback: true}} {
+	for _, g := range []grant{{Approval: "a", Agent: "main", Command: "c", Binding: "b", Always: approval.ScopeExact, By: "x", Until: 7}, {Approval: "a", At: 3, Until: 7}, {Fallback: true}} {
 		b, err := g.encode()
 		if err != nil {
 			f.Fatal(err)
@@ -233,8 +233,55 @@ func FuzzGrant(f *testing.F) {
 		if g.Fallback == (g.Approval != "") || g.Always != "" && !slices.Contains(approval.Scopes, g.Always) {
 			t.Fatalf("%+v", g)
 		}
-		if g.check("main", "job", "sum", time.UnixMilli(1)) == nil && (g.Agent != "main" || g.Command != "job" || g.Binding != "sum" || g.Until <= 1) {
-			t.Fatalf("%+v is good", g)
+		now := time.UnixMilli(1)
+		until, err := g.check("main", "job", "sum", now)
+		if err == nil && (g.Agent != "main" || g.Command != "job" || g.Binding != "sum" || !now.Before(until) || until.After(now.Add(grantLife+grantSkew))) {
+			t.Fatalf("%+v is good until %s", g, until)
 		}
 	})
+}
+
+// A grant is good for as long as it says, whatever time it is where; one of a
+// gateway that does not say what time it was there, if the clocks are about the
+// same.
+func TestGrantClocks(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	node := time.UnixMilli(1_800_000_000_000)
+	for _, tc := range []struct {
+		skew, life time.Duration // of the gateway's clock, and of the grant
+		why        string        // by the clock of the node; empty: it is good
+		why0       string        // likewise, if the gateway does not say its time
+	}{
+		{0, time.Minute, "", ""},
+		{0, grantLife, "", ""},
+		{0, grantLife + time.Millisecond, "would be good until", ""},
+		{0, 0, "was good until", "was good until"},
+		{0, -time.Second, "was good until", "was good until"},
+		{0, 290 * year, "would be good until", "would be good until"},
+		{0, -290 * year, "was good until", "was good until"},
+		{time.Hour, grantLife, "", "would be good until"},
+		{-time.Hour, grantLife, "", "was good until"},
+		{10 * year, grantLife, "", "would be good until"},
+		{-10 * year, grantLife, "", "was good until"},
+		{10 * year, 2 * grantLife, "would be good until", "would be good until"},
+		{-10 * year, -time.Second, "was good until", "was good until"},
+	} {
+		at := node.Add(tc.skew)
+		g := grant{Approval: "a", Agent: "main", Command: "job", Binding: "sum", At: at.UnixMilli(), Until: at.UnixMilli() + tc.life.Milliseconds()}
+		old := g
+		old.At = 0
+		for _, c := range []struct {
+			g    grant
+			why  string
+			want time.Time
+		}{{g, tc.why, node.Add(tc.life)}, {old, tc.why0, time.UnixMilli(g.Until)}} {
+			until, err := c.g.check("main", "job", "sum", node)
+			switch {
+			case c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)):
+				t.Errorf("%s off, for %s, at %d: %v, want %q", tc.skew, tc.life, c.g.At, err, c.why)
+			case c.why == "" && (err != nil || !until.Equal(c.want)):
+				t.Errorf("%s off, for %s, at %d: until %s, %v", tc.skew, tc.life, c.g.At, until, err)
+			}
+		}
+	}
 }

@@ -174,9 +174,10 @@ func (e *Explanation) granted(cmd corral.Command, rec approval.Record) (corral.C
 		return cmd, nil
 	}
 	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
+	now := time.Now()
 	g := grant{
 		Approval: rec.ID, Fallback: rec.ID == "", Agent: e.Agent, Command: cmd.ID, Binding: e.node.answer.Sum,
-		By: rec.AnsweredBy, Until: time.Now().Add(grantLife).UnixMilli(),
+		By: rec.AnsweredBy, At: now.UnixMilli(), Until: now.Add(grantLife).UnixMilli(),
 	}
 	if rec.Verdict == approval.AllowAlways {
 		g.Always = cmp.Or(rec.Scope, approval.ScopeExact)

@@ -1,0 +1,110 @@
+package fabric
+
+import (
+	"github.com/corral-exec/corral"
+)
+
+// request checks a request before anything happens.
+func (n *node) request(data []byte) {
+	e, err := ParseEnvelope(data)
+	if err != nil {
+		n.warn("refused a request that is none", "error", err)
+		return
+	}
+	if e.Agreed && !n.proven(e) || !e.Agreed && !n.signed(e) {
+		return
+	}
+	n.mu.Lock()
+	now := n.now()
+	err = n.timelyLocked(e, now)
+	agreed := e.Share == nil || n.replays.has(&e.Header)
+	n.mu.Unlock()
+	if err != nil {
+		n.refuse(e, RefusedTime, err)
+		return
+	}
+	if !agreed {
+		a, err := n.agree(e)
+		if err != nil {
+			n.refuse(e, RefusedKey, err)
+			return
+		}
+		n.mu.Lock()
+		n.replays.agree(&e.Header, a, now)
+		n.mu.Unlock()
+	}
+	if e.InParts() {
+		n.assemble(e)
+		return
+	}
+	n.take(e)
+}
+
+// signed reports whether a request is signed by a gateway, for this life of the
+// node. Others it refuses.
+func (n *node) signed(e *Envelope) bool {
+	key, known := n.keys[e.Key]
+	switch {
+	case e.Node != n.id:
+		n.warn("refused a request to another node", "node", e.Node)
+		return false
+	case e.Version != Version:
+		n.refuse(e, RefusedVersion, corral.Errorf(corral.ErrUnavailable, "upgrade Corral where it is older",
+			"the request is of version %d of the protocol, and node %s speaks version %d", e.Version, n.id, Version))
+		return false
+	case !known:
+		n.refuse(e, RefusedKey, corral.Errorf(corral.ErrDenied, "pair the node with this gateway",
+			"node %s is not paired with the gateway of key %s", n.id, e.Key))
+		return false
+	}
+	if err := e.Verify(key); err != nil {
+		n.refuse(e, RefusedKey, n.notGenuine(err))
+		return false
+	}
+	if e.Boot != n.boot {
+		n.refuse(e, RefusedBoot, nil)
+		return false
+	}
+	return true
+}
+
+// proven is signed for a request under an agreement.
+func (n *node) proven(e *Envelope) bool {
+	if e.Boot != n.boot {
+		n.refuse(e, RefusedBoot, nil)
+		return false
+	}
+	n.mu.Lock()
+	a := n.replays.agreed[e.agreement]
+	n.mu.Unlock()
+	if a == nil {
+		n.refuse(e, RefusedAgreement, nil)
+		return false
+	}
+	if err := a.verify(e); err != nil {
+		n.refuse(e, RefusedKey, n.notGenuine(err))
+		return false
+	}
+	return true
+}
+
+func (n *node) notGenuine(err error) error {
+	return corral.Errorf(corral.ErrDenied, "look into who can send to the nodes", "node %s refuses a request that the gateway did not sign: %w", n.id, err)
+}
+
+// refuse answers a request that is not acted upon.
+func (n *node) refuse(e *Envelope, why Refusal, err error) {
+	a := Answer{Boot: n.boot, Refused: why, Epoch: n.epoch()}
+	if err != nil {
+		a.Error = EncodeError(err)
+	}
+	if why != RefusedBoot { // which every restart brings with it
+		n.warn("refused a request", "reason", why, "op", e.Op, "process", e.ID, "gateway", e.Key, "error", err)
+	}
+	switch {
+	case !e.Op.Bulk() || why == RefusedBoot:
+		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), EncodeAnswer(a))
+	case (why == RefusedTime || why == RefusedAgreement) && n.asked.Allow():
+		n.greet() // so that it is asked anew, with what a hello says
+	}
+}
