@@ -66,7 +66,7 @@ var (
 type request struct {
 	op   fabric.Op
 	id   string
-	body []byte
+	body fabric.Body
 	// once: acting upon it twice is not the same as once.
 	once bool
 	// patience is for how long nothing may be heard of the node. 0: forever.
@@ -86,7 +86,7 @@ type sealed struct {
 	copies   int // that may have arrived
 }
 
-func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte) (*sealed, error) {
+func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body fabric.Body) (*sealed, error) {
 	s := &sealed{boot: boot, until: time.Now().Add(fabric.Lifetime)}
 	if op.Bulk() {
 		s.seq = f.bulks.Add(1)
@@ -96,19 +96,32 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte
 	h := fabric.Header{
 		Version: fabric.Version, Node: p.id, Boot: boot, Life: f.life, Seq: s.seq, Expires: s.until.UnixMilli(), Op: op, ID: id,
 	}
-	var err error
-	if agreement := p.proof(&h); agreement != nil && len(body) <= fabric.MaxData {
-		var m []byte
-		m, err = agreement.Seal(h, body)
-		s.messages = [][]byte{m}
-	} else {
-		s.messages, err = f.signer.Seal(h, body)
-	}
+	agreement := p.proof(&h)
 	s.epoch, s.agrees = h.Epoch, h.Share != nil
-	if err != nil {
+	var err error
+	if s.messages, err = f.prove(h, agreement, body); err != nil {
 		f.forget(s.seq)
 	}
 	return s, err
+}
+
+// prove makes the messages of a request: under an agreement, unless there is none,
+// or the request is too large for that.
+func (f *Fabric) prove(h fabric.Header, agreement *fabric.Agreement, body fabric.Body) ([][]byte, error) {
+	b, err := body.Encode(agreement != nil)
+	if err != nil {
+		return nil, err
+	}
+	if agreement != nil && len(b) <= fabric.MaxData {
+		m, err := agreement.Seal(h, b)
+		return [][]byte{m}, err
+	}
+	if agreement != nil {
+		if b, err = body.Encode(false); err != nil {
+			return nil, err
+		}
+	}
+	return f.signer.Seal(h, b)
 }
 
 // send sends a copy. That it cannot be sent now is no error: it is sent again.
@@ -286,6 +299,10 @@ func refusal(a fabric.Answer) error {
 
 // ask is call for what has the same effect twice.
 func (n *link) ask(ctx context.Context, op fabric.Op, id string, body []byte, patience time.Duration) (fabric.Answer, error) {
+	return n.askOf(ctx, op, id, fabric.Raw(body), patience)
+}
+
+func (n *link) askOf(ctx context.Context, op fabric.Op, id string, body fabric.Body, patience time.Duration) (fabric.Answer, error) {
 	a, err := n.f.call(ctx, n.peer, request{op: op, id: id, body: body, patience: patience})
 	if u := (*unanswered)(nil); errors.As(err, &u) {
 		if ctx.Err() != nil {

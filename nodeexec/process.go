@@ -86,7 +86,7 @@ func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
 		_, err = p.ask(ctx, fabric.OpSignal, p.info.ID, body, p.f.patience)
 		return err
 	}
-	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.info.ID, body: body, once: true, patience: p.f.patience})
+	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.info.ID, body: fabric.Raw(body), once: true, patience: p.f.patience})
 	u := (*unanswered)(nil)
 	switch {
 	case err == nil && a.Error != nil:

@@ -2,7 +2,6 @@ package nodeexec
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -253,16 +252,12 @@ func (s *stream) grow(k int64) {
 }
 
 func (s *stream) send(g fabric.Grant) {
-	body, err := json.Marshal(g)
-	if err != nil {
-		panic(err) // numbers
-	}
 	p := s.log.p
 	boot, _ := p.peer.state()
 	if boot == "" {
 		return // nothing can be asked of it before it is known
 	}
-	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.info.ID, body)
+	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.info.ID, g)
 	if err != nil {
 		p.f.log.Warn("cannot ask for output", "node", p.name, "error", err)
 		return

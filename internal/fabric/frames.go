@@ -50,37 +50,53 @@ func EncodeStart(agent string, cmd corral.Command, read *Grant) ([]byte, error) 
 // DecodeStart is the reverse. The command is valid, and so is the agent, if there
 // is one.
 func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, err error) {
-	var s Start
 	fail := func(err error) (string, corral.Command, *Grant, error) { return "", corral.Command{}, nil, err }
-	if err := json.Unmarshal(body, &s); err != nil {
-		return fail(corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err))
-	}
-	if cmd, err = s.Decode(); err != nil {
+	s, err := parseStart(body)
+	if err != nil {
 		return fail(err)
 	}
+	cmd = s.Command
 	if s.Agent != "" {
 		if err := corral.ValidateID(s.Agent); err != nil {
 			return fail(corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the request to start is of no agent: %w", err))
 		}
 	}
-	if len(s.Grant) > MaxGrant {
-		return fail(corral.Errorf(corral.ErrInvalid, "", "the grant of the request to start has %d bytes, more than %d", len(s.Grant), MaxGrant))
+	if len(cmd.Grant) > MaxGrant {
+		return fail(corral.Errorf(corral.ErrInvalid, "", "the grant of the request to start has %d bytes, more than %d", len(cmd.Grant), MaxGrant))
 	}
-	cmd.Grant = s.Grant
 	if s.Read != nil {
 		if err := s.Read.bound(); err != nil {
 			return fail(corral.Errorf(corral.ErrInvalid, "", "the request to start: %w", err))
 		}
 	}
 	exec := 0
-	for _, a := range s.Exec {
-		cmd.Exec = append(cmd.Exec, string(a))
+	for _, a := range cmd.Exec {
 		exec += len(a)
 	}
 	if exec > corral.MaxCommandBytes {
 		return fail(corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes))
 	}
 	return s.Agent, cmd, s.Read, cmd.Validate()
+}
+
+// parseStart reads the body of a start, and bounds nothing of it.
+func parseStart(body []byte) (StartRequest, error) {
+	if !isJSON(body) && len(body) <= MaxData {
+		return decodeStart(body)
+	}
+	var s Start
+	if err := json.Unmarshal(body, &s); err != nil {
+		return StartRequest{}, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
+	}
+	cmd, err := s.Decode()
+	if err != nil {
+		return StartRequest{}, err
+	}
+	cmd.Grant = s.Grant
+	for _, a := range s.Exec {
+		cmd.Exec = append(cmd.Exec, string(a))
+	}
+	return StartRequest{s.Agent, cmd, s.Read}, nil
 }
 
 // Signal is the body of OpSignal.
@@ -144,10 +160,16 @@ func EncodeAnswer(a Answer) []byte {
 // ParseAnswer reads an answer. Its values are within what the contract allows.
 func ParseAnswer(b []byte) (Answer, error) {
 	var a Answer
-	if len(b) > MaxAnswer {
+	var err error
+	switch {
+	case len(b) > MaxAnswer:
 		return a, fmt.Errorf("%w: an answer of %d bytes", ErrMalformed, len(b))
+	case isJSON(b):
+		err = json.Unmarshal(b, &a)
+	default:
+		a, err = decodeAnswer(b)
 	}
-	if err := json.Unmarshal(b, &a); err != nil {
+	if err != nil {
 		return Answer{}, fmt.Errorf("%w: the answer: %w", ErrMalformed, err)
 	}
 	if validateToken(a.Boot) != nil {
@@ -218,7 +240,13 @@ type Grant struct {
 // ParseGrant reads a Grant and bounds it.
 func ParseGrant(b []byte) (Grant, error) {
 	var g Grant
-	if err := json.Unmarshal(b, &g); err != nil {
+	var err error
+	if isJSON(b) {
+		err = json.Unmarshal(b, &g)
+	} else {
+		g, err = decodeGrant(b)
+	}
+	if err != nil {
 		return Grant{}, fmt.Errorf("%w: the grant: %w", ErrMalformed, err)
 	}
 	return g, g.bound()

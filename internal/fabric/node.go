@@ -309,7 +309,7 @@ func (n *node) answer(e *Envelope) {
 	a := n.do(e)
 	a.Boot = n.boot
 	silent := n.ctx.Err() != nil && a.Error != nil // the next life of the node will be asked
-	b := EncodeAnswer(a)
+	b := encodeAnswer(a, e.Agreed)
 	n.mu.Lock()
 	n.requests--
 	if e.Op == OpStart {
