@@ -217,7 +217,7 @@ func TestNodesThatRefuseEveryProof(t *testing.T) {
 			for asked := 0; ; {
 				select {
 				case err := <-started:
-					if !errors.Is(err, corral.ErrUnavailable) || asked < 2 || asked > 10 {
+					if !errors.Is(err, corral.ErrUnavailable) || asked < 2 || asked > 10 || !strings.Contains(err.Error(), "refuses the request: "+string(why)) {
 						t.Errorf("asked %d times: %v", asked, err)
 					}
 					h.works()
