@@ -133,14 +133,17 @@ type Exit struct {
 func (e Exit) Success() bool { return e.Code == 0 && e.Signal == 0 && e.Reason == ReasonExited }
 
 // String is as a shell user would put it: "exit code 3", "signal SIGKILL (9)",
-// "timed out, signal SIGTERM (15)".
+// "timed out, signal SIGTERM (15)", "out of memory, signal SIGKILL (9)".
 func (e Exit) String() string {
 	how := "exit code " + itoa(e.Code)
 	if e.Signal != 0 {
 		how = "signal " + e.Signal.String() + " (" + itoa(int(e.Signal)) + ")"
 	}
-	if e.Reason == ReasonTimeout {
+	switch e.Reason {
+	case ReasonTimeout:
 		return "timed out, " + how
+	case ReasonOOM:
+		return "out of memory, " + how
 	}
 	return how
 }
@@ -151,6 +154,13 @@ type Reason string
 const (
 	ReasonExited  Reason = "exited"  // by itself, or by a signal from whomever
 	ReasonTimeout Reason = "timeout" // its Command.Timeout expired and the tree was killed
+	// ReasonOOM: it, or what it waited for, was killed because there was no
+	// memory left, of what its place may use or of the machine. It ended by
+	// SIGKILL, or with 137, as a shell reports that; nobody asked for it; and
+	// the kernel has counted such a kill in its cgroup meanwhile, of which it
+	// does not say whom it was. Where that is not counted, the same end is
+	// ReasonExited.
+	ReasonOOM Reason = "oom"
 )
 
 // LimitOutput is the default bound of a command's log.

@@ -183,8 +183,19 @@ func TestNetworks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	x := newBox(t, sandbox.Config{NoFiles: 300, FileSize: 1 << 20, Tmp: 8 << 20, Memory: 256 << 20, Pids: 40})
 	got := output(t, x, `ulimit -n; ulimit -Hn; ulimit -c; head -c 3000000 /dev/zero >/tmp/big 2>/dev/null; wc -c </tmp/big
-		i=0; while mkdir /tmp/d$i 2>/dev/null; do i=$((i+1)); done; [ $i -lt 2100 ] && echo few; grep -c Seccomp:.2 /proc/self/status; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status`)
-	if want := "300\n300\n0\n1048576\nfew\n1\nNoNewPrivs:\t1\nCapBnd:\t0000000000000000\n"; got != want {
+		i=0; while mkdir /tmp/d$i 2>/dev/null; do i=$((i+1)); done; [ $i -lt 2100 ] && echo few; grep -c Seccomp:.2 /proc/self/status; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status; cat /proc/self/oom_score_adj /proc/1/oom_score_adj`)
+	if want := "300\n300\n0\n1048576\nfew\n1\nNoNewPrivs:\t1\nCapBnd:\t0000000000000000\n1000\n0\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// A sandbox of which all dies for want of memory says so.
+func TestDeathForWantOfMemory(t *testing.T) {
+	x := newBox(t, sandbox.Config{Runtime: "runsc", Memory: 128 << 20})
+	output(t, x, "true")
+	_, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 1000m /dev/zero | tail"}, corral.RunOptions{})
+	if !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "no memory left") {
+		t.Errorf("%v", err)
+	}
+	output(t, x, "true") // the next one has a new sandbox
 }

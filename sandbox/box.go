@@ -108,7 +108,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "remove or rename it", "the container %s is not the sandbox's", b.Container)
 	case !c.Running:
 		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", c.Exit, "oom", c.OOM)
-		return nil, wardenexec.ErrGone
+		return nil, gone(c)
 	}
 	return b.reach(ctx, c)
 }

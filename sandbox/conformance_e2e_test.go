@@ -98,7 +98,7 @@ func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
 	pl.cfg.Image = images.Busybox
 	pl.cfg.WardenPath = wardenbintest.Build(t)
 	pl.cfg.Workspace, pl.cfg.WorkspaceAccess = work, sandbox.AccessReadWrite
-	pl.cfg.Pids = 4096
+	pl.cfg.Pids, pl.cfg.Memory = 4096, 512<<20
 	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	tg := exectest.Target{
 		Name: name,
@@ -116,6 +116,7 @@ func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
 		IgnoreEnv: []string{"CORRAL_PROCESS"},
 		Exempt:    map[string]string{"path/prepend-first": "Debian's busybox runs its own applets without looking at PATH"},
 		Info:      corral.Info{Host: corral.HostSandbox, Sandboxed: true},
+		Memory:    pl.cfg.Memory,
 		Slow:      2,
 	}
 	if change != nil {
@@ -135,6 +136,7 @@ func TestConformanceFrames(t *testing.T) {
 func TestConformanceGVisor(t *testing.T) {
 	run(t, "sandbox gvisor", &place{cfg: sandbox.Config{Runtime: "runsc"}}, func(tg *exectest.Target) {
 		tg.Slow = 5
+		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
 		maps.Copy(tg.Exempt, gvisorLacks)
 	})
 }
@@ -162,6 +164,7 @@ func TestConformanceRouterFrames(t *testing.T) {
 func TestConformanceRouterGVisor(t *testing.T) {
 	run(t, "router, sandbox gvisor", &place{cfg: sandbox.Config{Runtime: "runsc"}, router: true}, func(tg *exectest.Target) {
 		tg.Slow = 5
+		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
 		maps.Copy(tg.Exempt, gvisorLacks)
 	})
 }

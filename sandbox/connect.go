@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -75,6 +76,14 @@ func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFu
 			return
 		}
 	}
+}
+
+// gone is wardenexec.ErrGone, with why the container has ended if that is known.
+func gone(c Container) error {
+	if c.OOM {
+		return &wardenexec.Ended{How: "there was no memory left in the sandbox, or for it"}
+	}
+	return wardenexec.ErrGone
 }
 
 func because(c Container) string {

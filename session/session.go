@@ -245,6 +245,8 @@ func (s *Session) endOf(exit corral.Exit) ended {
 		e.State, e.Reason = Failed, ReasonTimeout
 	case s.killing != "":
 		e.State, e.Reason = Failed, s.killing
+	case exit.Reason == corral.ReasonOOM:
+		e.State, e.Reason = Failed, ReasonOOM
 	}
 	return e
 }

@@ -21,6 +21,7 @@ type Reason string
 
 const (
 	ReasonTimeout    Reason = "timeout"     // its time-out expired and the tree was killed
+	ReasonOOM        Reason = "oom"         // it was killed because there was no memory left
 	ReasonCancelled  Reason = "cancelled"   // the call it was in the foreground of was cancelled
 	ReasonKilled     Reason = "killed"      // Session.Kill
 	ReasonNotStarted Reason = "not-started" // the program died before the command was started: nothing ran

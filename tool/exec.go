@@ -194,6 +194,8 @@ func whyEnded(st session.Status, timeout time.Duration, err error) (text, hint s
 		return "", ""
 	case st.Reason == session.ReasonTimeout:
 		return timedOut(timeout)
+	case st.Reason == session.ReasonOOM:
+		return "Command killed: there was no memory left.", "Let it use less at a time, or run less beside it; how much there is in a sandbox is sandbox.memory in the configuration."
 	case st.Reason == session.ReasonCancelled:
 		text = "Command cancelled; its process tree was killed."
 		if err != nil {

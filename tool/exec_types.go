@@ -65,6 +65,7 @@ type Reason string
 
 const (
 	ReasonTimeout     Reason = "timeout"     // its time was up, and its process tree was killed
+	ReasonOOM         Reason = "oom"         // it was killed because there was no memory left
 	ReasonCancelled   Reason = "cancelled"   // the call was cancelled while it was in its foreground
 	ReasonKilled      Reason = "killed"      // process kill, or remove
 	ReasonInvalid     Reason = "invalid"     // the request is malformed

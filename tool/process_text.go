@@ -123,7 +123,7 @@ func (r ProcessResult) stateText() string {
 		how = "Process failed"
 	}
 	if why := map[Reason]string{
-		ReasonTimeout: "its time was up", ReasonCancelled: "its call was cancelled", ReasonKilled: "killed on request", ReasonNotStarted: "it was never started",
+		ReasonTimeout: "its time was up", ReasonOOM: "there was no memory left", ReasonCancelled: "its call was cancelled", ReasonKilled: "killed on request", ReasonNotStarted: "it was never started",
 	}[r.Reason]; why != "" {
 		how += " (" + why + ")"
 	}

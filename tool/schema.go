@@ -52,7 +52,7 @@ var enums = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[Action]():          enum(actions...),
 	reflect.TypeFor[Until]():           enum(UntilExit, UntilOutput, UntilPattern),
 	reflect.TypeFor[Status]():          enum(StatusCompleted, StatusRunning, StatusFailed, StatusUnknown, StatusApprovalPending, StatusDenied),
-	reflect.TypeFor[Reason](): enum(ReasonTimeout, ReasonCancelled, ReasonKilled, ReasonInvalid, ReasonWorkdir, ReasonNotFound, ReasonEnded,
+	reflect.TypeFor[Reason](): enum(ReasonTimeout, ReasonOOM, ReasonCancelled, ReasonKilled, ReasonInvalid, ReasonWorkdir, ReasonNotFound, ReasonEnded,
 		ReasonUnavailable, ReasonConflict, ReasonUnsupported, ReasonNotStarted, ReasonDenied, ReasonLost, ReasonInternal),
 	reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
 }

@@ -31,7 +31,7 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	res, err := a.runCommand(ctx, o, args, program)
 	res.Info.Warnings = warnings // among them those of the process
 	result, end := NewResult(res, err, time.Since(began)), a.ending(o, res, err)
-	if result.Reason == ReasonTimeout {
+	if result.Reason == ReasonTimeout || result.Reason == ReasonOOM {
 		result.Error, result.Hint = inFlags(end.Error()), inFlags(corral.Hint(end))
 	}
 	return a.printJSON(result, end)
@@ -51,6 +51,14 @@ func (a *app) ending(o *execFlags, res corral.Result, err error) error {
 		exit.Reason = corral.ReasonExited // the rest of the sentence says the other
 		return corral.Errorf(&exitError{code: exitTimeout}, "give it more time with --timeout or CORRAL_TIMEOUT; 0 is no limit",
 			"the command ran out of time after %v and was ended: %v", &o.timeout, exit)
+	case exit.Reason == corral.ReasonOOM:
+		code := exit.Code
+		if exit.Signal != 0 {
+			code = exitSignal + int(exit.Signal)
+		}
+		exit.Reason = corral.ReasonExited // the rest of the sentence says the other
+		return corral.Errorf(&exitError{code: code}, "give a sandbox more with --memory, or let the command use less",
+			"the command was killed because there was no memory left: %v", exit)
 	case exit.Signal != 0:
 		return &exitError{exitSignal + int(exit.Signal), ""}
 	case exit.Code != 0:

@@ -65,6 +65,7 @@ type Reason string
 
 const (
 	ReasonTimeout     Reason = "timeout"     // its time was up, and it was killed
+	ReasonOOM         Reason = "oom"         // it was killed because there was no memory left
 	ReasonCancelled   Reason = "cancelled"   // whoever asked for it did not want it any more
 	ReasonInvalid     Reason = "invalid"     // the request is malformed
 	ReasonWorkdir     Reason = "workdir"     // there is no such working directory
@@ -102,9 +103,11 @@ func NewResult(run corral.Result, err error, took time.Duration) Result {
 		} else {
 			r.ExitCode = &exit.Code
 		}
-		if exit.Reason == corral.ReasonTimeout {
-			r.Status, r.Reason = StatusFailed, ReasonTimeout
-			r.Error = exit.String()
+		switch exit.Reason {
+		case corral.ReasonTimeout:
+			r.Status, r.Reason, r.Error = StatusFailed, ReasonTimeout, exit.String()
+		case corral.ReasonOOM:
+			r.Status, r.Reason, r.Error = StatusFailed, ReasonOOM, exit.String()
 		}
 	}
 	if err != nil {

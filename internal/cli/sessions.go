@@ -119,6 +119,8 @@ func sessionEnd(st session.Status) error {
 		return corral.Errorf(corral.ErrUnavailable, "it is safe to begin it again", "the session %s never began: %s", st.ID, st.Detail)
 	case st.Exit.Reason == corral.ReasonTimeout:
 		return &exitError{exitTimeout, "the session " + st.ID + " ran out of time and was ended"}
+	case st.Exit.Reason == corral.ReasonOOM && st.Exit.Signal != 0:
+		return &exitError{exitSignal + int(st.Exit.Signal), "the session " + st.ID + " was killed because there was no memory left"}
 	case st.Exit.Signal != 0:
 		return &exitError{exitSignal + int(st.Exit.Signal), ""}
 	case st.Exit.Code != 0:

@@ -15,6 +15,9 @@ import (
 var mutants = []struct{ defect, cases string }{
 	// localref itself, which is exempt.
 	{"", "timeout/daemon-detached"},
+	// It has no memory limit; that these cases can fail shows every
+	// executor that has one and does not look at the kernel's count.
+	{"", "oom/killed oom/shell oom/alone"},
 
 	{"always exits with 0", "exit/code start/concurrent"},
 	{"makes 128+n of signals", "exit/signal"},

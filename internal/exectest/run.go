@@ -22,6 +22,7 @@ type Case struct {
 
 	serial bool // counts resources of this process, or changes them
 	reopen bool // needs Target.Reopen
+	memory bool // needs Target.Memory
 }
 
 // Cases are all cases, by group.
@@ -30,7 +31,7 @@ func Cases() []Case {
 		exitCases, outputCases, stdinCases, ttyCases,
 		envCases, pathCases, dirCases, argsCases,
 		timeoutCases, drainCases, orphanCases, cancelCases, signalCases,
-		startCases, attachCases, logCases, capCases, waitCases, removeCases, infoCases,
+		startCases, attachCases, logCases, capCases, waitCases, removeCases, infoCases, oomCases,
 		leakCases, reopenCases,
 	)
 }
@@ -59,6 +60,9 @@ func Run(t *testing.T, tg Target) {
 			case c.serial != serial:
 			case c.reopen && tg.Reopen == nil:
 				without++
+			case c.memory && tg.Memory == 0:
+				t.Logf("exempt: %s: commands have no memory limit of their own, and would take the machine's", c.Name)
+				exempt++
 			case tg.Exempt[c.Name] != "":
 				t.Logf("exempt: %s: %s", c.Name, tg.Exempt[c.Name])
 				exempt++

@@ -56,6 +56,11 @@ type Target struct {
 	// so. Such a case is not run; it is counted and reported.
 	Exempt map[string]string
 
+	// Memory is how much memory, in bytes, commands have together; 0 where
+	// they have no limit of their own: what takes all of it is then not run,
+	// and counted as exempt.
+	Memory int64
+
 	// CountProcs counts living processes and zombies where commands run,
 	// or those of the executor; it is nil where that cannot be told. It is
 	// called when no command of the suite should be left.

@@ -180,7 +180,7 @@ func ParseAnswer(b []byte) (Answer, error) {
 		switch {
 		case signalled && (!e.Signal.Valid() || e.Code != -1),
 			!signalled && (e.Code < 0 || e.Code > 255),
-			e.Reason != corral.ReasonExited && e.Reason != corral.ReasonTimeout:
+			e.Reason != corral.ReasonExited && e.Reason != corral.ReasonTimeout && e.Reason != corral.ReasonOOM:
 			return Answer{}, fmt.Errorf("%w: no process ends as %+v", ErrMalformed, *e)
 		}
 	}

@@ -117,6 +117,10 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("corral-warden\x00")[0])), 0, 0, 0); err != nil {
 		log("cannot set this process's name: %v", err)
 	}
+	opts := Options{ReapAll: true, Log: log}
+	if !host {
+		opts.OOMScore, opts.OwnScore = openOOMScore()
+	}
 	// Not to be traced or read by what runs beside it as the same user.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot close this process to others: %w", err)
@@ -128,7 +132,6 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	if host {
 		restoreIgnored()
 	}
-	opts := Options{ReapAll: true, Log: log}
 	if host {
 		lock, err := lockDir(dir)
 		if err != nil {

@@ -25,8 +25,12 @@ type proc struct {
 	mark    uint64 // see newMark
 	cgroup  string // directory, or empty
 
+	oomBefore  uint64 // the count when it was made, if it is counted
+	oomCounted bool
+
 	timer    *time.Timer
 	timedOut bool
+	killed   bool          // somebody sent it SIGKILL through us
 	reaped   bool          // pid may be another process's by now
 	exited   *wire.Message // nil while it runs
 	owner    *client       // who hears of its end

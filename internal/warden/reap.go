@@ -67,6 +67,9 @@ func (s *Supervisor) reaped(pid int, status syscall.WaitStatus) {
 	if status.Signaled() {
 		how.ExitCode, how.Signal = 0, uint64(status.Signal())
 	}
+	if s.killedForMemory(p, status) {
+		how.Reason = wire.ReasonOOM
+	}
 	s.mu.Lock()
 	kept := !p.timedOut // what it left; else all of it is about to be killed
 	s.mu.Unlock()

@@ -208,8 +208,11 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	defer s.forking.RUnlock()
 	p.started, p.ticks = now(), ticks()
 	p.mark = s.newMark()
+	p.oomBefore, p.oomCounted = s.oom.read()
 	s.wear(p.mark)
+	s.offer()
 	pid, err := syscall.ForkExec(file, m.Args, attr)
+	s.offered()
 	s.worn(p.mark, pid)
 	if err != nil {
 		return err

@@ -25,7 +25,12 @@ type Options struct {
 	// Cgroup is the path of a cgroup v2 directory that is ours to make
 	// children in, or empty.
 	Cgroup string
-	Log    func(format string, args ...any) // what an operator should know; nil drops it
+	// OOMScore is /proc/self/oom_score_adj, open for writing, if commands are
+	// to be killed for want of memory before this process; else nil. OwnScore
+	// is what it said.
+	OOMScore *os.File
+	OwnScore []byte
+	Log      func(format string, args ...any) // what an operator should know; nil drops it
 }
 
 // A Supervisor runs commands for its connections.
@@ -37,6 +42,7 @@ type Supervisor struct {
 	maxMark uint64 // the largest mark, 0 if there are none; see newMark
 	// The limits that marks take the place of.
 	softMark, hardMark uint64
+	oom                oomCounter
 	since              uint64 // tells this supervisor from its successors
 
 	// starting makes Start of one ID, on two connections, one start. The
@@ -46,18 +52,19 @@ type Supervisor struct {
 	// in procs yet, so that the reaper can tell its children from orphans.
 	forking sync.RWMutex
 
-	mu      sync.Mutex
-	procs   map[string]*proc
-	byPID   map[int]*proc
-	ended   []*proc // not forgotten, oldest first
-	clients map[*client]struct{}
-	closing bool
-	ending  bool
-	idle    chan struct{} // receives when something ended; capacity 1
-	worked  chan struct{} // receives when something was done; capacity 1
-	forks   int           // how many processes were made
-	spawned *sync.Cond    // forks has grown
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	procs    map[string]*proc
+	byPID    map[int]*proc
+	oomKnown uint64  // of the kills for memory, how many have been told
+	ended    []*proc // not forgotten, oldest first
+	clients  map[*client]struct{}
+	closing  bool
+	ending   bool
+	idle     chan struct{} // receives when something ended; capacity 1
+	worked   chan struct{} // receives when something was done; capacity 1
+	forks    int           // how many processes were made
+	spawned  *sync.Cond    // forks has grown
+	wg       sync.WaitGroup
 }
 
 // maxEnded bounds the exit statuses that nobody has acknowledged.
@@ -82,6 +89,7 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s.spawned = sync.NewCond(&s.mu)
 	s.learnMarks()
+	s.oom = findOOMCounter()
 	if opts.ReapAll {
 		// Orphans come to PID 1 anyway, and gVisor has nobody else adopt them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil && s.self != 1 {
@@ -452,6 +460,9 @@ func (s *Supervisor) signal(id string, sig int) *fail {
 		return failf(wire.CodeInvalid, "no signal has the number %d", sig)
 	}
 	if unix.Signal(sig) == unix.SIGKILL {
+		s.mu.Lock()
+		p.killed = true
+		s.mu.Unlock()
 		if n := s.killTree(p); n == 0 {
 			return failf(wire.CodeEnded, "nothing of process %s is left", id)
 		}

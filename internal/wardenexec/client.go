@@ -16,6 +16,12 @@ import (
 // Options.Connect returns when connecting again is no use.
 var ErrGone = errors.New("the warden has ended")
 
+// Ended is ErrGone with how the place where the warden was has ended.
+type Ended struct{ How string }
+
+func (e *Ended) Error() string { return ErrGone.Error() + ": " + e.How }
+func (e *Ended) Unwrap() error { return ErrGone }
+
 // client is one connection, from Hello on.
 type client struct {
 	conn   wire.Conn

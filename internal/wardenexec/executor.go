@@ -279,7 +279,7 @@ func (e *Executor) reconnect() {
 		case errors.Is(err, ErrGone):
 			for _, p := range e.all() {
 				if p.settledYet() { // else it may be the first of the next warden
-					p.lost()
+					p.lost(err)
 				}
 			}
 			return
@@ -526,7 +526,7 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {
 			p.setLog(old)
 		}
-		p.lost()
+		p.lost(err)
 		err = nil
 	case err != nil:
 		e.forget(p)

@@ -324,7 +324,7 @@ func (p *process) reconnect(c *client) {
 	if err := p.carry().reattach(c); err != nil {
 		p.e.log.Error("cannot attach to a process again", "id", p.id, "error", err)
 		if errors.Is(err, corral.ErrNotFound) {
-			p.lost()
+			p.lost(err)
 		}
 	}
 }
@@ -429,8 +429,11 @@ func exitOf(m *wire.Message) corral.Exit {
 	if s := corral.Signal(m.Signal); s.Valid() {
 		exit.Code, exit.Signal = -1, s
 	}
-	if m.Reason == wire.ReasonTimeout {
+	switch m.Reason {
+	case wire.ReasonTimeout:
 		exit.Reason = corral.ReasonTimeout
+	case wire.ReasonOOM:
+		exit.Reason = corral.ReasonOOM
 	}
 	for _, text := range m.Args[:min(len(m.Args), wire.MaxOrphans)] {
 		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
@@ -443,9 +446,14 @@ func exitOf(m *wire.Message) corral.Exit {
 func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
 
 // lost records that nobody will ever know how the process ended.
-func (p *process) lost() {
+// cause is why it is gone.
+func (p *process) lost(cause error) {
+	why := ""
+	if end := new(Ended); errors.As(cause, &end) {
+		why = ": " + end.How
+	}
 	err := corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
-		"it is not known how process %s ended: the place where it ran is gone", p.id)
+		"it is not known how process %s ended: the place where it ran is gone%s", p.id, why)
 	if !p.stopWith(err) {
 		return
 	}

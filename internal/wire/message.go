@@ -58,6 +58,7 @@ const (
 const (
 	ReasonExited  uint64 = 1
 	ReasonTimeout uint64 = 2
+	ReasonOOM     uint64 = 3
 )
 
 // Code classifies an Error, in the terms of the contract.

@@ -127,6 +127,8 @@ func (t *Tool) ended(o *Output, info corral.Info, exit corral.Exit) {
 	switch {
 	case exit.Reason == corral.ReasonTimeout:
 		o.failed(fmt.Sprintf("Command timed out after %dms before it could complete.", t.cfg.Timeout.Milliseconds()))
+	case exit.Reason == corral.ReasonOOM:
+		o.failed("Command was killed because there was no memory left.")
 	case info.PID == 0 && (exit.Code == 126 || exit.Code == 127) && strings.HasPrefix(o.Stderr, "corral: "):
 		// There is no bash: no process was made.
 		o.fail(corral.Errorf(corral.ErrUnavailable, "install bash where commands run", "bash could not be started: %s", strings.TrimSpace(strings.TrimPrefix(o.Stderr, "corral: "))))

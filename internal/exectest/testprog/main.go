@@ -40,6 +40,7 @@ var commands = map[string]func(args []string){
 	"daemon":      daemon,
 	"daemon-fork": daemonFork,
 	"daemon-body": daemonBody,
+	"eat":         eat,
 	"emit":        emit,
 	"env":         environ,
 	"exit":        func(args []string) { os.Exit(number(args[0])) },
@@ -85,6 +86,19 @@ func duration(s string) time.Duration {
 	d, err := time.ParseDuration(s)
 	check(err)
 	return d
+}
+
+// eat takes memory until there is none.
+func eat([]string) {
+	fmt.Println("hungry")
+	var all [][]byte
+	for {
+		b := make([]byte, 4<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		all = append(all, b)
+	}
 }
 
 func printNUL(list []string) {

@@ -1,0 +1,135 @@
+//go:build linux
+
+package warden
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// An oomCounter says how many processes of this process's cgroup the kernel has
+// killed for want of memory: its limit's, or the machine's. What a command's
+// own tree is, the kernel does not count.
+type oomCounter string // the file; empty: it is not counted
+
+// findOOMCounter looks for the file. In a container the cgroup's own directory
+// may be mounted where the hierarchy's would be.
+func findOOMCounter() oomCounter {
+	v2, v1 := "/", "/"
+	if b, err := readFile("/proc/self/cgroup", 64<<10); err == nil {
+		v2, v1 = cgroupPaths(b)
+	}
+	for _, name := range []string{
+		"/sys/fs/cgroup/memory" + v1 + "/memory.oom_control", "/sys/fs/cgroup/memory/memory.oom_control",
+		"/sys/fs/cgroup" + v2 + "/memory.events", "/sys/fs/cgroup/memory.events",
+	} {
+		if _, ok := oomCounter(name).read(); ok {
+			return oomCounter(name)
+		}
+	}
+	return ""
+}
+
+// cgroupPaths are this process's cgroups in the only hierarchy of version 2, and
+// in that of version 1 that has the memory.
+func cgroupPaths(b []byte) (v2, v1 string) {
+	v2, v1 = "/", "/"
+	for line := range strings.Lines(string(b)) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, path, ok := strings.Cut(rest, ":")
+		switch {
+		case !ok || !strings.HasPrefix(path, "/") || strings.Contains(path, "/../"):
+		case controllers == "":
+			v2 = path
+		case strings.Contains(","+controllers+",", ",memory,"):
+			v1 = path
+		}
+	}
+	return v2, v1
+}
+
+func (c oomCounter) read() (n uint64, ok bool) {
+	if c == "" {
+		return 0, false
+	}
+	b, err := readFile(string(c), 4096)
+	if err != nil {
+		return 0, false
+	}
+	return parseOOM(b)
+}
+
+// parseOOM reads the line "oom_kill N", of memory.oom_control or memory.events.
+func parseOOM(b []byte) (n uint64, ok bool) {
+	for line := range bytes.Lines(b) {
+		if value, found := bytes.CutPrefix(line, []byte("oom_kill ")); found {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// killedForMemory reports whether a command ended because memory ran out: by a
+// SIGKILL that nobody sent through us, its own or a shell's report of one, while
+// the kernel's count has grown. The kernel counts before it kills; whom it
+// killed it does not say, so that a command that kills itself after another one
+// ran out of memory can be taken for that one's like.
+func (s *Supervisor) killedForMemory(p *proc, status syscall.WaitStatus) bool {
+	const shellSays = 128 + int(unix.SIGKILL)
+	killed := status.Signaled() && status.Signal() == unix.SIGKILL || status.Exited() && status.ExitStatus() == shellSays
+	if !killed {
+		return false
+	}
+	n, ok := s.oom.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A kill is of one command: who else is killed later was killed otherwise.
+	known := max(p.oomBefore, s.oomKnown)
+	if p.killed || p.timedOut || !ok || !p.oomCounted || n <= known {
+		return false
+	}
+	s.oomKnown = known + 1
+	return true
+}
+
+// oomScore is what commands in a sandbox have as oom_score_adj: when memory runs
+// out they go first, before their warden and before everything else.
+const oomScore = "1000"
+
+// openOOMScore opens what says how ready this process is to be killed. It is
+// called while the process can be looked at: afterwards the file is root's.
+func openOOMScore() (f *os.File, own []byte) {
+	f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil // commands are then as ready as the warden
+	}
+	own = make([]byte, 16)
+	n, err := f.ReadAt(own, 0)
+	own = bytes.TrimSpace(own[:n])
+	// As if to set it: where it could not be set back, it is left alone.
+	if _, werr := f.WriteAt(own, 0); len(own) == 0 || err != nil && n == 0 || werr != nil {
+		f.Close()
+		return nil, nil
+	}
+	return f, own
+}
+
+// offer makes what is forked next readier to be killed than this process.
+func (s *Supervisor) offer() {
+	if s.opts.OOMScore != nil {
+		_, _ = s.opts.OOMScore.WriteAt([]byte(oomScore), 0) // it was possible at the start
+	}
+}
+
+// offered undoes offer.
+func (s *Supervisor) offered() {
+	if s.opts.OOMScore != nil {
+		_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+	}
+}
