@@ -199,3 +199,26 @@ func TestDeathForWantOfMemory(t *testing.T) {
 	}
 	output(t, x, "true") // the next one has a new sandbox
 }
+
+func TestStats(t *testing.T) {
+	engine := enginetest.New(t)
+	x := newBox(t, sandbox.Config{Engine: engine, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
+	r, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, corral.RunOptions{})
+	if err != nil || r.Exit.Reason != corral.ReasonOOM || r.Exit.Code != 137 {
+		t.Errorf("%v, %v", r.Exit, err)
+	}
+	st, err := x.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := engine.Stats(t.Context(), st.Container.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Memory <= 0 || s.Memory > 64<<20 || s.MemoryLimit != 64<<20 || s.CPU <= 0 || s.CPULimit != 0.5 || s.Pids < 1 || s.Pids > 50 || s.PidsLimit != 50 || s.OOMKills < 1 || s.At.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if _, err := engine.Stats(t.Context(), "no-such-container"); !errors.Is(err, sandbox.ErrNoContainer) {
+		t.Errorf("%v", err)
+	}
+}

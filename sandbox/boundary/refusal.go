@@ -78,7 +78,7 @@ func plain(s string) string {
 func (r *Refusal) Unwrap() error {
 	kind := corral.ErrDenied
 	switch r.Rule {
-	case BindSyntax, BindRelative, BindTarget, BindTwice, NetworkName, SeccompProfile, AppArmorProfile:
+	case BindSyntax, BindRelative, BindTarget, BindTwice, NetworkName, SeccompProfile, AppArmorProfile, UserRoot:
 		kind = corral.ErrInvalid
 	}
 	return &corral.Error{Kind: kind, Text: r.Error(), Hint: r.Fix}
