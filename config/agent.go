@@ -49,9 +49,18 @@ type Sandbox struct {
 	// Binds has the lists of every level that has one.
 	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
 	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
-	Network   policy.Setting[string]     `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
-	Seccomp   policy.Setting[string]     `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
-	AppArmor  policy.Setting[string]     `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
+	// Secrets are those of every level; of one name, the agent's.
+	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
+
+	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
+	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
+	AppArmor policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
+}
+
+// A Secret says where the content of a file in a sandbox is from: one of the two.
+type Secret struct {
+	File string `json:"file"` // absolute, or beginning with ~/
+	Env  string `json:"env"`
 }
 
 // Tools are the tools of an agent.

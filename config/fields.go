@@ -21,7 +21,7 @@ import (
 //
 //	policy.Setting[T]     the innermost level that has the key counts
 //	[]policy.Setting[T]   every level counts, the outermost first
-//	[]policy.Rule, map[string]policy.SafeBin  those of all levels together
+//	[]policy.Rule, map[string]T  those of all levels together; of one name, the innermost
 
 // kind is what becomes of a key that several levels have.
 type kind int
@@ -31,7 +31,7 @@ const (
 	single
 	layered
 	rules
-	profiles
+	merged
 )
 
 // A field is a key of the file. Its value in the file has the type of.
@@ -60,8 +60,8 @@ func fields(t reflect.Type) []field {
 			f.kind, f.of = layered, settingOf(sf.Type.Elem())
 		case sf.Type == reflect.TypeFor[[]policy.Rule]():
 			f.kind = rules
-		case sf.Type == reflect.TypeFor[map[string]policy.SafeBin]():
-			f.kind = profiles
+		case sf.Type == reflect.TypeFor[map[string]policy.SafeBin](), sf.Type == reflect.TypeFor[map[string]Secret]():
+			f.kind = merged
 		}
 		list = append(list, f)
 	}

@@ -48,6 +48,8 @@ func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
 			for i, rule := range value.Items {
 				m.rule(rule, key.Item(i))
 			}
+		case f.of == reflect.TypeFor[map[string]Secret]():
+			m.secrets(value, key)
 		case f.name == "pathPrepend":
 			m.directories(value, key)
 		case (f.kind == single || f.kind == layered) && !m.in(value):
@@ -74,6 +76,20 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 	if args := v.Get("argPattern"); args != nil && !m.in(args) {
 		if _, err := regexp.Compile(args.String); err != nil {
 			m.add(args.Start, at.Key("argPattern"), "it is no regular expression (RE2): %v", err)
+		}
+	}
+}
+
+// secretNames are the names that a file of a secret can have.
+var secretNames = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+func (m *mistakes) secrets(v *json5.Value, at json5.Path) {
+	for _, member := range v.Members {
+		switch key := at.Key(member.Name); {
+		case !secretNames.MatchString(member.Name):
+			m.add(member.Start, key, "a secret has a name of letters, digits, '_', '.' and '-'")
+		case member.Value.Kind == json5.Object && (member.Value.Get("file") == nil) == (member.Value.Get("env") == nil):
+			m.add(member.Value.Start, key, "a secret has one of the keys file and env")
 		}
 	}
 }

@@ -78,8 +78,8 @@ func (r *resolver) section(to reflect.Value, at json5.Path) {
 			field.Set(list)
 		case rules:
 			field.Set(reflect.ValueOf(r.rules(key)))
-		case profiles:
-			field.Set(reflect.ValueOf(r.profiles(key)))
+		case merged:
+			field.Set(r.merged(f, key))
 		}
 	}
 }
@@ -176,16 +176,16 @@ func (r *resolver) rules(key json5.Path) []policy.Rule {
 	return list
 }
 
-// profiles are those of every level; of one name, the innermost.
-func (r *resolver) profiles(key json5.Path) map[string]policy.SafeBin {
-	all := map[string]policy.SafeBin{}
+// merged has the members of every level; of one name, the innermost.
+func (r *resolver) merged(f field, key json5.Path) reflect.Value {
+	all := reflect.MakeMap(f.of)
 	for _, v := range r.each(key) {
 		for _, m := range v.Members {
-			var p policy.SafeBin
-			if err := json.Unmarshal(m.Value.JSON(), &p); err != nil {
-				panic(fmt.Sprintf("the profile of %s: %v", m.Name, err)) // it was checked
+			one := reflect.New(f.of.Elem())
+			if err := json.Unmarshal(m.Value.JSON(), one.Interface()); err != nil {
+				panic(fmt.Sprintf("%s of %s: %v", m.Name, key, err)) // it was checked
 			}
-			all[m.Name] = p
+			all.SetMapIndex(reflect.ValueOf(m.Name), one.Elem())
 		}
 	}
 	return all

@@ -181,6 +181,8 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 			MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: listOf(nonBlank(maxString))}
 	case reflect.TypeFor[[]policy.Rule]():
 		return listOf(ruleSchema())
+	case reflect.TypeFor[map[string]Secret]():
+		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(64), AdditionalProperties: secretSchema()}
 	case reflect.TypeFor[map[string]policy.SafeBin]():
 		return &jsonschema.Schema{Type: "object", MaxProperties: jsonschema.Ptr(maxList), AdditionalProperties: safeBinSchema()}
 	}
@@ -241,6 +243,19 @@ func ruleSchema() *jsonschema.Schema {
 	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
 	add(s, "reason", reason)
 	add(s, "argPattern", args)
+	return s
+}
+
+func secretSchema() *jsonschema.Schema {
+	file, env := nonBlank(maxString), nonBlank(128)
+	file.Pattern, file.Examples = "^(/|~/)", []any{"/etc/corral/token"}
+	file.Description = "File of this machine with the content, absolute or beginning with ~/."
+	env.Pattern, env.Examples = "^[A-Za-z_][A-Za-z0-9_]*$", []any{"GH_TOKEN"}
+	env.Description = "Variable of the gateway's environment with the content."
+	s := closed("", nil)
+	add(s, "file", file)
+	add(s, "env", env)
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"env"}}}
 	return s
 }
 

@@ -21,7 +21,7 @@ import (
 
 // allowed is what a configuration asks for that was judged, and may have.
 type allowed struct {
-	mounts  []Mount             // the binds, without symbolic links
+	mounts  []Mount             // the binds, without symbolic links, and the secrets
 	profile *specs.LinuxSeccomp // somebody's own
 	halve   bool                // CPUs is the default, and not more than half of the machine's
 }
@@ -75,6 +75,9 @@ func (c *Config) judge() error {
 	if r := boundary.Seccomp(c.Seccomp); r != nil {
 		refuse(r)
 	} else if err := c.readProfile(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.checkSecrets(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {

@@ -3,9 +3,12 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -220,5 +223,45 @@ func TestStats(t *testing.T) {
 	}
 	if _, err := engine.Stats(t.Context(), "no-such-container"); !errors.Is(err, sandbox.ErrNoContainer) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A secret is in its file, for the user of commands, and nowhere else.
+func TestSecrets(t *testing.T) {
+	for _, cfg := range []sandbox.Config{{Driver: sandbox.DriverFDs}, {Driver: sandbox.DriverFrames}, {Runtime: "runsc"}} {
+		t.Run(string(cfg.Driver)+cfg.Runtime, func(t *testing.T) {
+			const secret = "hunter2-corral-secret"
+			var logged bytes.Buffer
+			file := filepath.Join(testdir.New(t), "token")
+			if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			engine := enginetest.New(t)
+			cfg.Engine, cfg.Secrets = engine, map[string]sandbox.Secret{"TOKEN": {File: file}}
+			cfg.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			x := newBox(t, cfg)
+			if got := output(t, x, "cat /run/secrets/TOKEN; ls -ln /run/secrets/TOKEN | cut -c1-10"); got != secret+"-r--------\n" {
+				t.Errorf("%q", got)
+			}
+			output(t, x, `! echo x 2>/dev/null >/run/secrets/TOKEN && ! touch /run/secrets/new 2>/dev/null`)
+			// What is looked for does not find itself.
+			if got := output(t, x, `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -ac 'hunter2[-]corral' || true`); got != "0\n" {
+				t.Errorf("an environment or a command line has it: %q", got)
+			}
+			st, err := x.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			inspect, err := exec.Command("docker", "inspect", st.Container.ID).Output()
+			if err != nil || len(inspect) == 0 {
+				t.Fatal(err)
+			}
+			if bytes.Contains(inspect, []byte(secret)) || bytes.Contains(logged.Bytes(), []byte(secret)) {
+				t.Error("the engine's description, or our log, has it")
+			}
+			if err := x.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -79,9 +79,10 @@ type Config struct {
 	// are refused. With BindRoots, they have to be in one of those.
 	Binds     []string
 	BindRoots []string
-	Network   string // "none", which is also empty; "bridge"; or the name of an engine's network
-	Seccomp   string // absolute path of an OCI profile; empty: that of package seccomp
-	AppArmor  string // name of a profile; empty: the engine's own
+	Secrets   map[string]Secret // files that commands find in SecretsDir, by their names
+	Network   string            // "none", which is also empty; "bridge"; or the name of an engine's network
+	Seccomp   string            // absolute path of an OCI profile; empty: that of package seccomp
+	AppArmor  string            // name of a profile; empty: the engine's own
 
 	// Ephemeral removes the container with Close. Otherwise it stays, for
 	// the next life of this program to use.
@@ -147,6 +148,9 @@ func (c *Config) complete() error {
 		return err
 	}
 	if err := c.judge(); err != nil {
+		return err
+	}
+	if err := c.mountSecrets(); err != nil {
 		return err
 	}
 	if c.Pids > 0 && c.Pids < minPids {

@@ -92,7 +92,7 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 
 // create makes a container and starts it. What it mounts is what was judged.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
-	held, err := pin(spec, info.Local)
+	held, err := s.hold(spec, info.Local)
 	if err != nil {
 		return err
 	}

@@ -223,6 +223,9 @@ func (e *Executor) Remove(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := dropSecrets(e.stateDir, e.name); err != nil {
+		return err
+	}
 	if rec.Workspace != "" {
 		if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {
 			return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)

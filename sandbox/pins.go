@@ -15,6 +15,17 @@ type pinned struct {
 	target string
 }
 
+// hold readies what is mounted of this machine: secrets are written, and pins
+// hold on to all of it.
+func (c *Config) hold(s Spec, local bool) (pins, error) {
+	if local {
+		if err := c.writeSecrets(); err != nil {
+			return nil, err
+		}
+	}
+	return pin(s, local)
+}
+
 // pin holds on to the bind mounts of a container, if the engine's files are
 // this machine's. The caller lets go of them.
 func pin(s Spec, local bool) (_ pins, err error) {

@@ -126,7 +126,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, sweepWorkspaces(stateDir))
+	note(nil, errors.Join(sweepWorkspaces(stateDir), sweepSecrets(stateDir)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errs.ErrorOrNil()
 }
@@ -163,7 +163,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 		}
 		removed = append(removed, c.Name)
 		if ephemeral && marked(dir) {
-			if err := os.RemoveAll(dir); err != nil {
+			if err := errors.Join(dropSecrets(dir, ""), os.RemoveAll(dir)); err != nil {
 				errs = multierror.Append(errs, err)
 			}
 		}

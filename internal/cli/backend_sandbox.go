@@ -32,7 +32,7 @@ func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
-		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor,
+		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets,
 		EnsureImage: func(ctx context.Context, image string) error {
 			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // Modes of the sandbox.
@@ -50,6 +51,7 @@ type settings struct {
 	Swap, Tmp, FileSize, OpenFiles int64
 	Binds, BindRoots               []string
 	Network, Seccomp, AppArmor     string
+	Secrets                        map[string]sandbox.Secret
 }
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which

@@ -4,6 +4,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // sourceDefault names a value that nobody configured.
@@ -51,6 +52,13 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configured(a, "network", &s.Network, box.Network)
 	configured(a, "seccomp", &s.Seccomp, box.Seccomp)
 	configured(a, "apparmor", &s.AppArmor, box.AppArmor)
+	s.Secrets = nil
+	for name, from := range box.Secrets {
+		if s.Secrets == nil {
+			s.Secrets = map[string]sandbox.Secret{}
+		}
+		s.Secrets[name] = sandbox.Secret{File: config.ExpandHome(from.File, accountHome()), Env: from.Env}
+	}
 	s.Binds, s.BindRoots = nil, expandHomes(box.BindRoots.Value)
 	for _, level := range box.Binds {
 		s.Binds = append(s.Binds, expandHomes(level.Value)...)

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package sandbox
+
+import "github.com/corral-exec/corral"
+
+// memoryDir fails: an engine of this machine that shares its memory is one of
+// Linux.
+func memoryDir(bool) (string, error) {
+	return "", corral.Errorf(corral.ErrUnavailable, "leave sandbox.secrets out", "secrets can be given to sandboxes on Linux only")
+}

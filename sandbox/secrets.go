@@ -1,0 +1,228 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/corral-exec/corral"
+)
+
+// A Secret is where the content of a file in SecretsDir is from: one of the two.
+type Secret struct {
+	File string // of this machine, absolute
+	Env  string // a variable of this program's environment
+}
+
+// SecretsDir is where commands find secrets, each in a file of its name that
+// they can read and nobody can write.
+//
+// Their content is in memory alone: in a directory of this machine's tmpfs, which
+// is mounted. Neither the engine nor an environment, a command line or a log has
+// it. It is read when a container is made.
+const SecretsDir = "/run/secrets"
+
+// Bounds of secrets.
+const (
+	maxSecrets = 64
+	maxSecret  = 1 << 20 // bytes
+)
+
+var secretName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// checkSecrets looks at what can be told without reading them.
+func (c *Config) checkSecrets() error {
+	if len(c.Secrets) > maxSecrets {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use at most %d", maxSecrets), "%d secrets are too many for a sandbox", len(c.Secrets))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		s := c.Secrets[name]
+		switch {
+		case !secretName.MatchString(name):
+			return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%q cannot name a secret", name)
+		case (s.File == "") == (s.Env == ""):
+			return corral.Errorf(corral.ErrInvalid, "give one of file and env", "the secret %s has no source, or two", name)
+		case s.File != "" && !filepath.IsAbs(s.File):
+			return corral.Errorf(corral.ErrInvalid, "write the path in full", "the file %s of the secret %s is no absolute path", s.File, name)
+		}
+	}
+	return nil
+}
+
+// readSecret is a secret's content. Errors do not have it.
+func readSecret(name string, s Secret) ([]byte, error) {
+	if s.Env != "" {
+		value, ok := os.LookupEnv(s.Env)
+		if !ok {
+			return nil, corral.Errorf(corral.ErrInvalid, "set it where this program is started", "there is no variable %s for the secret %s", s.Env, name)
+		}
+		if len(value) > maxSecret {
+			return nil, tooLarge(name)
+		}
+		return []byte(value), nil
+	}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "name a file that this program can read", "cannot read the secret %s: %w", name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, corral.Errorf(corral.ErrInvalid, "name a file", "cannot read the secret %s: %s is no file", name, s.File)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "name a file that this program can read", "cannot read the secret %s: %w", name, err)
+	}
+	if len(b) > maxSecret {
+		return nil, tooLarge(name)
+	}
+	return b, nil
+}
+
+func tooLarge(name string) error {
+	return corral.Errorf(corral.ErrInvalid, "mount it with sandbox.binds", "the secret %s has more than %d bytes", name, maxSecret)
+}
+
+// secretsOf is the directory of a state directory's secrets, in memory: one
+// that does not outlive the machine's running, and that the next user of the
+// machine's disk does not find. What is above it is made if that is asked for.
+func secretsOf(stateDir string, make bool) (string, error) {
+	base, err := memoryDir(make)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(stateDir))
+	return filepath.Join(base, "secrets-"+hex.EncodeToString(sum[:8])), nil
+}
+
+// mountSecrets adds where the secrets will be.
+func (c *Config) mountSecrets() error {
+	if len(c.Secrets) == 0 {
+		return nil
+	}
+	dir, err := secretsOf(c.StateDir, true)
+	if err != nil {
+		return err
+	}
+	c.mounts = append(c.mounts, Mount{Source: filepath.Join(dir, c.Name), Target: SecretsDir, ReadOnly: true})
+	return nil
+}
+
+// writeSecrets writes them, for the user that commands run as. Containers that
+// run see them change; one that was taken off the list is removed.
+func (c *Config) writeSecrets() (err error) {
+	if len(c.Secrets) == 0 {
+		return nil
+	}
+	top, err := secretsOf(c.StateDir, true)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(top, c.Name)
+	if err := os.MkdirAll(top, 0o711); err != nil { // passed through, not looked into
+		return fmt.Errorf("cannot make a directory for secrets: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o500); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("cannot make a directory for secrets: %w", err)
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return corral.Errorf(corral.ErrUnavailable, "remove it", "%s is no directory for secrets", dir)
+	}
+	uid, gid := splitUser(c.User)
+	if os.Geteuid() != 0 {
+		uid, gid = -1, -1 // commands run as us
+		// Our own directory is not to be written to by commands either.
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return fmt.Errorf("cannot write secrets: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.Chmod(dir, 0o500)) }()
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		return fmt.Errorf("cannot give the sandbox its secrets: %w", err)
+	}
+	old, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("cannot look at the sandbox's secrets: %w", err)
+	}
+	for _, f := range old {
+		if _, wanted := c.Secrets[f.Name()]; !wanted {
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return fmt.Errorf("cannot remove a secret: %w", err)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		content, err := readSecret(name, c.Secrets[name])
+		if err != nil {
+			return err
+		}
+		if err := writeSecret(filepath.Join(dir, name), content, uid, gid); err != nil {
+			return fmt.Errorf("cannot write the secret %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// writeSecret replaces a file as a whole. It is nobody else's at any moment.
+func writeSecret(file string, content []byte, uid, gid int) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // with 0600; the next call removes what is left of it
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o400), f.Chown(uid, gid), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// dropSecrets removes a sandbox's; without a name those of a state directory.
+// That there is none is no error.
+func dropSecrets(stateDir, name string) error {
+	top, err := secretsOf(stateDir, false)
+	if err != nil {
+		return nil // there is no place for them, and so none
+	}
+	dir := filepath.Join(top, name)
+	if err := os.Chmod(dir, 0o700); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	err = os.RemoveAll(dir)
+	if name != "" && err == nil {
+		_ = os.Remove(top) // if it was the last
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove secrets: %w", err)
+	}
+	return nil
+}
+
+// sweepSecrets removes those of sandboxes that are gone.
+func sweepSecrets(stateDir string) error {
+	top, err := secretsOf(stateDir, false)
+	if err != nil {
+		return nil // there is no place for them, and so none
+	}
+	names, err := entries(top)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if _, err := os.Stat(sandboxDir(stateDir, name)); errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, dropSecrets(stateDir, name))
+		}
+	}
+	return errors.Join(errs...)
+}
