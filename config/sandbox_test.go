@@ -1,0 +1,55 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral/policy"
+)
+
+// Binds and secrets of all levels count together.
+func TestBindsAndSecretsOfAllLevels(t *testing.T) {
+	c := mustParse(t, `{
+  sandbox: {binds: ["/srv/a:/a:ro"], secrets: {A: {env: "A"}, B: {env: "B"}}, network: "none"},
+  agents: {
+    defaults: {sandbox: {binds: ["~/b:/b"]}},
+    list: [{id: "one", sandbox: {binds: ["/srv/c:/c:rw"], secrets: {B: {file: "~/b"}}, network: "bridge", tmp: "1g"}}],
+  },
+}`)
+	var binds []string
+	one := c.Agent("one").Sandbox
+	for _, level := range one.Binds {
+		binds = append(binds, level.Value...)
+	}
+	for _, tt := range []struct{ got, want any }{
+		{binds, []string{"/srv/a:/a:ro", "~/b:/b", "/srv/c:/c:rw"}},
+		{one.Secrets, map[string]Secret{"A": {Env: "A"}, "B": {File: "~/b"}}},
+		{one.Network, policy.Setting[string]{Value: "bridge", Source: policy.Source{File: "corral.json5", Line: 5, Key: "agents.list[0].sandbox.network"}}},
+		{one.Tmp.Value, Size(1 << 30)},
+		{c.Agent("other").Sandbox.Secrets, map[string]Secret{"A": {Env: "A"}, "B": {Env: "B"}}},
+	} {
+		if d := cmp.Diff(tt.want, tt.got); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestMistakesOfSandboxes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{sandbox: {binds: ["data:/data"]}}`:                `f:1:20: sandbox.binds[0]: "data:/data" is not right; write something like "/srv/data:/data:ro"`,
+		`{sandbox: {binds: ["/a:/b:z"]}}`:                   "sandbox.binds[0]",
+		`{sandbox: {secrets: {"../x": {env: "A"}}}}`:        "a secret has a name",
+		`{sandbox: {secrets: {X: {env: "A", file: "/a"}}}}`: "one of the keys file and env",
+		`{sandbox: {secrets: {X: {}}}}`:                     "one of the keys file and env",
+		`{sandbox: {secrets: {X: {env: "A-B"}}}}`:           "sandbox.secrets.X.env",
+		`{sandbox: {secrets: {X: "value"}}}`:                "sandbox.secrets.X",
+		`{sandbox: {secrets: {X: {value: "value"}}}}`:       "there is no such key",
+		`{sandbox: {openFiles: 3}}`:                         "out of range",
+	} {
+		if _, err := Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
