@@ -34,6 +34,8 @@ type Sandbox struct {
 	Runtime policy.Setting[string] `json:"runtime" by:"sandbox" doc:"OCI runtime that the engine knows, such as runsc. Without one: the engine's."`
 	Driver  policy.Setting[Driver] `json:"driver" default:"auto" by:"sandbox" doc:"How commands are started in it."`
 
+	Prune Prune `json:"prune" doc:"When a gateway removes what is old: never while something runs in it."`
+
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
 
 	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
@@ -61,6 +63,12 @@ type Sandbox struct {
 type Secret struct {
 	File string `json:"file"` // absolute, or beginning with ~/
 	Env  string `json:"env"`
+}
+
+// Prune says when sandboxes are old.
+type Prune struct {
+	IdleHours  policy.Setting[time.Duration] `json:"idleHours" default:"24" min:"0" max:"87600" unit:"h" by:"sandbox" doc:"How long a sandbox is not used until it is removed, with its private workspace; 0: never."`
+	MaxAgeDays policy.Setting[time.Duration] `json:"maxAgeDays" default:"7" min:"0" max:"3650" unit:"d" by:"sandbox" doc:"How old a container gets: then the next command gets a new one, with the same workspace; 0: any age."`
 }
 
 // Tools are the tools of an agent.

@@ -151,7 +151,7 @@ func decode(data []byte, f field) (reflect.Value, error) {
 	return to.Elem(), nil
 }
 
-var units = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second}
+var units = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "h": time.Hour, "d": 24 * time.Hour}
 
 // rules are those of every level, each with its own line.
 func (r *resolver) rules(key json5.Path) []policy.Rule {

@@ -103,7 +103,7 @@ func sectionSchema(t reflect.Type) *jsonschema.Schema {
 }
 
 // unitNames are units for people.
-var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "bytes": "bytes", "processors": "processors", "processes": "processes"}
+var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "h": "hours", "d": "days", "bytes": "bytes", "processors": "processors", "processes": "processes"}
 
 func valueSchema(f field) *jsonschema.Schema {
 	s := typeSchema(f.of)

@@ -28,6 +28,7 @@ type box struct {
 	users int            // starts under way
 	ids   map[string]int // those of them that have an ID
 	dead  bool           // nothing is started in it any more
+	stale bool           // it is not chosen any more
 }
 
 // errNoBox: a box is gone, or somebody is removing it.

@@ -318,7 +318,7 @@ func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, e
 	for _, id := range slices.Backward(ids) {
 		e.mu.Lock()
 		b := e.boxes[id]
-		dead := b == nil || b.dead
+		dead := b == nil || b.dead || b.stale
 		e.mu.Unlock()
 		if dead || b.Hash != set.hash {
 			continue

@@ -56,7 +56,7 @@ func (e *Executor) drain() {
 		}
 		e.mu.Unlock()
 		for _, b := range list {
-			if err := e.tryRemove(e.life, b); err != nil && e.life.Err() == nil && !said[b.ID] {
+			if _, err := e.tryRemove(e.life, b); err != nil && e.life.Err() == nil && !said[b.ID] {
 				said[b.ID] = true
 				e.log.Warn("cannot remove a container that is not used any more; trying again", "name", e.name, "container", b.Container, "error", err)
 			}
@@ -89,7 +89,7 @@ func (e *Executor) giveUp() error {
 		if n := len(rec.Boxes); n > 0 && rec.Boxes[n-1] == b.ID {
 			continue
 		}
-		if err := e.tryRemove(ctx, b); err != nil {
+		if _, err := e.tryRemove(ctx, b); err != nil {
 			e.log.Warn("cannot remove a container that is not used any more", "name", e.name, "container", b.Container, "error", err)
 		}
 	}
@@ -97,23 +97,23 @@ func (e *Executor) giveUp() error {
 }
 
 // tryRemove removes a box that is left, unless something runs in it or somebody
-// else uses it.
-func (e *Executor) tryRemove(ctx context.Context, b *box) error {
+// else uses it. It reports whether it is gone.
+func (e *Executor) tryRemove(ctx context.Context, b *box) (bool, error) {
 	over, err := e.isOver(ctx, b)
 	if err != nil || !over {
-		return err
+		return false, err
 	}
 	if err := removeBox(ctx, e.engine, e.stateDir, b.boxRecord); err != nil {
-		return err
+		return false, err
 	}
 	if err := e.unlist(ctx, b.ID); err != nil {
-		return err
+		return false, err
 	}
 	e.mu.Lock()
 	delete(e.boxes, b.ID)
 	e.mu.Unlock()
 	e.log.Info("removed a container that is not used any more", "name", e.name, "container", b.Container)
-	return b.close()
+	return true, b.close()
 }
 
 // isOver decides that nothing runs in a box that is left, nor will any more.

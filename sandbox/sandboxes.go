@@ -75,7 +75,7 @@ func Find(stateDir, name string) (Sandbox, error) {
 	if rec.Workspace != "" {
 		s.Workspace = workspaceDir(stateDir, rec.Workspace)
 	}
-	if info, err := os.Stat(filepath.Join(dir, usedFile)); err == nil && info.ModTime().After(s.Used) {
+	if info, err := os.Stat(filepath.Join(dir, usedFile)); err == nil {
 		s.Used = info.ModTime().UTC().Truncate(time.Second)
 	}
 	for _, id := range rec.Boxes {

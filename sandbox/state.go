@@ -27,6 +27,7 @@ func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
 	if set.WorkspaceAccess != AccessNone {
 		return set.Workspace, nil
 	}
+	e.touch()
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
 		return "", err

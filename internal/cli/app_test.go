@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // A fakeMachine is what corral runs on in a test.
@@ -57,6 +58,7 @@ type fakeEngine struct {
 	err    error
 
 	removed []string
+	pruned  []sandbox.PruneOptions
 	closed  int
 }
 
@@ -75,6 +77,11 @@ func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string) error {
 }
 
 func (e *fakeEngine) Sweep(context.Context, string) ([]string, error) { return e.swept, e.err }
+
+func (e *fakeEngine) Prune(_ context.Context, _ string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error) {
+	e.pruned = append(e.pruned, of(sandbox.Sandbox{Name: "x", Owner: "main"}))
+	return e.swept, e.err
+}
 
 // run runs corral on the machine.
 func (m *fakeMachine) run(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // backends make what commands run on. Tests replace them.
@@ -63,6 +64,8 @@ type engine interface {
 	RemoveSandbox(ctx context.Context, stateDir, name string) error
 	// Sweep removes what gateways that are gone left behind.
 	Sweep(ctx context.Context, stateDir string) ([]string, error)
+	// Prune removes what is old of sandboxes that nobody uses.
+	Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error)
 	Close() error
 }
 

@@ -140,3 +140,7 @@ func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (e
 func (e hostEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {
 	return sandbox.Sweep(ctx, e, stateDir)
 }
+
+func (e dockerEngine) Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error) {
+	return sandbox.Prune(ctx, e.Engine, stateDir, of)
+}

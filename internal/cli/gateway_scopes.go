@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -158,4 +160,46 @@ func (l *lazySandbox) knows(id string) bool {
 		return k.Knows(id)
 	}
 	return sandbox.Knows(l.stateDir, l.name, id)
+}
+
+// pruning is what is old of an agent's sandboxes; of all others', if it is empty.
+func (h *hosts) pruning(agent string) sandbox.PruneOptions {
+	p := h.policies.agent(agent).Sandbox.Prune
+	return sandbox.PruneOptions{Idle: p.IdleHours.Value, Age: p.MaxAgeDays.Value}
+}
+
+// sandboxed reports whether there may be sandboxes.
+func (h *hosts) sandboxed() bool {
+	list, err := sandbox.Sandboxes(h.stateDir)
+	return len(list) > 0 || err != nil
+}
+
+// prune removes what is old of the sandboxes of all agents. It returns the names
+// of the containers that it removed.
+func (h *hosts) prune(ctx context.Context, eng engine) ([]string, error) {
+	h.mu.Lock()
+	boxes := slices.Collect(maps.Values(h.boxes))
+	h.mu.Unlock()
+	var removed []string
+	var errs []error
+	for _, l := range boxes {
+		names, err := l.prune(ctx, h.pruning(l.owner))
+		removed = append(removed, names...)
+		errs = append(errs, err)
+	}
+	names, err := eng.Prune(ctx, h.stateDir, func(s sandbox.Sandbox) sandbox.PruneOptions { return h.pruning(s.Owner) })
+	return append(removed, names...), errors.Join(append(errs, err)...)
+}
+
+// prune removes what is old of a sandbox that is open.
+func (l *lazySandbox) prune(ctx context.Context, o sandbox.PruneOptions) ([]string, error) {
+	l.mu.Lock()
+	ex := l.ex
+	l.mu.Unlock()
+	if p, ok := ex.(interface {
+		Prune(context.Context, sandbox.PruneOptions) ([]string, error)
+	}); ok {
+		return p.Prune(ctx, o)
+	}
+	return nil, nil
 }

@@ -210,10 +210,45 @@ func (s *service) serve(ctx context.Context) (err error) {
 	return err
 }
 
-// lookAround says what commands in a sandbox would stumble over, and removes
-// containers that nobody will use again.
+// tidyEvery is how often a gateway looks for sandboxes that are old, and for what
+// crashes left.
+const tidyEvery = 5 * time.Minute
+
+// lookAround says what commands in a sandbox would stumble over, and from then
+// on removes what nobody will use again.
 func (s *service) lookAround(ctx context.Context) {
 	sweepTempDirs()
+	s.lookOnce(ctx)
+	for {
+		select {
+		case <-time.After(tidyEvery):
+		case <-ctx.Done():
+			return
+		}
+		if err := s.tidyUp(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot remove what is old of sandboxes; trying again", "error", err, "hint", corral.Hint(err), "delay", tidyEvery)
+		}
+	}
+}
+
+// tidyUp removes what is old, and what crashes left.
+func (s *service) tidyUp(ctx context.Context) error {
+	if !s.hosts.sandboxed() {
+		return nil
+	}
+	eng, err := s.app.backends.engine(ctx)
+	if err != nil {
+		return err
+	}
+	pruned, err := s.hosts.prune(ctx, eng)
+	swept, serr := eng.Sweep(ctx, s.dir)
+	if removed := append(pruned, swept...); len(removed) > 0 {
+		s.log.Info("removed containers that nobody will use again", "containers", removed)
+	}
+	return errors.Join(err, serr, eng.Close())
+}
+
+func (s *service) lookOnce(ctx context.Context) {
 	if s.mode() == modeOff {
 		return
 	}

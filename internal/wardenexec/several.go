@@ -3,6 +3,10 @@ package wardenexec
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
@@ -33,16 +37,6 @@ func (r *Records) Known(id string) (started, ended bool, err error) {
 	}
 	started, rec, err := r.rec.find(id)
 	return started, rec != nil, err
-}
-
-// Empty reports whether nothing is recorded.
-func (r *Records) Empty() (bool, error) {
-	r.rec.mu.Lock()
-	defer r.rec.mu.Unlock()
-	if err := r.rec.update(); err != nil {
-		return false, err
-	}
-	return len(r.rec.index) == 0, nil
 }
 
 // open opens the records of an executor; own tells whether it is to close them.
@@ -133,4 +127,27 @@ func (r *records) askedOf(warden uint64) []string {
 		}
 	}
 	return ids
+}
+
+// Unused reports whether nobody has a directory of records open, and nothing is
+// recorded there.
+func Unused(dir string) (bool, error) {
+	if _, err := os.Stat(filepath.Join(dir, JournalName)); errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, err
+	}
+	r := &records{root: root, index: map[string]entry{}}
+	defer r.close()
+	alone, err := r.openJournal()
+	if err != nil || !alone {
+		return false, err
+	}
+	if err := r.update(); err != nil {
+		return false, err
+	}
+	err = r.prune(time.Now().Add(-Retain))
+	return err == nil && len(r.index) == 0, err
 }

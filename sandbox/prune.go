@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
+)
+
+// PruneOptions say what is old. Zero: nothing is.
+type PruneOptions struct {
+	Idle time.Duration // since a sandbox was used: it goes, with its private workspace
+	Age  time.Duration // of a container: the next command gets a new one
+}
+
+// old reports which of a sandbox's boxes are old, and whether it is idle.
+func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]bool) {
+	ids = map[string]bool{}
+	for _, b := range s.Boxes {
+		if o.Age > 0 && now.Sub(b.Created) > o.Age {
+			ids[b.ID] = true
+		}
+	}
+	return o.Idle > 0 && now.Sub(s.Used) > o.Idle && (len(s.Boxes) > 0 || s.Workspace != ""), ids
+}
+
+// Prune removes what is old of a sandbox, and returns the names of the
+// containers that it removed. What runs goes on: an idle sandbox in which
+// something runs is not removed, nor one that another program uses, and a
+// container that is too old goes after its last command.
+func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string, err error) {
+	s, err := Find(e.stateDir, e.name)
+	if errors.Is(err, corral.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	idle, old := o.old(s, time.Now())
+	if !idle && len(old) == 0 {
+		return nil, nil
+	}
+	if err := e.openAll(ctx); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, b := range e.open() {
+		if !idle && !old[b.ID] {
+			continue
+		}
+		e.mu.Lock()
+		b.stale = b.stale || old[b.ID]
+		if e.current == b {
+			e.current = nil
+		}
+		if e.last == b.ID {
+			e.last = ""
+		}
+		e.mu.Unlock()
+		gone, err := e.tryRemove(ctx, b)
+		errs = append(errs, err)
+		if gone {
+			removed = append(removed, b.Container)
+		}
+	}
+	e.mu.Lock()
+	e.startDraining()
+	e.mu.Unlock()
+	if idle {
+		errs = append(errs, e.pruneWorkspace(ctx))
+	}
+	return removed, errors.Join(errs...)
+}
+
+// pruneWorkspace removes the private workspace of a sandbox without containers.
+func (e *Executor) pruneWorkspace(ctx context.Context) error {
+	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err != nil || rec.Workspace == "" || len(rec.Boxes) > 0 {
+		return err
+	}
+	if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {
+		return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
+	}
+	rec.Workspace = ""
+	return saveSandbox(e.stateDir, rec)
+}
+
+// Prune removes what is old of the sandboxes of a state directory, by the
+// options that of gives for each, and forgets those of which nothing is left, not
+// even records. It returns the names of the containers that it removed. A sandbox
+// that an Executor has open is left to that.
+func Prune(ctx context.Context, engine Engine, stateDir string, of func(Sandbox) PruneOptions) (removed []string, err error) {
+	list, err := Sandboxes(stateDir)
+	errs := []error{err}
+	for _, s := range list {
+		o := of(s)
+		idle, old := o.old(s, time.Now())
+		if idle || len(old) > 0 {
+			names, err := pruneOne(ctx, engine, stateDir, s.Name, o)
+			removed = append(removed, names...)
+			errs = append(errs, err)
+		}
+		if o.Idle > 0 && time.Since(s.Used) > max(o.Idle, wardenexec.Retain) {
+			errs = append(errs, forget(ctx, stateDir, s.Name))
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+func pruneOne(ctx context.Context, engine Engine, stateDir, name string, o PruneOptions) (removed []string, err error) {
+	e, err := New(Config{Engine: engine, StateDir: stateDir, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	return e.Prune(ctx, o)
+}
+
+// forget removes the directory of a sandbox that has nothing and of whose
+// commands no records are kept any more.
+func forget(ctx context.Context, stateDir, name string) error {
+	unlock, err := lockSandbox(ctx, stateDir, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := loadSandbox(stateDir, name)
+	if err != nil || rec.Workspace != "" || len(rec.Boxes) > 0 {
+		return err
+	}
+	dir := sandboxDir(stateDir, name)
+	if left, err := filepath.Glob(filepath.Join(dir, execDir, "*.json")); err != nil || len(left) > 0 {
+		return err
+	}
+	empty, err := wardenexec.Unused(filepath.Join(dir, logsDir))
+	if err != nil || !empty {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
