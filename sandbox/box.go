@@ -99,6 +99,13 @@ func (b *box) alive(ctx context.Context) (bool, error) {
 // connect is wardenexec.Options.Connect. A box has one container, and when that
 // has ended there is no other.
 func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
+	info, err := b.engine.Info(ctx)
+	if err == nil && info.Name != b.Engine {
+		err = corral.Errorf(corral.ErrUnavailable, "use that engine until its commands have ended", "the container %s is at another engine, %s", b.Container, b.Engine)
+	}
+	if err != nil {
+		return nil, err
+	}
 	c, err := b.engine.Inspect(ctx, b.Container)
 	switch {
 	case errors.Is(err, ErrNoContainer):
@@ -152,7 +159,7 @@ func removeBox(ctx context.Context, engine Engine, state string, rec boxRecord) 
 // boxesOf are the boxes that were made for a sandbox, also those to which it
 // does not refer.
 func boxesOf(state, name string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(state, boxesDir, name+"-*"))
+	found, err := filepath.Glob(filepath.Join(state, boxesDir, boxPrefix(name)+"*"))
 	if err != nil {
 		return nil, err
 	}

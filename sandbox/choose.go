@@ -314,13 +314,20 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 // match looks for a box that is as configured and can be spoken to, of which
 // the last was used last.
 func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, error) {
-	warden := ""
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	info, err := e.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	warden, engine := "", info.Name
 	for _, id := range slices.Backward(ids) {
 		e.mu.Lock()
 		b := e.boxes[id]
 		dead := b == nil || b.dead || b.stale
 		e.mu.Unlock()
-		if dead || b.Hash != set.hash {
+		if dead || b.Hash != set.hash || b.Engine != engine {
 			continue
 		}
 		if warden == "" && b.Driver != DriverExec {
@@ -429,7 +436,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 		return nil, err
 	}
 	r := boxRecord{
-		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Image: set.Image, Hash: set.hash,
+		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
 		Driver: driver, Fallback: driver != set.Driver, Created: time.Now().UTC().Truncate(time.Second),
 	}
 	r.Container = "corral-" + r.ID

@@ -125,6 +125,10 @@ func (e *Executor) isOver(ctx context.Context, b *box) (bool, error) {
 	e.mu.Lock()
 	dead, used, execs := b.dead, b.users > 0 || b == e.current, e.exec
 	e.mu.Unlock()
+	// Of what another engine made, this one knows nothing.
+	if info, err := e.engine.Info(ctx); err != nil || info.Name != b.Engine {
+		return false, err
+	}
 	switch {
 	case used:
 		return false, nil

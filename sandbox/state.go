@@ -183,11 +183,18 @@ func sweepSandbox(ctx context.Context, engine Engine, stateDir, name string) (re
 	if err != nil {
 		return nil, err
 	}
+	info, err := engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range ids {
 		if slices.Contains(rec.Boxes, id) {
 			continue
 		}
 		box, err := loadBox(stateDir, id)
+		if err == nil && box.Engine != info.Name {
+			continue // which knows nothing of it
+		}
 		if err == nil {
 			err = removeBox(ctx, engine, stateDir, box)
 		}
@@ -209,6 +216,13 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 	if err != nil {
 		return nil, err
 	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	info, err := engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
 	done := map[string]bool{}
 	for _, id := range ids {
@@ -226,7 +240,7 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 			continue
 		}
 		done[box.Sandbox] = true
-		if _, err := os.Stat(sandboxDir(stateDir, box.Sandbox)); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(sandboxDir(stateDir, box.Sandbox)); errors.Is(err, os.ErrNotExist) && box.Engine == info.Name {
 			if err := removeBox(ctx, engine, stateDir, box); err != nil {
 				errs = append(errs, err)
 				continue

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -62,6 +63,7 @@ type boxRecord struct {
 	ID        string    `json:"id"`
 	Sandbox   string    `json:"sandbox"`   // for whom it was made
 	Container string    `json:"container"` // its name at the engine
+	Engine    string    `json:"engine"`    // EngineInfo.Name
 	Image     string    `json:"image"`
 	Hash      string    `json:"hash"`   // of the configuration; see Config.Hash
 	Warden    string    `json:"warden"` // where its warden comes from; empty: it has none
@@ -76,7 +78,21 @@ func boxDir(state, id string) string       { return filepath.Join(state, boxesDi
 func workspaceDir(state, id string) string { return filepath.Join(state, workspacesDir, id) }
 
 // newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
-func newBoxID(name string) string { return name + "-" + corral.NewID()[:8] }
+func newBoxID(name string) string { return boxPrefix(name) + corral.NewID()[:8] }
+
+// maxPrefix is how much of a sandbox's name is in its boxes' IDs. Those are names
+// of containers, for which some engines take 76 characters, and no two separators
+// beside each other.
+const maxPrefix = 40
+
+var separators = regexp.MustCompile(`[._-]+`)
+
+// boxPrefix is what the IDs of a sandbox's boxes begin with. Those of others may
+// begin like that too.
+func boxPrefix(name string) string {
+	name = separators.ReplaceAllString(name, "-")
+	return strings.Trim(name[:min(len(name), maxPrefix)], "-") + "-"
+}
 
 // loadSandbox reads what is known of a sandbox; there may be nothing yet.
 func loadSandbox(state, name string) (sandboxRecord, error) {

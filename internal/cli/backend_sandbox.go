@@ -141,6 +141,6 @@ func (e hostEngine) Sweep(ctx context.Context, stateDir string) ([]string, error
 	return sandbox.Sweep(ctx, e, stateDir)
 }
 
-func (e dockerEngine) Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error) {
-	return sandbox.Prune(ctx, e.Engine, stateDir, of)
+func (e hostEngine) Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error) {
+	return sandbox.Prune(ctx, e, stateDir, of)
 }

@@ -41,7 +41,7 @@ var (
 	agentNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
 	// hashedName is the end of a name that scopeName makes.
 	hashedName = regexp.MustCompile(`-[0-9a-f]{16}$`)
-	noSlug     = regexp.MustCompile(`[^a-z0-9._-]+`)
+	noSlug     = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
 // maxSlug is how much of a key can be seen in a name.
@@ -58,8 +58,8 @@ func sandboxName(scope config.Scope, agent, session string) string {
 		}
 	}
 	slug := noSlug.ReplaceAllString(strings.ToLower(key), "-")
-	slug = strings.Trim(slug, "-._")
-	slug = strings.TrimRight(slug[:min(len(slug), maxSlug)], "-._")
+	slug = strings.Trim(slug, "-")
+	slug = strings.TrimRight(slug[:min(len(slug), maxSlug)], "-")
 	sum := sha256.Sum256([]byte(key))
 	return cmp.Or(slug, "session") + "-" + hex.EncodeToString(sum[:8])
 }

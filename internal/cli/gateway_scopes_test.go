@@ -29,14 +29,14 @@ func TestSandboxName(t *testing.T) {
 		{agent, strings.Repeat("a", 32), "", strings.Repeat("a", 32)},
 		{agent, long, "", "agent-" + strings.Repeat("a", 26) + "#"},
 		{agent, long[:63] + "b", "", "agent-" + strings.Repeat("a", 26) + "#"},
-		{agent, "_x", "", "agent-_x#"},
+		{agent, "_x", "", "agent-x#"},
 		{agent, "shared", "", "shared"},
 		{agent, "x-0123456789abcdef", "", "agent-x-0123456789abcdef#"}, // as if it were another's
 		{session, "main", "", "agent-main-main#"},
 		{session, "main", "telegram:123", "agent-main-telegram-123#"},
 		{session, "main", "Telegram 123", "agent-main-telegram-123#"},
 		{session, "other", "telegram:123", "agent-other-telegram-123#"},
-		{session, "main", "../../etc", "agent-main-..-..-etc#"},
+		{session, "main", "../../etc", "agent-main-etc#"},
 		{session, "main", "日本", "agent-main#"},
 		{shared, "main", "a", "shared#"},
 	} {

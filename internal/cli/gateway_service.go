@@ -236,7 +236,7 @@ func (s *service) tidyUp(ctx context.Context) error {
 	if !s.hosts.sandboxed() {
 		return nil
 	}
-	eng, err := s.app.backends.engine(ctx)
+	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
 	if err != nil {
 		return err
 	}
