@@ -15,14 +15,14 @@ var (
 	contract = []string{"."}
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
-	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "nodeexec", "nodeexec/sshexec", "images"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -40,9 +40,12 @@ var rules = map[string]rule{
 	"internal/wardenbin":  {imports: contract},
 	"internal/warden":     {imports: ground},
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
+	// Work on files through commands.
+	"internal/script": {imports: contract, tests: hosts},
+	"sandbox/files":   {imports: []string{".", "internal/script"}, tests: hosts},
 
 	"hostexec":           {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":            {imports: append([]string{"images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
+	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
 	"sandbox/containerd": {imports: append([]string{"sandbox", "sandbox/boundary", "sandbox/seccomp", "images"}, warden...), tests: hosts},
 	"sandbox/docker":     {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
 	// What a sandbox may not have, and what it may ask the kernel for.
@@ -56,10 +59,10 @@ var rules = map[string]rule{
 	"session/keys":     {imports: contract},
 	"tool":             {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
 	"tool/runshell":    {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
-	"tool/patch":       {imports: contract, tests: hosts},
+	"tool/patch":       {imports: []string{".", "internal/script"}, tests: hosts},
 	"tool/mcp":         {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":          {imports: []string{".", "session", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
-	"client":           {imports: []string{".", "session", "tool", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
+	"gateway":          {imports: []string{".", "session", "sandbox/files", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":     {imports: contract},
 	// Hosts of which there is only what commands read and write.
 	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
@@ -93,6 +96,7 @@ var rules = map[string]rule{
 	"internal/enginetest":              {imports: hosts},
 	"internal/exectrace":               {},
 	"internal/fakeexec":                {imports: contract},
+	"internal/filestest":               {imports: []string{".", "sandbox/files"}},
 	"internal/doctable":                {},
 	"internal/testnet":                 {},
 	"internal/testdir":                 {tests: hosts},

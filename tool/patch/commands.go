@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/script"
 )
 
 // Commands is the Target for a workspace that is not a directory of this
@@ -79,78 +80,19 @@ func (w *commands) roots() []string { return []string{w.root} }
 
 // Exit codes of the scripts.
 const (
-	exitAbsent = 91
-	exitExists = 92
-	exitNoFile = 93
+	exitAbsent = script.ExitAbsent
+	exitExists = script.ExitExists
+	exitNoFile = script.ExitKind
 )
 
 // run runs a script in the root. Names among its arguments are relative to it.
-func (w *commands) run(ctx context.Context, script string, input []byte, args ...string) ([]byte, error) {
-	cmd := corral.Command{
-		Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: w.root, Timeout: stepLimit,
-		Env: map[string]string{"LC_ALL": "C"},
-	}
-	out := limited{max: maxRecord + 4096}
-	opt := corral.RunOptions{Stdout: &out, MaxOutput: 4096}
+func (w *commands) run(ctx context.Context, text string, input []byte, args ...string) ([]byte, error) {
+	r := script.Runner{Exec: w.ex, Dir: w.root, Limit: stepLimit}
+	var in io.Reader
 	if input != nil {
-		opt.Stdin = bytes.NewReader(input)
+		in = bytes.NewReader(input)
 	}
-	r, err := corral.Run(ctx, w.ex, cmd, opt)
-	if r.Info.ID != "" {
-		err = errors.Join(err, w.forget(context.WithoutCancel(ctx), r.Info.ID))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if r.Exit.Success() {
-		if r.Gap > 0 {
-			return nil, fmt.Errorf("%d bytes of output were lost", r.Gap)
-		}
-		return out.Bytes(), nil
-	}
-	text := strings.TrimSpace(r.Stderr.String())
-	switch r.Exit.Code {
-	case exitAbsent:
-		return nil, fs.ErrNotExist
-	case exitExists:
-		return nil, fs.ErrExist
-	case exitNoFile:
-		return nil, fs.ErrInvalid
-	}
-	for _, e := range []syscall.Errno{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EXDEV, syscall.ENOTEMPTY, syscall.EMLINK,
-	} {
-		if strings.Contains(strings.ToLower(text), e.Error()) {
-			return nil, fmt.Errorf("%s: %w", cut(text), e)
-		}
-	}
-	return nil, fmt.Errorf("%v: %s", r.Exit, cut(text))
-}
-
-func (w *commands) forget(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, stepLimit)
-	defer cancel()
-	p, err := w.ex.Attach(ctx, id)
-	if errors.Is(err, corral.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.Remove(ctx)
-}
-
-// limited is a buffer that takes no more than max bytes.
-type limited struct {
-	bytes.Buffer
-	max int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > l.max {
-		return 0, fmt.Errorf("more than %d bytes", l.max)
-	}
-	return l.Buffer.Write(p)
+	return r.Output(ctx, text, in, maxRecord+4096, args...)
 }
 
 // arg is a name as an argument that is never an option.

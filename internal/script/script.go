@@ -1,0 +1,203 @@
+// Package script runs small POSIX shell scripts where an Executor runs
+// commands, and says what came of them as errors of package io/fs. It is for
+// work on files that this machine does not see.
+//
+// A script is for any POSIX shell with the usual programs (those of busybox are
+// enough). What it says is untrusted: outputs are bounded, and a script that
+// does not end is killed.
+package script
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Exit codes by which a script says what is wrong.
+const (
+	ExitAbsent = 91 // fs.ErrNotExist
+	ExitExists = 92 // fs.ErrExist
+	ExitKind   = 93 // fs.ErrInvalid: not the kind of file that is wanted
+)
+
+// A Runner runs scripts in a directory. It may be used by any goroutine.
+type Runner struct {
+	Exec  corral.Executor
+	Dir   string        // absolute, where commands run
+	Limit time.Duration // of one script
+}
+
+// Output runs a script and returns what it wrote to standard output, of which
+// more than limit bytes are an error. A nil input is no input.
+func (r Runner) Output(ctx context.Context, text string, input io.Reader, limit int, args ...string) ([]byte, error) {
+	out := limited{max: limit}
+	err := r.run(ctx, text, input, &out, nil, args)
+	if err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Feed runs a script that reads input, of any length, and writes nothing.
+func (r Runner) Feed(ctx context.Context, text string, input io.Reader, args ...string) error {
+	return r.run(ctx, text, input, io.Discard, nil, args)
+}
+
+const (
+	blocks = 64 // of 64 KiB, of a piece of a stream
+	pieces = 2  // that may be on their way
+)
+
+// paced runs %s, and writes its output in pieces of which each waits for a line
+// of standard input: a log is bounded, and drops what is not read in time.
+// After each piece there is a byte 1 on standard error. dd takes what a read
+// yields, so that nothing is left in a buffer between two pieces.
+const paced = `exec 3<&0 5>&1
+st=$( { { ( %s
+); echo $? >&4; } </dev/null 3<&- 5>&- | while read -r _ <&3; do
+	n=$(LC_ALL=C dd bs=65536 count=%d 2>&1 >&5 3<&- 4>&-)
+	case $n in "0+0 records in"*) break ;; esac
+	printf '\001' >&2
+done; } 4>&1 >/dev/null)
+exit "$st"`
+
+// Stream runs a script and copies its standard output, of any length, to w.
+func (r Runner) Stream(ctx context.Context, text string, w io.Writer, args ...string) error {
+	grants := newGrants()
+	defer close(grants.done)
+	return r.run(ctx, fmt.Sprintf(paced, text, blocks), grants, w, grants, args)
+}
+
+// grants is the input of a paced script, and learns from its standard error how
+// far it is.
+type grants struct {
+	more chan struct{}
+	done chan struct{}
+}
+
+func newGrants() *grants {
+	// What a script claims to have written beyond the bound is not believed.
+	g := &grants{more: make(chan struct{}, 16*pieces), done: make(chan struct{})}
+	for range pieces {
+		g.more <- struct{}{}
+	}
+	return g
+}
+
+func (g *grants) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	select {
+	case <-g.more:
+		p[0] = '\n'
+		return 1, nil
+	case <-g.done:
+		return 0, io.EOF
+	}
+}
+
+func (g *grants) Write(p []byte) (int, error) {
+	for range bytes.Count(p, []byte{1}) {
+		select {
+		case g.more <- struct{}{}:
+		default:
+		}
+	}
+	return len(p), nil
+}
+
+func (r Runner) run(ctx context.Context, text string, input io.Reader, stdout, stderr io.Writer, args []string) error {
+	cmd := corral.Command{
+		Args: append([]string{"sh", "-c", text, "sh"}, args...), Dir: r.Dir, Timeout: r.Limit,
+		Env: map[string]string{"LC_ALL": "C"},
+	}
+	res, err := corral.Run(ctx, r.Exec, cmd, corral.RunOptions{Stdin: input, Stdout: stdout, Stderr: stderr, MaxOutput: 4096})
+	if res.Info.ID != "" {
+		err = errors.Join(err, r.forget(context.WithoutCancel(ctx), res.Info.ID))
+	}
+	if err != nil {
+		return err
+	}
+	if res.Exit.Success() {
+		if res.Gap > 0 {
+			return fmt.Errorf("%d bytes of output were lost", res.Gap)
+		}
+		return nil
+	}
+	return failure(res)
+}
+
+// errnos are those that a program's message is searched for.
+var errnos = []syscall.Errno{
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EXDEV,
+	syscall.ENOTEMPTY, syscall.EMLINK, syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST,
+	syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EFBIG,
+}
+
+// failure is what a script that failed says of it.
+func failure(res corral.Result) error {
+	switch res.Exit.Code {
+	case ExitAbsent:
+		return fs.ErrNotExist
+	case ExitExists:
+		return fs.ErrExist
+	case ExitKind:
+		return fs.ErrInvalid
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(res.Stderr.String(), "\x01", ""))
+	for _, e := range errnos {
+		if strings.Contains(strings.ToLower(text), e.Error()) {
+			return fmt.Errorf("%s: %w", cut(text), e)
+		}
+	}
+	return fmt.Errorf("%v: %s", res.Exit, cut(text))
+}
+
+// cut is the beginning of what a program wrote, in one line.
+func cut(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(corral.StripANSI(text)), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " …"
+	}
+	return text
+}
+
+// forgetLimit bounds the removal of what a script left.
+const forgetLimit = 30 * time.Second
+
+// forget removes the log of a script that has ended.
+func (r Runner) forget(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
+	defer cancel()
+	p, err := r.Exec.Attach(ctx, id)
+	if errors.Is(err, corral.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.Remove(ctx)
+}
+
+// limited is a buffer that takes no more than max bytes.
+type limited struct {
+	bytes.Buffer
+	max int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > l.max {
+		return 0, fmt.Errorf("more than %d bytes", l.max)
+	}
+	return l.Buffer.Write(p)
+}

@@ -1,0 +1,331 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Directory is the FS of a workspace that this machine sees.
+type Directory struct {
+	Path string // of this machine; its own links were followed by whoever names it
+	Root string // what the sandbox calls it, such as /workspace; clean
+	// ReadOnly refuses changes, as the sandbox's mount does.
+	ReadOnly bool
+	// User is whose rights are used, and who owns what is made, if this program
+	// is root. Nil: this program's.
+	User *User
+	// Offset is what IDs on this machine have more than in the sandbox.
+	Offset int
+
+	portable bool // for tests: not by openat2
+}
+
+// User is a user and a group of this machine.
+type User struct{ UID, GID int }
+
+// do opens the workspace for one operation on name.
+func (d Directory) do(ctx context.Context, what, name string, changes bool, f func(t *tree, name, rel string) error) error {
+	name, err := Clean(d.Root, name)
+	if err != nil {
+		return err
+	}
+	rel, ok := below(d.Root, name)
+	if !ok {
+		return corral.Errorf(corral.ErrDenied, "use a path below "+d.Root, "cannot %s %s: it is not in the workspace", what, show(name))
+	}
+	if changes && d.ReadOnly {
+		return readOnly(d.Root, what, name)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	a, err := openAnchor(d.Path, d.portable)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether it is still there", "cannot open the workspace: %w", err)
+	}
+	defer a.Close()
+	err = d.User.as(func() error { return f(&tree{anchor: a, as: d.Root, offset: d.Offset}, name, rel) })
+	if errors.Is(err, errEscape) { // by a link that was put there meanwhile
+		err = &outsideError{}
+	}
+	return fail(what, name, err)
+}
+
+// Stat implements FS.
+func (d Directory) Stat(ctx context.Context, name string) (info Info, err error) {
+	err = d.do(ctx, "describe", name, false, func(t *tree, name, rel string) error {
+		p, err := t.locate(rel, false)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		info, err = t.info(name, p.dir, p.base)
+		return err
+	})
+	return info, err
+}
+
+// List implements FS.
+func (d Directory) List(ctx context.Context, name string, o ListOptions) (page Page, err error) {
+	pager, err := newPager(o)
+	if err != nil {
+		return Page{}, err
+	}
+	err = d.do(ctx, "list", name, false, func(t *tree, name, rel string) error {
+		at, err := t.walkDir(rel)
+		if err != nil {
+			return err
+		}
+		defer at.Close()
+		if err := eachName(at, func(name string) error { pager.add(name); return ctx.Err() }); err != nil {
+			return err
+		}
+		names, next := pager.page()
+		page = Page{Entries: make([]Info, 0, len(names)), Next: next}
+		for _, e := range names {
+			info, err := t.info(path.Join(name, e), at, e)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it is gone
+			}
+			if err != nil {
+				return err
+			}
+			page.Entries = append(page.Entries, info)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// regular opens a regular file that is at a place.
+func regular(d dir, base string) (*os.File, stat, error) {
+	s, err := d.lstat(base)
+	if err == nil && s.typ != TypeFile {
+		err = &kindError{is: s.typ, want: TypeFile}
+	}
+	if err != nil {
+		return nil, stat{}, err
+	}
+	f, err := d.open(base, os.O_RDONLY, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		err = &kindError{is: TypeLink, want: TypeFile}
+	}
+	if err != nil {
+		return nil, stat{}, err
+	}
+	// It may be another file by now. It was opened so that nothing happens to
+	// a device by that.
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &kindError{is: typeOf(info.Mode()), want: TypeFile}
+	}
+	if err != nil {
+		return nil, stat{}, errors.Join(err, f.Close())
+	}
+	s.size, s.mode, s.mtime = info.Size(), Mode(info.Mode().Perm()), info.ModTime()
+	return f, s, nil
+}
+
+// Read implements FS.
+func (d Directory) Read(ctx context.Context, name string, o ReadOptions, to func(Info) (io.Writer, error)) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return d.do(ctx, "read", name, false, func(t *tree, name, rel string) error {
+		p, err := t.locate(rel, true)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		f, s, err := regular(p.dir, p.base)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info := newInfo(name)
+		info.Type, info.Mode, info.Size, info.ModTime = TypeFile, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
+		info.UID, info.GID = t.seen(s.uid), t.seen(s.gid)
+		w, err := to(info)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, reader{ctx, io.NewSectionReader(f, o.Offset, o.length(s.size))})
+		return err
+	})
+}
+
+func (o ReadOptions) check() error {
+	if o.Offset < 0 || o.Limit < 0 {
+		return corral.Errorf(corral.ErrInvalid, "use numbers that are not negative", "a part of a file from %d, of %d bytes, makes no sense", o.Offset, o.Limit)
+	}
+	return nil
+}
+
+// length is how much is read of a file of that size.
+func (o ReadOptions) length(size int64) int64 {
+	rest := max(0, size-o.Offset)
+	if o.Limit > 0 {
+		rest = min(rest, o.Limit)
+	}
+	return rest
+}
+
+// A reader ends with its context.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// Write implements FS.
+func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteOptions) (info Info, err error) {
+	err = d.do(ctx, "write", name, true, func(t *tree, name, rel string) error {
+		if parent := path.Dir(rel); o.Parents && parent != "." {
+			if err := t.makeDirs(parent, 0o755); err != nil {
+				return err
+			}
+		}
+		p, err := t.locate(rel, true)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		mode := o.Mode
+		switch s, err := p.lstat(p.base); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case s.typ != TypeFile:
+			return &kindError{is: s.typ, want: TypeFile}
+		case o.New:
+			return fs.ErrExist
+		case mode == 0:
+			mode = s.mode
+		}
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: true}); err != nil {
+			return err
+		}
+		info, err = t.info(name, p.dir, p.base)
+		return err
+	})
+	return info, err
+}
+
+// bounded is r, of which too much is an error.
+func (o WriteOptions) bounded(r io.Reader) io.Reader {
+	limit := o.Limit
+	if limit <= 0 {
+		limit = DefaultLimits.Bytes
+	}
+	return &boundedReader{r: r, limit: limit, left: limit}
+}
+
+type boundedReader struct {
+	r           io.Reader
+	limit, left int64
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, corral.Errorf(corral.ErrInvalid, "", "the file would have more than %d bytes", b.limit)
+	}
+	return n, err
+}
+
+// file is how put makes one.
+type file struct {
+	mode  Mode
+	mtime time.Time // zero: now
+	new   bool      // nothing is replaced
+	sync  bool
+}
+
+// put makes a file of what r yields, all of it or none. What has the name is
+// replaced, unless it is a directory.
+func put(d dir, base string, r io.Reader, o file) (err error) {
+	temp := ".corral-write-" + rand.Text()
+	f, err := d.open(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	there := true
+	defer func() {
+		if cerr := f.Close(); err == nil && !errors.Is(cerr, os.ErrClosed) {
+			err = cerr
+		}
+		if err != nil && there {
+			err = errors.Join(err, ignoreAbsent(d.remove(temp, false)))
+		}
+	}()
+	if _, err = io.Copy(f, r); err != nil {
+		return err
+	}
+	if err = d.settle(f, fs.FileMode(o.mode), o.mtime); err != nil {
+		return err
+	}
+	if o.sync {
+		if err = f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err = f.Close(); err != nil { // some file systems tell only now
+		return err
+	}
+	if o.new {
+		if err = d.link(d, temp, base); err != nil {
+			return err
+		}
+		return d.remove(temp, false)
+	}
+	if err = d.rename(temp, d, base); err != nil {
+		return fmt.Errorf("cannot put it in place: %w", err)
+	}
+	there = false
+	return nil
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Mkdir implements FS.
+func (d Directory) Mkdir(ctx context.Context, name string, o MkdirOptions) error {
+	mode := fs.FileMode(o.Mode)
+	if mode == 0 {
+		mode = 0o755
+	}
+	return d.do(ctx, "make the directory", name, true, func(t *tree, _, rel string) error {
+		if parent := path.Dir(rel); o.Parents && parent != "." {
+			if err := t.makeDirs(parent, 0o755); err != nil {
+				return err
+			}
+		}
+		return t.makeDir(rel, mode, o.Parents)
+	})
+}

@@ -1,0 +1,80 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/corral-exec/corral"
+)
+
+// An outsideError is a symbolic link that leads out of the workspace.
+type outsideError struct{ link, target string }
+
+func (e *outsideError) Error() string {
+	if e.link == "" {
+		return "it leads out of the workspace"
+	}
+	return "the symbolic link " + show(e.link) + " leads out of the workspace, to " + show(e.target)
+}
+
+// A kindError is a file of a kind with which it cannot be done.
+type kindError struct{ is, want Type }
+
+func (e *kindError) Error() string { return "it is a " + string(e.is) + ", not a " + string(e.want) }
+
+// fail is why something could not be done with a file, as an error of the
+// contract.
+func fail(what, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if known := (*corral.Error)(nil); errors.As(err, &known) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	outside, kind := (*outsideError)(nil), (*kindError)(nil)
+	is := func(errnos ...error) bool {
+		for _, e := range errnos {
+			if errors.Is(err, e) {
+				return true
+			}
+		}
+		return false
+	}
+	as := func(k error, hint string) error {
+		return corral.Errorf(k, hint, "cannot %s %s: %w", what, show(name), err)
+	}
+	switch {
+	case errors.As(err, &outside):
+		return as(corral.ErrDenied, "name what it leads to")
+	case errors.As(err, &kind):
+		return as(corral.ErrInvalid, "")
+	case is(syscall.EROFS):
+		return as(corral.ErrDenied, "use the workspace, if the sandbox may write to it, or /tmp")
+	case is(fs.ErrNotExist, syscall.ENOTDIR):
+		return corral.Errorf(corral.ErrNotFound, "", "cannot %s %s: there is no such file or directory: %w", what, show(name), fs.ErrNotExist)
+	case is(syscall.ENOTEMPTY):
+		return as(corral.ErrConflict, "remove it with what is in it")
+	case is(fs.ErrExist):
+		return as(corral.ErrConflict, "")
+	case is(fs.ErrPermission):
+		return as(corral.ErrDenied, "the sandbox's user has no permission; see the owner and the mode of the file and of the directories above it")
+	case is(syscall.ENOSPC, syscall.EDQUOT):
+		return as(corral.ErrUnavailable, "remove something first: there is no space left")
+	case is(syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL, syscall.EFBIG, syscall.EISDIR, fs.ErrInvalid):
+		return as(corral.ErrInvalid, "")
+	case is(syscall.EAGAIN):
+		return as(corral.ErrUnavailable, "try again: directories were renamed meanwhile")
+	}
+	return as(corral.ErrUnavailable, "")
+}
+
+// readOnly refuses a change.
+func readOnly(root, what, name string) error {
+	return corral.Errorf(corral.ErrDenied, "give the sandbox write access to it (workspaceAccess rw)",
+		"The workspace %s is read-only; cannot %s %s", root, what, show(name))
+}

@@ -1,0 +1,121 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/corral-exec/corral"
+)
+
+// Remove implements FS.
+func (d Directory) Remove(ctx context.Context, name string, all bool) error {
+	return d.do(ctx, "remove", name, true, func(t *tree, _, rel string) error {
+		if rel == "." {
+			return corral.Errorf(corral.ErrInvalid, "remove what is in it, or the sandbox", "the workspace itself cannot be removed")
+		}
+		p, err := t.locate(rel, false)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		s, err := p.lstat(p.base)
+		if err != nil {
+			return err
+		}
+		if s.typ != TypeDir {
+			return p.remove(p.base, false)
+		}
+		if !all {
+			return p.remove(p.base, true)
+		}
+		return removeTree(ctx, p.dir, p.base)
+	})
+}
+
+const (
+	// maxOpen is how many directories below one another are open at a time.
+	maxOpen = 64
+	// maxRounds is how often a directory is tried to be emptied that somebody
+	// fills meanwhile.
+	maxRounds = 8
+)
+
+// removeTree removes a directory in d with what is in it. It may be deeper than
+// there are descriptors: what is too deep is moved up.
+func removeTree(ctx context.Context, d dir, base string) error {
+	r := remover{ctx: ctx, top: d}
+	if err := r.remove(d, base, 0); err != nil {
+		return err
+	}
+	for len(r.moved) > 0 {
+		next := r.moved[0]
+		r.moved = r.moved[1:]
+		if err := r.remove(d, next, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type remover struct {
+	ctx   context.Context
+	top   dir
+	moved []string // in top
+}
+
+func (r *remover) remove(d dir, base string, level int) error {
+	if level > maxOpen {
+		up := ".corral-remove-" + rand.Text()
+		if err := d.rename(base, r.top, up); err != nil {
+			return ignoreAbsent(err)
+		}
+		r.moved = append(r.moved, up)
+		return nil
+	}
+	err := d.remove(base, true)
+	for round := 0; errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist); round++ {
+		if round == maxRounds {
+			return err
+		}
+		if err = r.empty(d, base, level); err != nil {
+			return err
+		}
+		err = d.remove(base, true)
+	}
+	return ignoreAbsent(err)
+}
+
+func (r *remover) empty(d dir, base string, level int) error {
+	sub, err := r.enter(d, base)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
+	defer sub.Close()
+	return eachName(sub, func(name string) error {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		err := sub.remove(name, false)
+		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EPERM) || isKind(err) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+			return r.remove(sub, name, level+1)
+		}
+		return ignoreAbsent(err)
+	})
+}
+
+func isKind(err error) bool {
+	kind := (*kindError)(nil)
+	return errors.As(err, &kind)
+}
+
+// enter opens a directory. Its owner may, whatever its mode is.
+func (r *remover) enter(d dir, base string) (dir, error) {
+	if s, err := d.lstat(base); err == nil && s.typ == TypeDir && s.mode&0o700 != 0o700 {
+		// What fails here fails again, and with a better reason.
+		_ = d.chmod(base, 0o700)
+	}
+	return d.sub(base)
+}

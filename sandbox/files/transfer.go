@@ -1,0 +1,222 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/corral-exec/corral"
+)
+
+// Upload implements FS.
+func (d Directory) Upload(ctx context.Context, name string, r io.Reader, l Limits) (got Totals, err error) {
+	a := newArchive(reader{ctx, r}, l)
+	err = d.do(ctx, "unpack an archive in", name, true, func(t *tree, _, rel string) error {
+		at, err := t.walkDir(rel)
+		if err != nil {
+			return err
+		}
+		at.Close()
+		u := unpacking{tree: t, archive: a, to: rel}
+		if err := u.all(); err != nil {
+			return err
+		}
+		return drain(r)
+	})
+	return a.got, err
+}
+
+// maxDrained is how much may come after the end of an archive: tar fills up the
+// last record.
+const maxDrained = 1 << 20
+
+func drain(r io.Reader) error {
+	_, err := io.CopyN(io.Discard, r, maxDrained)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
+}
+
+// unpacking is one archive on its way into a directory.
+type unpacking struct {
+	*tree
+	archive *archive
+	to      string
+	// Modes of directories that their owner could not fill if they had them.
+	later []entry
+}
+
+func (u *unpacking) all() error {
+	for {
+		e, err := u.archive.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = u.one(e)
+		}
+		if err != nil {
+			return fail("unpack", path.Join(u.as, u.to, e.name), err)
+		}
+	}
+	for i := len(u.later) - 1; i >= 0; i-- {
+		e := u.later[i]
+		p, err := u.locate(path.Join(u.to, e.name), false)
+		if err == nil {
+			err = errors.Join(p.chmod(p.base, fs.FileMode(e.mode)), p.Close())
+		}
+		if err != nil {
+			return fail("give its mode to", path.Join(u.as, u.to, e.name), err)
+		}
+	}
+	return nil
+}
+
+func (u *unpacking) one(e entry) error {
+	name := path.Join(u.to, e.name)
+	if e.typ == TypeDir {
+		return u.directory(e, name)
+	}
+	if parent := path.Dir(name); e.name != path.Base(e.name) {
+		if err := u.makeDirs(parent, 0o755); err != nil {
+			return err
+		}
+	}
+	p, err := u.locate(name, false)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	switch e.typ {
+	case TypeFile:
+		return put(p.dir, p.base, u.archive.tr, file{mode: e.mode, mtime: e.mtime})
+	case TypeLink:
+		if err := ignoreAbsent(p.remove(p.base, false)); err != nil {
+			return err
+		}
+		return p.symlink(e.target, p.base)
+	}
+	if e.target == e.name {
+		return nil
+	}
+	from, err := u.locate(path.Join(u.to, e.target), false)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	// It was a file of the archive, and can have become something else.
+	if s, err := from.lstat(from.base); err != nil || s.typ != TypeFile {
+		return errors.Join(err, &kindError{is: s.typ, want: TypeFile})
+	}
+	if err := ignoreAbsent(p.remove(p.base, false)); err != nil {
+		return err
+	}
+	return p.link(from.dir, from.base, p.base)
+}
+
+func (u *unpacking) directory(e entry, name string) error {
+	if e.name == "." {
+		return nil // it is there, and stays as it is
+	}
+	if err := u.makeDirs(name, 0o755); err != nil {
+		return err
+	}
+	if e.mode&0o700 != 0o700 {
+		u.later = append(u.later, e)
+		e.mode |= 0o700
+	}
+	p, err := u.locate(name, false)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if s, err := p.lstat(p.base); err != nil || s.typ != TypeDir || s.mode == e.mode {
+		return err // a link to a directory, of which the mode stays
+	}
+	return p.chmod(p.base, fs.FileMode(e.mode))
+}
+
+// Download implements FS.
+func (d Directory) Download(ctx context.Context, name string, w io.Writer, l Limits) (got Totals, err error) {
+	out := newWriter(w, l)
+	err = d.do(ctx, "copy", name, false, func(t *tree, _, rel string) error {
+		p, err := t.locate(rel, false)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		k := packing{ctx: ctx, writer: out}
+		if err := k.add(p.dir, p.base, p.base, 0); err != nil {
+			return err
+		}
+		return out.finish()
+	})
+	return out.got, err
+}
+
+// packing is a tree on its way into an archive.
+type packing struct {
+	ctx    context.Context
+	writer *writer
+}
+
+// add adds what base is in d, as name.
+func (k *packing) add(d dir, base, name string, level int) error {
+	if err := k.ctx.Err(); err != nil {
+		return err
+	}
+	s, err := d.lstat(base)
+	if err != nil {
+		return err
+	}
+	e := entry{name: name, typ: s.typ, mode: s.mode, mtime: s.mtime}
+	switch s.typ {
+	case TypeFile:
+		f, s, err := regular(d, base)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		e.size, e.mode, e.mtime = s.size, s.mode, s.mtime
+		return k.writer.add(e, reader{k.ctx, f})
+	case TypeLink:
+		if e.target, err = d.readlink(base); err != nil {
+			return err
+		}
+	case TypeDir:
+		if level >= k.writer.limits.Depth {
+			return corral.Errorf(corral.ErrInvalid, "copy a directory further down", "%s is deeper than %d directories", show(name), k.writer.limits.Depth)
+		}
+		if err := k.writer.add(e, nil); err != nil {
+			return err
+		}
+		return k.members(d, base, name, level)
+	}
+	return k.writer.add(e, nil)
+}
+
+func (k *packing) members(d dir, base, name string, level int) error {
+	sub, err := d.sub(base)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	names, err := sorted(sub, k.writer.limits.Entries+maxSkipped)
+	if err != nil {
+		return err
+	}
+	for _, e := range names {
+		err := k.add(sub, e, path.Join(name, e), level+1)
+		// Files come and go while a tree is copied.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxSkipped is how many special files one directory can have beside others.
+const maxSkipped = 100_000
