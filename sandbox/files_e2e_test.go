@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -49,12 +50,10 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, f := newFilesSandbox(t, cfg)
-			t.Run("workspace", func(t *testing.T) {
-				filestest.Run(t, filestest.Place{FS: f, Exec: e, Root: "/workspace", UID: 1000, GID: 1000})
-			})
-			t.Run("tmp", func(t *testing.T) {
-				filestest.Run(t, filestest.Place{FS: f, Exec: e, Root: "/tmp/at", UID: 1000, GID: 1000})
-			})
+			p := filestest.Place{FS: f, Exec: e, Root: "/workspace", UID: 1000, GID: 1000, NoFIFOs: cfg.Runtime == "runsc"}
+			t.Run("workspace", func(t *testing.T) { filestest.Run(t, p) })
+			p.Root, p.NoFIFOs, p.NotDeep, p.UTF8Only = "/tmp/at", false, true, cfg.Driver == sandbox.DriverExec
+			t.Run("tmp", func(t *testing.T) { filestest.Run(t, p) })
 		})
 	}
 }
@@ -67,7 +66,7 @@ func TestFilesRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, f := newFilesSandbox(t, sandbox.Config{})
-	p, err := e.Start(t.Context(), corral.Command{Shell: `mkdir d; ln -s ` + outside + ` l; echo ready; while :; do mv -T d t; mv -T l d; mv -T d l; mv -T t d; done 2>/dev/null`})
+	p, err := e.Start(t.Context(), corral.Command{Shell: `mkdir d; ln -s ` + outside + ` l; echo ready; while :; do mv d t; mv l d; mv d l; mv t d; done 2>/dev/null`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func TestFilesRace(t *testing.T) {
 	}
 	written, refused := 0, 0
 	for range 2000 {
-		if _, err := f.Write(t.Context(), "d/f", strings.NewReader("x"), files.WriteOptions{Parents: true}); err == nil {
+		if _, err := f.Write(t.Context(), "d/f", strings.NewReader("x"), files.WriteOptions{}); err == nil {
 			written++
 		} else {
 			refused++
@@ -100,7 +99,7 @@ func TestFilesRace(t *testing.T) {
 // What commands may not do, the way in may not either.
 func TestFilesReadOnly(t *testing.T) {
 	work := testdir.New(t)
-	if err := os.WriteFile(filepath.Join(work, "f"), []byte("x"), 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(work, "f"), []byte("x"), 0o644), os.Chown(work, 1000, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	_, f := newFilesSandbox(t, sandbox.Config{Workspace: work, WorkspaceAccess: sandbox.AccessReadOnly})

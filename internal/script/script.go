@@ -122,7 +122,10 @@ func (r Runner) run(ctx context.Context, text string, input io.Reader, stdout, s
 	}
 	res, err := corral.Run(ctx, r.Exec, cmd, corral.RunOptions{Stdin: input, Stdout: stdout, Stderr: stderr, MaxOutput: 4096})
 	if res.Info.ID != "" {
-		err = errors.Join(err, r.forget(context.WithoutCancel(ctx), res.Info.ID))
+		// Beside another error, that something is left of the script is no news.
+		if ferr := r.forget(context.WithoutCancel(ctx), res.Info.ID); err == nil {
+			err = ferr
+		}
 	}
 	if err != nil {
 		return err

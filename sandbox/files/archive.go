@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -214,10 +213,9 @@ type writer struct {
 	got    Totals
 
 	// fillable has directories be made so that their owner can fill them: not
-	// every tar sees to that by itself. What they are to be in the end is said
-	// by further entries at the end.
+	// every tar sees to that by itself. Those are to get their modes later.
 	fillable bool
-	later    []tar.Header
+	later    []entry
 }
 
 func newWriter(w io.Writer, l Limits) *writer {
@@ -240,7 +238,7 @@ func (w *writer) add(e entry, content io.Reader) error {
 	case TypeDir:
 		h.Typeflag, h.Name = tar.TypeDir, e.name+"/"
 		if w.fillable && e.mode&0o700 != 0o700 {
-			w.later = append(w.later, *h)
+			w.later = append(w.later, e)
 			h.Mode |= 0o700
 		}
 	case TypeLink:
@@ -294,10 +292,5 @@ func normalise(w *writer, a *archive) (Totals, error) {
 
 // finish ends the archive.
 func (w *writer) finish() error {
-	for _, h := range slices.Backward(w.later) {
-		if err := w.tw.WriteHeader(&h); err != nil {
-			return fmt.Errorf("cannot put %s into the archive: %w", show(h.Name), err)
-		}
-	}
 	return w.tw.Close()
 }

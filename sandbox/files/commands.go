@@ -250,10 +250,15 @@ func (c Commands) Read(ctx context.Context, name string, o ReadOptions, to func(
 	if n == 0 {
 		return fail("read", name, c.step().Feed(ctx, wantFile+`: < "$1"`, nil, name))
 	}
-	err = c.stream().Stream(ctx, wantFile+`tail -c "+$2" "$1" | head -c "$3"`, &exactly{w: w, left: n},
-		name, strconv.FormatInt(o.Offset+1, 10), strconv.FormatInt(n, 10))
+	err = c.stream().Stream(ctx, wantFile+`dd if="$1" bs=4096 skip="$2" 2>/dev/null | tail -c "+$3" | head -c "$4"`, &exactly{w: w, left: n},
+		name, number(o.Offset/block), number(o.Offset%block+1), number(n))
 	return fail("read", name, notKind(err, TypeFile))
 }
+
+// block is what dd seeks by.
+const block = 4096
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // exactly passes on no more than was announced.
 type exactly struct {
@@ -269,32 +274,44 @@ func (e *exactly) Write(p []byte) (int, error) {
 	return e.w.Write(p)
 }
 
-// final follows links from name, for a change of what it leads to: mv replaces
-// a link itself. Its answer is $t.
-const final = `t=$1
-if [ -h "$t" ]; then t=$(readlink -f "$1"; echo .) && t=${t%??} || exit; fi
+// final follows links from $1, to $t: mv replaces a link itself. What is named by
+// $tmp is beside it, and called $2.
+const final = `t=$1 n=0
+while [ -h "$t" ]; do
+	l=$(readlink "$t"; echo .) l=${l%??}
+	case $l in
+	/*) t=$l ;;
+	*) t=$(dirname "$t"; echo .) t=${t%??}/$l ;;
+	esac
+	n=$((n + 1))
+	if [ "$n" -gt 40 ]; then echo 'Too many levels of symbolic links' >&2; exit 1; fi
+done
+tmp=$(dirname "$t"; echo .) tmp=${tmp%??}/$2
 `
 
-// temporary is a name beside $t, as $tmp.
-const temporary = `tmp=$(dirname "$t"; echo .) && tmp=${tmp%??}/$4 || exit`
-
-// writing is the script of Write: $2 is the mode, $3 whether it must be new, $4
-// the name of the temporary file.
-var writing = final + fmt.Sprintf(`if [ -e "$t" ] || [ -h "$t" ]; then
+// Writing is two scripts: the first of them cannot know whether its input was
+// all of it. A $3 says that the file must be new, and $4 what mode it gets.
+var (
+	writing = final + fmt.Sprintf(`if [ -e "$t" ]; then
 	if [ ! -f "$t" ]; then exit %d; fi
 	if [ -n "$3" ]; then exit %d; fi
-	[ -n "$2" ] || set -- "$1" "$(stat -c %%a "$t")" "$3" "$4"
 fi
-`, script.ExitKind, script.ExitExists) + temporary + fmt.Sprintf(`
 umask 077
 set -C
-cat > "$tmp" && chmod "${2:-0644}" "$tmp" || { s=$?; rm -f "$tmp"; exit "$s"; }
+cat > "$tmp"`, script.ExitKind, script.ExitExists)
+
+	placing = final + fmt.Sprintf(`mode=$4
+[ -n "$mode" ] || mode=$(stat -c %%a "$t" 2>/dev/null) || mode=0644
+chmod "$mode" "$tmp" || exit
 if [ -n "$3" ]; then
-	ln "$tmp" "$t" || { rm -f "$tmp"; exit %d; }
-	rm -f "$tmp"
-else
-	mv -f "$tmp" "$t" || { rm -f "$tmp"; exit 1; }
-fi`, script.ExitExists)
+	ln "$tmp" "$t" || exit %d
+	exec rm -f "$tmp"
+fi
+if [ -d "$t" ]; then exit %d; fi
+exec mv -f "$tmp" "$t"`, script.ExitExists, script.ExitKind)
+
+	withdrawing = final + `exec rm -f "$tmp"`
+)
 
 // Write implements FS.
 func (c Commands) Write(ctx context.Context, name string, r io.Reader, o WriteOptions) (Info, error) {
@@ -309,15 +326,16 @@ func (c Commands) Write(ctx context.Context, name string, r io.Reader, o WriteOp
 	if o.New {
 		fresh = "1"
 	}
-	temp := ".corral-write-" + corral.NewID()
-	err = c.parents(ctx, name, o.Parents)
-	if err == nil {
-		err = c.stream().Feed(ctx, writing, reader{ctx, o.bounded(r)}, name, mode, fresh, temp)
+	if err := c.parents(ctx, name, o.Parents); err != nil {
+		return Info{}, fail("write", name, err)
+	}
+	args := []string{name, ".corral-write-" + corral.NewID(), fresh, mode}
+	if err = c.stream().Feed(ctx, writing, reader{ctx, o.bounded(r)}, args...); err == nil {
+		err = c.step().Feed(ctx, placing, nil, args...)
 	}
 	if err != nil {
-		// The script may have been killed. What is wrong with this is less than
-		// what was wrong before.
-		_ = c.step().Feed(context.WithoutCancel(ctx), final+strings.ReplaceAll(temporary, "$4", "$2")+`; rm -f "$tmp"`, nil, name, temp)
+		// Why this fails as well is less than why it has to be done.
+		_ = c.step().Feed(context.WithoutCancel(ctx), withdrawing, nil, args...)
 		return Info{}, fail("write", name, notKind(err, TypeFile))
 	}
 	i, err := c.described(ctx, name)
@@ -389,9 +407,9 @@ func (c Commands) Upload(ctx context.Context, name string, r io.Reader, l Limits
 	defer cancel(nil)
 	pr, pw := io.Pipe()
 	a, done := newArchive(reader{ctx, r}, l), make(chan error, 1)
+	w := newWriter(pw, a.limits)
+	w.fillable = true
 	go func() {
-		w := newWriter(pw, a.limits)
-		w.fillable = true
 		_, err := normalise(w, a)
 		if err == nil {
 			err = w.finish()
@@ -408,7 +426,29 @@ func (c Commands) Upload(ctx context.Context, name string, r io.Reader, l Limits
 	if aerr := <-done; err == nil || aerr != nil && errors.Is(err, aerr) {
 		err = aerr
 	}
+	if err == nil {
+		err = c.modes(ctx, name, w.later)
+	}
 	return a.got, fail("unpack an archive in", name, err)
+}
+
+// modes gives directories theirs, the last first.
+func (c Commands) modes(ctx context.Context, dir string, of []entry) error {
+	for len(of) > 0 {
+		args := []string{dir}
+		for size := 0; len(of) > 0 && size < maxArgs; {
+			e := of[len(of)-1]
+			of = of[:len(of)-1]
+			args = append(args, e.mode.String(), "./"+e.name)
+			size += len(e.name)
+		}
+		if err := c.step().Feed(ctx, `cd "$1" || exit
+shift
+while [ $# -gt 0 ]; do chmod "$1" "$2" || exit; shift 2; done`, nil, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Download implements FS.
