@@ -30,6 +30,8 @@ type call struct {
 	query  url.Values
 	body   []byte // JSON, unless kind says otherwise
 	kind   string
+	// stream is the body if it is not held in memory. It can be sent once.
+	stream io.Reader
 
 	// once: sending it again might do something again.
 	once bool
@@ -177,13 +179,15 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 	var body io.Reader
 	if req.body != nil {
 		body = bytes.NewReader(req.body)
+	} else if req.stream != nil {
+		body = io.NopCloser(req.stream)
 	}
 	r, err := http.NewRequestWithContext(ctx, req.method, u.String(), body)
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "", "cannot make a request: %w", err)
 	}
 	c.identify(r.Header)
-	if req.body != nil {
+	if body != nil {
 		r.Header.Set("Content-Type", req.kind)
 		if req.kind == "" {
 			r.Header.Set("Content-Type", api.TypeJSON)
@@ -214,6 +218,8 @@ func what(req call) string {
 		return "the start of a session"
 	case len(p) == 1:
 		return "the call of " + p[0]
+	case p[0] == "sandboxes" && len(p) > 2 && p[2] == "files":
+		return "the change of " + req.query.Get("path") + " in the sandbox " + p[1]
 	case p[0] == "nodes" && len(p) == 2 && p[1] == "tokens":
 		return "the setup token"
 	case p[0] == "nodes" && len(p) == 3 && p[1] == "tokens":

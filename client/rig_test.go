@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -33,6 +34,7 @@ type rig struct {
 	approvals gateway.Approvals
 	rules     gateway.Rules
 	nodes     gateway.Nodes
+	files     func(ctx context.Context, agent, name string) (files.FS, error)
 }
 
 func newRig(t testing.TB) *rig {
@@ -70,7 +72,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes})
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes, Files: g.files})
 	if err != nil {
 		g.t.Fatal(err)
 	}

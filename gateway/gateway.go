@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -48,6 +49,9 @@ type Config struct {
 	// Sandboxes lists them, as something that can be JSON. Nil: there are
 	// none.
 	Sandboxes func(context.Context) (any, error)
+	// Files are the files of an agent's sandbox. ErrNotFound if the agent has
+	// none of that name. Nil: there are no sandboxes.
+	Files func(ctx context.Context, agent, name string) (files.FS, error)
 	// Ready reports why the gateway cannot be used yet. Nil: it can.
 	Ready func() error
 

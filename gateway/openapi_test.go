@@ -28,7 +28,7 @@ var document = sync.OnceValues(func() (routers.Router, error) {
 	if err := doc.Validate(openapi3.NewLoader().Context); err != nil {
 		return nil, err
 	}
-	for _, raw := range []string{api.TypeLog, api.TypeEvents, "text/plain", api.TypeBytes} {
+	for _, raw := range []string{api.TypeLog, api.TypeEvents, "text/plain", api.TypeBytes, api.TypeTar} {
 		openapi3filter.RegisterBodyDecoder(raw, func(r io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 			data, err := io.ReadAll(r)
 			return string(data), err

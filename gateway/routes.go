@@ -60,6 +60,7 @@ func (s *Server) table() []route {
 		{pattern: "GET /openapi.json", handle: s.openAPI},
 	}
 	table = append(table, s.nodeRoutes()...)
+	table = append(table, s.fileRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "/mcp", handle: s.mcp})
 	}

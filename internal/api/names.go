@@ -8,6 +8,9 @@ const (
 	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of who asks an agent for something
 	HeaderSession   = "Corral-Session" // the key of the conversation, for sandboxes that each has of its own
 	HeaderModel     = "Corral-Model"   // that calls a tool, such as openai/gpt-5.2
+	HeaderFile      = "Corral-File"    // of a file's content: what it is, as JSON
+	HeaderTotals    = "Corral-Totals"  // trailer of an archive: what is in it, as JSON
+	HeaderError     = "Corral-Error"   // trailer of an archive that is not whole: why, as JSON
 	HeaderRequestID = "X-Request-Id"   // taken from the request if it is sane, and always in the answer
 )
 
@@ -19,6 +22,7 @@ const (
 	TypeJSON   = "application/json"
 	TypeLog    = "application/vnd.corral.log" // a sequence of frames
 	TypeBytes  = "application/octet-stream"
+	TypeTar    = "application/x-tar"
 	TypeEvents = "text/event-stream"
 )
 

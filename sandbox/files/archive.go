@@ -290,6 +290,22 @@ func normalise(w *writer, a *archive) (Totals, error) {
 	}
 }
 
+// Normalise copies a tar archive that cannot be trusted, such as one that came
+// over a network: within limits, with names below its top alone, without
+// owners, devices, FIFOs and sockets, and not if it was cut.
+func Normalise(w io.Writer, r io.Reader, l Limits) (Totals, error) {
+	in, out := newArchive(r, l), newWriter(w, l)
+	in.leaveOut = true
+	got, err := normalise(out, in)
+	if err == nil {
+		err = out.finish()
+	}
+	if err == nil {
+		err = drain(r)
+	}
+	return got, err
+}
+
 // finish ends the archive.
 func (w *writer) finish() error {
 	return w.tw.Close()

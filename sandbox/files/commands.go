@@ -464,16 +464,7 @@ func (c Commands) Download(ctx context.Context, name string, w io.Writer, l Limi
 	}
 	done := make(chan result, 1)
 	go func() {
-		a := newArchive(pr, l)
-		a.leaveOut = true
-		out := newWriter(w, l)
-		got, err := normalise(out, a)
-		if err == nil {
-			err = out.finish()
-		}
-		if err == nil {
-			err = drain(pr)
-		}
+		got, err := Normalise(w, pr, l)
 		pr.CloseWithError(err)
 		done <- result{got, err}
 	}()

@@ -236,6 +236,11 @@ func (o WriteOptions) bounded(r io.Reader) io.Reader {
 	if limit <= 0 {
 		limit = DefaultLimits.Bytes
 	}
+	return Bounded(r, limit)
+}
+
+// Bounded is r, of which more than limit bytes are an error.
+func Bounded(r io.Reader, limit int64) io.Reader {
 	return &boundedReader{r: r, limit: limit, left: limit}
 }
 
