@@ -105,7 +105,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 
 func (s *service) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
-		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Log: s.log,
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Files: s.hosts.files, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
 	}

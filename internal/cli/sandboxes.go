@@ -35,6 +35,7 @@ belongs to the state directory that it was made with.`,
 	}
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
 	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep())
+	cmd.AddCommand(a.sandboxFileCommands()...)
 	return cmd
 }
 

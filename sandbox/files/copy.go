@@ -23,7 +23,7 @@ func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits)
 	read := make(chan error, 1)
 	go func() {
 		r := renaming(pw, base, l)
-		_, err := from.Download(ctx, strings.TrimSuffix(src, "/."), r, l)
+		_, err := from.Download(ctx, itself(src), r, l)
 		err = errors.Join(err, r.Close())
 		pw.CloseWithError(err)
 		read <- err
@@ -37,11 +37,19 @@ func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits)
 	return got, err
 }
 
+// itself is the directory of which src names what is in it, or src.
+func itself(src string) string {
+	if src == "/." {
+		return "/"
+	}
+	return strings.TrimSuffix(src, "/.")
+}
+
 // target is the directory that an archive of src is unpacked in, and what its
 // top is called there: "." if it is that directory itself.
 func target(ctx context.Context, from FS, src string, to FS, dst string) (dir, base string, err error) {
 	contents := strings.HasSuffix(src, "/.")
-	what, err := from.Stat(ctx, strings.TrimSuffix(src, "/."))
+	what, err := from.Stat(ctx, itself(src))
 	if err != nil {
 		return "", "", err
 	}

@@ -1,0 +1,345 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
+)
+
+// sandboxFileCommands are those of corral sandbox that are about files.
+func (a *app) sandboxFileCommands() []*cobra.Command {
+	return []*cobra.Command{a.sandboxCopy(), a.sandboxCat(), a.sandboxListFiles()}
+}
+
+// fileFlags say by which way the files of a sandbox are reached.
+type fileFlags struct {
+	agent string
+	local bool
+}
+
+func (a *app) addFileFlags(cmd *cobra.Command, o *fileFlags) {
+	a.addSandboxesFlags(cmd)
+	cmd.Flags().StringVar(&o.agent, "agent", "", "`NAME`: whose sandbox it is, of a gateway (default the sandbox's own name)")
+	cmd.Flags().BoolVar(&o.local, "local", false, "leave a gateway that runs alone")
+}
+
+func (a *app) sandboxCopy() *cobra.Command {
+	var o fileFlags
+	cmd := &cobra.Command{
+		Use:   "cp [flags] {NAME:PATH LOCAL | LOCAL NAME:PATH}",
+		Short: "Copy files into a sandbox, or out of it",
+		Long: `Copy a file, or a directory with what is in it, between this machine and a
+sandbox, as cp -R does: into what is named last if that is a directory, and else
+under that name. Of a directory that is named with /. at the end, what is in it
+is copied. With - for LOCAL it is a tar archive on standard input or output.
+
+A path without a leading / is relative to the workspace. Links are copied as
+links. What comes into a sandbox belongs to its user.`,
+		Example: `  corral sandbox cp data.csv main:/workspace/
+  corral sandbox cp main:report.pdf .
+  corral sandbox cp main:/workspace - | tar tv`,
+		ValidArgsFunction: a.completeSandboxPath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants what to copy and where to, and there are %d arguments", cmd.CommandPath(), len(args))
+			}
+			from, to := parseSandboxPath(args[0]), parseSandboxPath(args[1])
+			if (from.sandbox == "") == (to.sandbox == "") {
+				return corral.Errorf(corral.ErrInvalid, "write a path in a sandbox as NAME:PATH, and one of this machine that has a colon in it as ./PATH",
+					"one of %s and %s has to be in a sandbox, and the other not", args[0], args[1])
+			}
+			name := cmp.Or(from.sandbox, to.sandbox)
+			return a.withFiles(cmd.Context(), o, name, func(ctx context.Context, f files.FS) error {
+				if from.sandbox != "" {
+					return a.copyOut(ctx, f, from.path, to.path)
+				}
+				return a.copyIn(ctx, f, from.path, to.path)
+			})
+		},
+	}
+	a.addFileFlags(cmd, &o)
+	return cmd
+}
+
+// cpLimits are those of one's own machine, whose owner asks for it.
+var cpLimits = files.Limits{Bytes: 1 << 40, Entries: 5_000_000, Depth: 1000}
+
+// copyOut copies to this machine. What is in a sandbox is hostile: what it says
+// is unpacked by the same rules as what comes into one.
+func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) error {
+	if dst == "-" {
+		got, err := f.Download(ctx, src, a.stdout, cpLimits)
+		a.warnSkipped(got)
+		return err
+	}
+	to, name, err := localFS(dst)
+	if err != nil {
+		return err
+	}
+	got, err := files.Copy(ctx, f, src, to, name, cpLimits)
+	a.warnSkipped(got)
+	return err
+}
+
+func (a *app) copyIn(ctx context.Context, f files.FS, src, dst string) error {
+	if src == "-" {
+		_, err := f.Upload(ctx, dst, a.stdin, files.DefaultLimits)
+		return err
+	}
+	from, name, err := localFS(src)
+	if err != nil {
+		return err
+	}
+	got, err := files.Copy(ctx, from, name, f, dst, files.DefaultLimits)
+	a.warnSkipped(got)
+	return err
+}
+
+func (a *app) warnSkipped(t files.Totals) {
+	if t.Skipped > 0 {
+		a.warn(fmt.Sprintf("Devices, FIFOs and sockets that were left out: %d.", t.Skipped))
+	}
+}
+
+// localFS is the directory that a path of this machine is in, which links on the
+// way may lead to, and the path in it.
+func localFS(name string) (files.FS, string, error) {
+	tail := ""
+	for _, t := range []string{"/.", "/"} { // which say something, and go with Abs
+		if strings.HasSuffix(name, t) {
+			tail = t
+			break
+		}
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where %s is: %w", name, err)
+	}
+	// The last element is followed as well where it is meant as a directory.
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		if info, err := os.Stat(real); err == nil && info.IsDir() {
+			if tail == "/." {
+				return files.Directory{Path: real, Root: "/"}, "/.", nil
+			}
+			if real != abs {
+				abs = real
+			}
+		}
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return nil, "", corral.Errorf(corral.ErrNotFound, "", "there is no %s: %w", name, err)
+	}
+	if filepath.Dir(abs) == abs {
+		return files.Directory{Path: abs, Root: "/"}, "/", nil
+	}
+	return files.Directory{Path: parent, Root: "/"}, "/" + filepath.Base(abs) + tail, nil
+}
+
+func (a *app) sandboxCat() *cobra.Command {
+	var o fileFlags
+	cmd := &cobra.Command{
+		Use: "cat [flags] NAME:PATH...", Short: "Write files of a sandbox to standard output",
+		Example:           `  corral sandbox cat main:notes.txt`,
+		ValidArgsFunction: a.completeSandboxPath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachSandboxPath(cmd, o, args, func(ctx context.Context, f files.FS, p sandboxPath) error {
+				return f.Read(ctx, p.path, files.ReadOptions{}, func(files.Info) (io.Writer, error) { return a.stdout, nil })
+			})
+		},
+	}
+	a.addFileFlags(cmd, &o)
+	return cmd
+}
+
+func (a *app) sandboxListFiles() *cobra.Command {
+	var o fileFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls-files [flags] NAME[:PATH]...", Short: "List directories of a sandbox",
+		Long: `List what is in directories of a sandbox: permissions, owner, size, time and name.
+Without a path it is the workspace. A name that has other than printable
+characters in it is quoted.`,
+		Example:           "  corral sandbox ls-files main\n  corral sandbox ls-files --json main:/tmp | jq -r '.[].path'",
+		ValidArgsFunction: a.completeSandboxPath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, arg := range args {
+				if !strings.Contains(arg, ":") {
+					args[i] += ":."
+				}
+			}
+			all := []files.Info{}
+			err := a.eachSandboxPath(cmd, o, args, func(ctx context.Context, f files.FS, p sandboxPath) error {
+				for after := ""; ; {
+					page, err := f.List(ctx, p.path, files.ListOptions{After: after, Limit: files.MaxPage})
+					if err != nil {
+						return err
+					}
+					if asJSON {
+						all = append(all, page.Entries...)
+					} else if err := printFiles(a.stdout, page.Entries); err != nil {
+						return err
+					}
+					if after = page.Next; after == "" {
+						return nil
+					}
+				}
+			})
+			if asJSON && err == nil {
+				return a.printJSON(all, nil)
+			}
+			return err
+		},
+	}
+	a.addFileFlags(cmd, &o)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printFiles(w io.Writer, list []files.Info) error {
+	for _, i := range list {
+		name := plainName(path.Base(i.Path))
+		if i.Type == files.TypeLink {
+			name += " -> " + plainName(i.Target)
+		}
+		if _, err := fmt.Fprintf(w, "%-9s %s %5d:%-5d %12d %s %s\n", i.Type, i.Mode, i.UID, i.GID, i.Size, i.ModTime.Local().Format("2006-01-02 15:04"), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plainName is a name that does nothing to a terminal.
+func plainName(name string) string {
+	if q := fmt.Sprintf("%q", name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}
+
+// A sandboxPath is a path of a sandbox, or of this machine.
+type sandboxPath struct{ sandbox, path string }
+
+var sandboxPathPattern = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63}):(.*)$`)
+
+// parseSandboxPath reads NAME:PATH. Everything else is of this machine.
+func parseSandboxPath(text string) sandboxPath {
+	m := sandboxPathPattern.FindStringSubmatch(text)
+	if m == nil {
+		return sandboxPath{path: text}
+	}
+	return sandboxPath{sandbox: m[1], path: cmp.Or(m[2], ".")}
+}
+
+func (a *app) eachSandboxPath(cmd *cobra.Command, o fileFlags, args []string, do func(context.Context, files.FS, sandboxPath) error) error {
+	if len(args) == 0 {
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants a path in a sandbox, as NAME:PATH", cmd.CommandPath())
+	}
+	var errs []error
+	for _, arg := range args {
+		p := parseSandboxPath(arg)
+		if p.sandbox == "" {
+			return corral.Errorf(corral.ErrInvalid, "write NAME:PATH", "%q is not a path in a sandbox", arg)
+		}
+		errs = append(errs, a.withFiles(cmd.Context(), o, p.sandbox, func(ctx context.Context, f files.FS) error { return do(ctx, f, p) }))
+	}
+	return errors.Join(errs...)
+}
+
+// A fileExecutor is a sandbox whose files can be reached.
+type fileExecutor interface {
+	Files(context.Context) (files.FS, error)
+}
+
+// withFiles does something with the files of a sandbox: the gateway's if one
+// runs, and else that of the state directory.
+func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(context.Context, files.FS) error) error {
+	if !o.local {
+		opt, _, err := a.findGateway()
+		if err == nil {
+			return a.gatewayFiles(ctx, opt, cmp.Or(o.agent, name), name, do)
+		}
+		if !errors.Is(err, errNoGateway) {
+			return err
+		}
+	}
+	if err := a.configure(cmp.Or(o.agent, session.DefaultAgent)); err != nil {
+		return err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	s := a.settings
+	s.Name = name
+	ex, err := a.backends.sandbox(sandboxOptions{settings: s, stateDir: dir, progress: a.progress()})
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		has, ok := ex.(fileExecutor)
+		if !ok {
+			return corral.Errorf(errors.ErrUnsupported, "", "the files of the sandbox %s cannot be reached", name)
+		}
+		f, err := has.Files(ctx)
+		if err != nil {
+			return err
+		}
+		return do(ctx, f)
+	}()
+	return errors.Join(err, ex.Close())
+}
+
+func (a *app) gatewayFiles(ctx context.Context, opt client.Options, agent, name string, do func(context.Context, files.FS) error) error {
+	opt.Agent = agent
+	c, err := client.New(opt)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(ctx, c.Files(name)), c.Close())
+}
+
+// completeSandboxPath completes the name of a sandbox, and files of this machine.
+func (a *app) completeSandboxPath(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if strings.Contains(word, ":") || strings.ContainsRune(word, '/') {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	names, directive := a.completeSandboxes(cmd, args, word)
+	for i := range names {
+		names[i] += ":"
+	}
+	if cmd.Name() == "cp" {
+		directive = cobra.ShellCompDirectiveDefault
+	}
+	return names, directive | cobra.ShellCompDirectiveNoSpace
+}
+
+// files are those of an agent's sandbox.
+func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error) {
+	if name != sandboxName(agent) {
+		return nil, corral.Errorf(corral.ErrNotFound, "the sandbox of an agent has the agent's name", "the agent %s has no sandbox %q", agent, name)
+	}
+	ex, err := h.of(agent).sandbox.get()
+	if err != nil {
+		return nil, err
+	}
+	has, ok := ex.(fileExecutor)
+	if !ok {
+		return nil, corral.Errorf(errors.ErrUnsupported, "", "the files of the sandbox %s cannot be reached", name)
+	}
+	return has.Files(ctx)
+}

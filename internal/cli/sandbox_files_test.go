@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// filesExecutor is a sandbox that is a directory.
+type filesExecutor struct {
+	*fakeexec.Executor
+	fs files.FS
+}
+
+func (e filesExecutor) Files(context.Context) (files.FS, error) { return e.fs, nil }
+
+func TestSandboxFiles(t *testing.T) {
+	box, here := testdir.New(t), testdir.New(t)
+	var opened []string
+	run := func(stdin io.Reader, args ...string) (int, string, string) {
+		t.Helper()
+		in, err := os.CreateTemp(testdir.New(t), "stdin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if stdin != nil {
+			if _, err := io.Copy(in, stdin); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := in.Seek(0, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, errs bytes.Buffer
+		b := (&fakeMachine{}).backends()
+		b.sandbox = func(o sandboxOptions) (executor, error) {
+			opened = append(opened, o.Name)
+			return filesExecutor{&fakeexec.Executor{}, files.Directory{Path: box, Root: "/workspace"}}, nil
+		}
+		a := &app{version: "v1", stdin: in, stdout: &out, stderr: &errs, environ: []string{"HOME=" + here, "CORRAL_STATE_DIR=" + t.TempDir()}, backends: b}
+		return a.run(t.Context(), append([]string{"sandbox"}, args...)), out.String(), errs.String()
+	}
+	ok := func(args ...string) string {
+		t.Helper()
+		code, out, errs := run(nil, args...)
+		if code != 0 || errs != "" {
+			t.Errorf("%q: code %d, %s", args, code, errs)
+		}
+		return out
+	}
+	for name, text := range map[string]string{"f": "one", "d/g": "two", "a:b": "colon"} {
+		name = filepath.Join(here, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(here)
+	if err := os.Symlink(filepath.Join(here, "d"), filepath.Join(testdir.New(t), "l")); err != nil {
+		t.Fatal(err)
+	}
+	ok("cp", "f", "box:new")
+	ok("cp", "d", "box:")
+	ok("cp", "d/.", "box:/workspace/d/more")
+	ok("cp", "./a:b", "box:.")
+	ok("cp", "box:d", "out")
+	ok("cp", "box:new", "out/")
+	ok("cp", "box:d/g", filepath.Join(here, "out", "h"))
+	for name, want := range map[string]string{"out/g": "two", "out/more/g": "two", "out/new": "one", "out/h": "two"} {
+		if got, err := os.ReadFile(filepath.Join(here, name)); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v", name, got, err)
+		}
+	}
+	if got := ok("cat", "box:new", "box:/workspace/d/more/g", "box:a:b"); got != "onetwocolon" {
+		t.Errorf("cat: %q", got)
+	}
+	if got := opened[len(opened)-1]; got != "box" {
+		t.Errorf("opened %q", got)
+	}
+
+	archive := ok("cp", "box:d", "-")
+	if h, err := tar.NewReader(strings.NewReader(archive)).Next(); err != nil || h.Name != "d/" {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if code, _, errs := run(strings.NewReader(archive), "cp", "-", "box:d"); code != 0 {
+		t.Error(errs)
+	}
+	if err := os.WriteFile(filepath.Join(box, "line\nbreak"), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("new", filepath.Join(box, "link")); err != nil {
+		t.Fatal(err)
+	}
+	list := ok("ls-files", "box")
+	for _, want := range []string{"directory 0755", ` "line\nbreak"` + "\n", " link -> new\n", "           3 "} {
+		if !strings.Contains(list, want) {
+			t.Errorf("%q is not in\n%s", want, list)
+		}
+	}
+	if got := ok("ls-files", "--json", "box:d/d"); !strings.Contains(got, `"/workspace/d/d/g"`) {
+		t.Errorf("%s", got)
+	}
+
+	for _, c := range []struct{ args, says string }{
+		{"cp f", "wants what to copy"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
+		{"cp none box:", "no such file or directory"}, {"cp box:none x", "no such file or directory"}, {"cp box:../etc x", "not in the workspace"},
+		{"cat f", "not a path in a sandbox"}, {"cat", "wants a path"}, {"cat box:d", "it is a directory"}, {"ls-files box:new", "it is a file"},
+	} {
+		if code, _, errs := run(nil, strings.Fields(c.args)...); code == 0 || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: code %d, %s", c.args, code, errs)
+		}
+	}
+}
