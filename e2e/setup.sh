@@ -34,6 +34,9 @@ test=(
 	/usr/sbin/sshd:openssh-server
 	nats-server:nats-server # a message server of somebody else's
 	ip:iproute2             # network namespaces, as hosts of a network
+	newuidmap:uidmap        # engines of users
+	rootlesskit:rootlesskit
+	useradd:passwd
 )
 bench=(
 	"${demo[@]}"

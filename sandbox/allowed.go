@@ -23,6 +23,7 @@ import (
 type allowed struct {
 	mounts  []Mount             // the binds, without symbolic links, and the secrets
 	profile *specs.LinuxSeccomp // somebody's own
+	anyUser bool                // User is the default, and another one is as good
 	halve   bool                // CPUs is the default, and not more than half of the machine's
 }
 

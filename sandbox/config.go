@@ -142,7 +142,7 @@ func (c *Config) complete() error {
 		return err
 	}
 	if c.User == "" {
-		c.User = c.owner()
+		c.User, c.anyUser = c.owner(), true
 	}
 	if err := checkUser(c.User); err != nil {
 		return err

@@ -50,7 +50,11 @@ func (c *Config) plan() Spec {
 
 // spec is the container of a box.
 func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error) {
+	if err := s.checkOwner(info); err != nil {
+		return Spec{}, err
+	}
 	c := s.plan()
+	c.User = s.user(info)
 	c.Name = rec.Container
 	c.Stdio = rec.Driver == DriverFrames
 	switch rec.Driver {
@@ -92,6 +96,11 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 
 // create makes a container and starts it. What it mounts is what was judged.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
+	undo, err := s.own(&spec, info)
+	if err != nil {
+		return err
+	}
+	defer undo()
 	held, err := s.hold(spec, info.Local)
 	if err != nil {
 		return err

@@ -51,8 +51,12 @@ type EngineInfo struct {
 
 	// Local says that the engine sees this machine's file system, so that
 	// directories and sockets can be mounted.
-	Local    bool     `json:"local"`
-	Rootless bool     `json:"rootless"`
+	Local    bool `json:"local"`
+	Rootless bool `json:"rootless"`
+	// RemapUID and RemapGID are what IDs outside have more than in a container
+	// whose users the engine remaps.
+	RemapUID int      `json:"remapUID,omitempty"`
+	RemapGID int      `json:"remapGID,omitempty"`
 	Security []string `json:"security"` // as the engine names them: "name=seccomp,profile=default", …
 	Runc     string   `json:"runc"`     // version of the default OCI runtime, may be empty
 	CPUs     int      `json:"cpus"`     // of the engine's machine; 0 if it does not say

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // A state directory:
@@ -234,18 +236,12 @@ func writeJSON(file string, v any) (err error) {
 	return syncDir(filepath.Dir(file))
 }
 
-// removeTree is os.RemoveAll also where a command has closed a directory to its
-// owner, which matters to whoever is not root.
+// removeTree removes a directory with what is in it, whatever a command has made
+// of that. What is not there is no error.
 func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || os.Geteuid() == 0 {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // then RemoveAll says so again
-		}
+	err := files.RemoveTree(context.Background(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	})
-	return os.RemoveAll(dir)
+	}
+	return err
 }

@@ -10,12 +10,14 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
@@ -48,7 +50,8 @@ under that name. Of a directory that is named with /. at the end, what is in it
 is copied. With - for LOCAL it is a tar archive on standard input or output.
 
 A path without a leading / is relative to the workspace. Links are copied as
-links. What comes into a sandbox belongs to its user.`,
+links. What comes into a sandbox belongs to its user. Without a gateway, give the
+flags that commands of the sandbox are given.`,
 		Example: `  corral sandbox cp data.csv main:/workspace/
   corral sandbox cp main:report.pdf .
   corral sandbox cp main:/workspace - | tar tv`,
@@ -284,6 +287,9 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 	if err != nil {
 		return err
 	}
+	if _, err := sandbox.Find(dir, name); err != nil {
+		return err
+	}
 	s := a.settings
 	s.Name = name
 	ex, err := a.backends.sandbox(sandboxOptions{settings: s, stateDir: dir, progress: a.progress()})
@@ -328,12 +334,17 @@ func (a *app) completeSandboxPath(cmd *cobra.Command, args []string, word string
 	return names, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// files are those of an agent's sandbox.
+// files are those of a sandbox of an agent.
 func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error) {
-	if name != sandboxName(agent) {
-		return nil, corral.Errorf(corral.ErrNotFound, "the sandbox of an agent has the agent's name", "the agent %s has no sandbox %q", agent, name)
+	boxes, err := h.boxesOf(agent)
+	if err != nil {
+		return nil, err
 	}
-	ex, err := h.of(agent).sandbox.get()
+	i := slices.IndexFunc(boxes, func(l *lazySandbox) bool { return l.name == name })
+	if i < 0 {
+		return nil, corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are; one of another agent needs its name (--agent)", "the agent %s has no sandbox %.80q", agent, name)
+	}
+	ex, err := boxes[i].get()
 	if err != nil {
 		return nil, err
 	}

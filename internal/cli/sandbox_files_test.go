@@ -26,6 +26,13 @@ func (e filesExecutor) Files(context.Context) (files.FS, error) { return e.fs, n
 func TestSandboxFiles(t *testing.T) {
 	box, here := testdir.New(t), testdir.New(t)
 	var opened []string
+	state := testdir.New(t)
+	if err := os.MkdirAll(filepath.Join(state, "sandboxes", "box"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(state, "sandboxes", "box", "sandbox.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run := func(stdin io.Reader, args ...string) (int, string, string) {
 		t.Helper()
 		in, err := os.CreateTemp(testdir.New(t), "stdin")
@@ -47,7 +54,7 @@ func TestSandboxFiles(t *testing.T) {
 			opened = append(opened, o.Name)
 			return filesExecutor{&fakeexec.Executor{}, files.Directory{Path: box, Root: "/workspace"}}, nil
 		}
-		a := &app{version: "v1", stdin: in, stdout: &out, stderr: &errs, environ: []string{"HOME=" + here, "CORRAL_STATE_DIR=" + t.TempDir()}, backends: b}
+		a := &app{version: "v1", stdin: in, stdout: &out, stderr: &errs, environ: []string{"HOME=" + here, "CORRAL_STATE_DIR=" + state}, backends: b}
 		return a.run(t.Context(), append([]string{"sandbox"}, args...)), out.String(), errs.String()
 	}
 	ok := func(args ...string) string {
@@ -117,6 +124,7 @@ func TestSandboxFiles(t *testing.T) {
 		{"cp f", "wants what to copy"}, {"cp f g", "has to be in a sandbox"}, {"cp box:f box:g", "has to be in a sandbox"},
 		{"cp none box:", "no such file or directory"}, {"cp box:none x", "no such file or directory"}, {"cp box:../etc x", "not in the workspace"},
 		{"cat f", "not a path in a sandbox"}, {"cat", "wants a path"}, {"cat box:d", "it is a directory"}, {"ls-files box:new", "it is a file"},
+		{"ls-files other", "no sandbox \"other\""},
 	} {
 		if code, _, errs := run(nil, strings.Fields(c.args)...); code == 0 || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: code %d, %s", c.args, code, errs)

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,6 +125,9 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 		if strings.Contains(s, "rootless") {
 			out.Rootless = true
 		}
+		if strings.HasPrefix(s, "name=userns") {
+			out.RemapUID, out.RemapGID = remapped(info.DockerRootDir)
+		}
 	}
 	return out, nil
 }
@@ -150,6 +155,18 @@ func (e *Engine) Versions(ctx context.Context) (sandbox.Versions, error) {
 		}
 	}
 	return out, nil
+}
+
+// remapped are the first IDs of the range that an engine remaps users to, by the
+// name that its directory has then: /var/lib/docker/100000.100000.
+func remapped(root string) (uid, gid int) {
+	u, g, _ := strings.Cut(path.Base(root), ".")
+	uid, uerr := strconv.Atoi(u)
+	gid, gerr := strconv.Atoi(g)
+	if uerr != nil || gerr != nil {
+		return 0, 0
+	}
+	return uid, gid
 }
 
 // goarch names an architecture, which the engine has from uname, as Go does.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"github.com/corral-exec/corral"
@@ -118,4 +119,30 @@ func (r *remover) enter(d dir, base string) (dir, error) {
 		_ = d.chmod(base, 0o700)
 	}
 	return d.sub(base)
+}
+
+// RemoveTree removes a directory of this machine with what is in it, of which
+// whoever filled it may not have meant that: directories that are deeper than
+// paths and descriptors reach, and that nobody may enter. It follows no link
+// below dir. What is not there is fs.ErrNotExist.
+func RemoveTree(ctx context.Context, dir string) error {
+	a, err := openAnchor(filepath.Dir(dir), false)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	d, err := a.walk(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	base := filepath.Base(dir)
+	s, err := d.lstat(base)
+	if err != nil {
+		return err
+	}
+	if s.typ != TypeDir {
+		return d.remove(base, false)
+	}
+	return removeTree(ctx, d, base)
 }

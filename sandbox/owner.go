@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// What a command writes belongs to the user outside, and what is the user's the
+// command can read, by what kind of engine there is:
+//
+//   - One that runs as root: IDs are the same inside and outside.
+//   - One of root's with user namespaces (userns-remap): IDs inside are others
+//     outside. A private workspace is given to the ID outside. A directory of
+//     this machine is mounted with its owner's ID mapped (an idmapped mount), of
+//     which the container's mount is a copy: nothing has to be kept.
+//   - A rootless one: root inside is the engine's user outside, and nobody else
+//     inside can be. Commands run as that root, who has no capabilities, and no
+//     more rights than the user has.
+
+// rootlessUser is who commands run as on a rootless engine: its user.
+const rootlessUser = "0:0"
+
+// user is who commands run as.
+func (c *Config) user(info EngineInfo) string {
+	if info.Rootless && c.anyUser {
+		return rootlessUser
+	}
+	return c.User
+}
+
+// checkOwner refuses what would have files belong to somebody who cannot use
+// them.
+func (c *Config) checkOwner(info EngineInfo) error {
+	remapped := info.RemapUID != 0
+	switch {
+	case !info.Local:
+		return nil
+	case info.Rootless && !c.anyUser && c.User != rootlessUser:
+		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to nobody here", c.User)
+	case info.Rootless:
+		owner, ok := ownerOf(strings.TrimPrefix(info.Address, "unix://"))
+		if ok && owner != os.Geteuid() {
+			return corral.Errorf(corral.ErrUnavailable, "run corral as that user, or use the machine's own engine", "the rootless engine at %s is user %d's, and corral runs as user %d: neither could use the other's files", info.Address, owner, os.Geteuid())
+		}
+	case remapped && os.Geteuid() != 0:
+		return corral.Errorf(corral.ErrUnavailable, "run corral as root, or use a rootless engine", "the engine at %s remaps users, and only root can give files to those", info.Address)
+	}
+	return nil
+}
+
+// mapped is cfg.User as it is outside.
+func (c *Config) mapped(info EngineInfo) files.User {
+	uid, gid := splitUser(c.User)
+	return files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
+}
+
+// own has the container's user own the workspace in it, and returns what is to
+// be undone when the container runs.
+func (c *Config) own(s *Spec, info EngineInfo) (undo func(), err error) {
+	undo = func() {}
+	if !info.Local || info.RemapUID == 0 {
+		return undo, nil
+	}
+	user := c.mapped(info)
+	if c.WorkspaceAccess == AccessNone {
+		return undo, give(s.Mounts[0].Source, user)
+	}
+	uid, gid := splitUser(c.User)
+	dir, release, err := idmap(s.Mounts[0].Source, files.User{UID: uid, GID: gid}, user)
+	if err != nil {
+		return undo, corral.Errorf(corral.ErrUnavailable, "use access none, an engine without userns-remap, or Linux from 5.12 with a file system that can be mounted with mapped IDs (ext4, xfs, btrfs)",
+			"the engine remaps users, and the workspace %s cannot be mounted so that its owner stays: %w", s.Mounts[0].Source, err)
+	}
+	s.Mounts[0].Source = dir
+	return func() {
+		if err := release(); err != nil {
+			c.Log.Warn("a mount is left", "directory", dir, "error", err)
+		}
+	}, nil
+}
+
+// Files are the files of the sandbox, as its user may use them. The workspace's
+// are used without the container, where this machine sees them; for all others
+// commands run in it, so that a sandbox is made if there is none.
+func (e *Executor) Files(ctx context.Context) (files.FS, error) {
+	info, err := e.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := files.Sandbox{Root: Workdir, Others: files.Commands{Exec: e, Root: Workdir}}
+	if !info.Local {
+		return all, nil
+	}
+	set := e.set.Load()
+	d := files.Directory{Root: Workdir, ReadOnly: set.WorkspaceAccess == AccessReadOnly}
+	if d.Path, err = e.HostWorkspace(ctx); err != nil {
+		return nil, err
+	}
+	switch {
+	case info.Rootless:
+		d.Offset = os.Geteuid()
+	case set.WorkspaceAccess == AccessNone:
+		user := set.mapped(info)
+		d.User, d.Offset = &user, info.RemapUID
+		if err := give(d.Path, user); err != nil { // there may have been no container yet
+			return nil, err
+		}
+	default:
+		uid, gid := splitUser(set.User)
+		d.User = &files.User{UID: uid, GID: gid}
+	}
+	all.Workspace = d
+	return all, nil
+}
+
+// give gives a private workspace to a user, if this program is root.
+func give(dir string, to files.User) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := os.Chown(dir, to.UID, to.GID); err != nil {
+		return fmt.Errorf("cannot give the sandbox its workspace: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+//go:build e2e
+
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// ownersHost is set in a process that is a user's, who does the part of the
+// tests that is for a rootless engine.
+const ownersHost = "CORRAL_TEST_OWNERS_HOST"
+
+// What the agent writes, the user owns; what the user owns, the agent can read:
+// on an engine of root, on one of root that remaps users, on a rootless one.
+func TestOwners(t *testing.T) {
+	if host := os.Getenv(ownersHost); host != "" {
+		matrix(t, host, os.Geteuid(), os.Getegid(), os.Getenv("CORRAL_TEST_WARDEN"))
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("run this as root, who can start engines of every kind")
+	}
+	warden := wardenbintest.Build(t)
+	name, uid, gid := newUser(t)
+	t.Run("root", func(t *testing.T) { matrix(t, "", uid, gid, warden) })
+	t.Run("userns-remap", func(t *testing.T) {
+		matrix(t, startDockerd(t, nil, "--userns-remap="+name), uid, gid, warden)
+	})
+	t.Run("rootless", func(t *testing.T) {
+		host := startDockerd(t, &owner{uid, gid}, "")
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOwners$", "-test.v", "-test.timeout=4m")
+		open := copyFor(t, warden)
+		cmd.Env = append(os.Environ(), ownersHost+"="+host, "CORRAL_TEST_WARDEN="+open, "HOME=/nonexistent", "TMPDIR="+filepath.Dir(open))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
+		cmd.Dir = filepath.Dir(open)
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+type owner struct{ uid, gid int }
+
+// matrix is what holds on an engine, for each kind of access, with files of a
+// user.
+func matrix(t *testing.T, host string, uid, gid int, warden string) {
+	engine, err := docker.New(docker.Options{Host: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	store := images.Store{Engine: engine.Images()}
+	if _, err := store.Ensure(t.Context(), images.Busybox, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, access := range []sandbox.Access{sandbox.AccessReadWrite, sandbox.AccessReadOnly, sandbox.AccessNone} {
+		t.Run(string(access), func(t *testing.T) {
+			m := &cell{T: t, work: filepath.Join(testdir.New(t), "work"), state: filepath.Join(testdir.New(t), "state"), uid: uid, gid: gid, access: access}
+			m.fill()
+			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, WorkspaceAccess: access}
+			if access != sandbox.AccessNone {
+				cfg.Workspace = m.work
+			}
+			e, err := sandbox.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			removed := false
+			t.Cleanup(func() {
+				if !removed {
+					_ = e.Remove(context.Background())
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			m.box = e
+			if m.files, err = e.Files(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			m.check()
+			private, err := e.HostWorkspace(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			removed = true
+			if access == sandbox.AccessNone {
+				if left, err := os.ReadDir(private); err != nil || len(left) != 0 {
+					t.Errorf("left of the private workspace is %v, %v", left, err)
+				}
+			} else if _, err := os.Stat(filepath.Join(m.work, "0600")); err != nil {
+				t.Errorf("a file of the user's went with the sandbox: %v", err)
+			}
+			if left, err := os.ReadDir("/run/corral-mounts"); !errors.Is(err, fs.ErrNotExist) && len(left) != 0 {
+				t.Errorf("mounts are left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A cell of the matrix.
+type cell struct {
+	*testing.T
+	work, state string
+	uid, gid    int
+	access      sandbox.Access
+	box         corral.Executor
+	files       files.FS
+}
+
+// fill makes the user's files.
+func (m *cell) fill() {
+	if err := os.Mkdir(m.work, 0o700); err != nil {
+		m.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o600, 0o640, 0o400} {
+		name := filepath.Join(m.work, fmt.Sprintf("%04o", mode))
+		if err := errors.Join(os.WriteFile(name, []byte("the user's"), 0o600), os.Chmod(name, mode), os.Chown(name, m.uid, m.gid)); err != nil {
+			m.Fatal(err)
+		}
+	}
+	if err := os.Chown(m.work, m.uid, m.gid); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// try runs a command as an agent would.
+func (m *cell) try(text string) (string, bool) {
+	m.Helper()
+	r, err := corral.Run(m.Context(), m.box, corral.Command{Shell: text}, corral.RunOptions{})
+	if err != nil {
+		m.Fatalf("%s: %v", text, err)
+	}
+	return r.Stdout.String() + r.Stderr.String(), r.Exit.Success()
+}
+
+func (m *cell) owned(dir string, names ...string) {
+	m.Helper()
+	for _, name := range names {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			m.Error(err)
+			continue
+		}
+		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != m.uid || int(st.Gid) != m.gid {
+			m.Errorf("%s belongs to %d:%d, want %d:%d", name, st.Uid, st.Gid, m.uid, m.gid)
+		}
+	}
+}
+
+func (m *cell) check() {
+	write := func() error {
+		_, err := m.files.Write(m.Context(), "by-files", strings.NewReader("x"), files.WriteOptions{})
+		return err
+	}
+	if text, ok := m.try("! grep -E '^Cap.*[1-9a-f]$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status"); !ok {
+		m.Errorf("commands have capabilities, or can get some: %s", text)
+	}
+	if m.access == sandbox.AccessNone {
+		if text, ok := m.try("echo x > f && mkdir -m 0 locked && mkdir -p d/e && chmod 0 d && ls -A | wc -l"); !ok || strings.TrimSpace(text) != "3" {
+			m.Errorf("the private workspace: %s", text)
+		}
+		if err := write(); err != nil {
+			m.Error(err)
+		}
+		if text, ok := m.try("cat by-files && echo y >> by-files && rm by-files"); !ok {
+			m.Errorf("what came in is not the agent's: %s", text)
+		}
+		return
+	}
+	for _, name := range []string{"0600", "0640", "0400"} {
+		if text, ok := m.try("cat " + name); !ok || text != "the user's" {
+			m.Errorf("the agent reads %s as %q", name, text)
+		}
+	}
+	if m.access == sandbox.AccessReadOnly {
+		for _, text := range []string{"echo x > f", "echo x > 0600", "mkdir d", "rm -f 0600", "chmod 777 0600"} {
+			if out, ok := m.try(text); ok {
+				m.Errorf("%s: went through: %s", text, out)
+			}
+		}
+		if err := write(); !errors.Is(err, corral.ErrDenied) {
+			m.Errorf("a file was written: %v", err)
+		}
+		return
+	}
+	if text, ok := m.try("echo more >> 0600 && echo x > f && mkdir d && echo y > d/g && ln -s f l && cp 0400 copy && cat by-files 2>/dev/null; [ -e copy ]"); !ok {
+		m.Errorf("the agent cannot write: %s", text)
+	}
+	if err := write(); err != nil {
+		m.Error(err)
+	}
+	if text, ok := m.try("echo y >> by-files"); !ok {
+		m.Errorf("what came in is not the agent's: %s", text)
+	}
+	m.owned(m.work, "0600", "0640", "f", "d", "d/g", "l", "copy", "by-files")
+	i, err := m.files.Stat(m.Context(), "f")
+	if inside, ok := m.try("stat -c %u:%g f"); err != nil || !ok || strings.TrimSpace(inside) != fmt.Sprintf("%d:%d", i.UID, i.GID) {
+		m.Errorf("the agent sees the owner %s, and we say %+v, %v", inside, i, err)
+	}
+}
+
+// newUser makes a user with a range of subordinate IDs.
+func newUser(t *testing.T) (name string, uid, gid int) {
+	t.Helper()
+	name = "corral-test-" + strconv.Itoa(os.Getpid())
+	if out, err := exec.Command("useradd", "--no-create-home", "--user-group", name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("userdel", name).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	u, err := user.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uerr, gerr); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile("/etc/subuid"); err != nil || !strings.Contains(string(text), name+":") {
+		t.Fatalf("the user %s has no subordinate IDs: %s, %v", name, text, err)
+	}
+	return name, uid, gid
+}
+
+// startDockerd starts an engine of its own: root's, or a user's. It ends with
+// the test.
+func startDockerd(t *testing.T, of *owner, more string) (host string) {
+	t.Helper()
+	dir := openDir(t)
+	var log strings.Builder
+	args := []string{"dockerd", "--config-file", filepath.Join(dir, "daemon.json"), "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"),
+		"--pidfile", filepath.Join(dir, "dockerd.pid"), "--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+		"--containerd-namespace", filepath.Base(dir), "--containerd-plugins-namespace", filepath.Base(dir) + "-plugins"}
+	socket := filepath.Join(dir, "docker.sock")
+	if more != "" {
+		args = append(args, more)
+	}
+	cmd := exec.Command(args[0])
+	if of != nil {
+		home := filepath.Join(dir, "home")
+		if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, of.uid, of.gid), os.Chown(dir, of.uid, of.gid)); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"rootlesskit", "--state-dir", filepath.Join(home, "rootlesskit"), "--net=host", "--copy-up=/etc", "--copy-up=/run", "--propagation=rslave",
+			// What is a link to root's there.
+			"sh", "-c", `rm -f /run/docker /run/containerd /run/xtables.lock; exec "$@"`, "sh"},
+			append(args, "--rootless", "--storage-driver=vfs", "--log-level=warn")...)
+		cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "XDG_RUNTIME_DIR=" + home}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(of.uid), Gid: uint32(of.gid)}}
+	}
+	args = append(args, "-H", "unix://"+socket)
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		t.Fatalf("%v; e2e/setup.sh test installs it", err)
+	}
+	cmd.Path, cmd.Args, cmd.Stdout, cmd.Stderr = path, args, &log, &log
+	if err := os.WriteFile(filepath.Join(dir, "daemon.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Errorf("the engine does not end: %s", &log)
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+	engine, err := docker.New(docker.Options{Host: "unix://" + socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if _, err := engine.Info(t.Context()); err == nil {
+			return "unix://" + socket
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("the engine ended: %v: %s", err, &log)
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the engine does not answer: %s", &log)
+		}
+	}
+}
+
+// copyFor is a copy of a program in a directory that anybody can use.
+func copyFor(t *testing.T, program string) string {
+	t.Helper()
+	dir := openDir(t)
+	text, err := os.ReadFile(program)
+	to := filepath.Join(dir, "warden")
+	if err := errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(to, text, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// openDir is a directory that others can get through, unlike those of testdir.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "corral-owners-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
