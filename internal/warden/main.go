@@ -183,11 +183,16 @@ func serveUntil(s *Supervisor, dir string, idle func(s *Supervisor, end func()))
 }
 
 // catchSignals makes PID 1 deaf to what its own container can send it. They are
-// caught and not ignored, since an ignored signal stays ignored in children.
+// caught and not ignored, since an ignored signal stays ignored in children. Of
+// PID 1 the kernel keeps away signals without a handler; but the Go runtime has
+// one for those that the processor raises as well, and ends if a process sends
+// them, which what is caught here does not do.
 func catchSignals() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGTSTP)
+		syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGTSTP,
+		syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSTKFLT,
+		syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGSYS)
 	go func() {
 		for range c { //nolint:revive // deaf
 		}

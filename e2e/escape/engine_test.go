@@ -1,0 +1,49 @@
+//go:build e2e && linux
+
+package escape_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// A target is an engine with a runtime.
+type target struct {
+	name    string // as the table calls it
+	runtime string // of sandbox.Config
+	// open connects to the engine, with the image of the tests there.
+	open func(t *testing.T) engine
+}
+
+// gvisor reports whether gVisor is the kernel.
+func (tg target) gvisor() bool { return tg.runtime == "runsc" }
+
+// An engine makes sandboxes, and copies of them that are weaker.
+type engine interface {
+	sandbox.Engine
+	// weaken runs a program to its end in a copy of a container of the product,
+	// made weaker.
+	weaken(ctx context.Context, t *testing.T, original string, with control)
+}
+
+// A control is what runs in a weakened container.
+type control struct {
+	weakening probes.Weakening
+	args      []string
+	env       []string // beside the original's
+	binds     []bind   // beside the original's, for the weakenings that mount something
+}
+
+type bind struct {
+	source, target string
+	readOnly       bool
+}
+
+// targets are all that there is a column for.
+var targets = []target{
+	{name: "docker/runc", open: openDocker},
+	{name: "docker/runsc", runtime: "runsc", open: openDocker},
+}

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package probes
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+)
+
+// Main is the program. It returns the exit code.
+func Main(_ []string, _, stderr io.Writer) int {
+	fmt.Fprintf(stderr, "corral: probes run on Linux only; this is %s\n", runtime.GOOS)
+	return 2
+}

@@ -1,0 +1,176 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gVisor does not heed PR_SET_DUMPABLE for all of /proc/PID.
+const byUser = "this release of gVisor guards these of PID 1 by its user alone; a sandbox that is its own warden can lie about its own commands and nothing else"
+
+const overStreams = "there is no such directory: the warden is spoken to over its standard streams"
+
+var warden = []Probe{
+	{ID: "warden/trace", Tries: "traces PID 1", Why: "ptrace(2); prctl(2), PR_SET_DUMPABLE", Weak: OpenInit, Run: trace},
+	{ID: "warden/memory", Tries: "reads the memory of PID 1", Why: "proc(5), /proc/PID/mem", Weak: OpenInit, Run: initMemory},
+	{ID: "warden/environment", Tries: "reads the environment of PID 1", Why: "proc(5), /proc/PID/environ", Weak: OpenInit, Inside: byUser, Run: func(*Env) Verdict {
+		_, err := os.ReadFile("/proc/1/environ")
+		return call("reading it", err)
+	}},
+	{ID: "warden/descriptors", Tries: "opens a file that PID 1 has open, such as the gateway's end of a pipe", Why: "proc(5), /proc/PID/fd", Weak: OpenInit, Inside: byUser, Run: initDescriptors},
+	{ID: "warden/take", Tries: "takes a descriptor from PID 1", Why: "pidfd_getfd(2)", Weak: OpenInit, GVisor: "gVisor has no pidfd_getfd", Run: takeDescriptor},
+	{ID: "warden/stdout", Tries: "writes into what PID 1 says to the gateway", Why: "messages over the container's standard streams", Weak: OpenInit, Inside: byUser, Run: func(*Env) Verdict {
+		f, err := os.OpenFile("/proc/1/fd/1", os.O_WRONLY, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		return call("opening it", err)
+	}},
+	{ID: "warden/exe", Tries: "gets write access to the program that PID 1 runs", Why: "CVE-2019-5736, through /proc/self/exe of runc", Weak: OpenInit, Run: func(*Env) Verdict {
+		return call("access", unix.Faccessat(unix.AT_FDCWD, "/proc/1/exe", unix.W_OK, 0))
+	}},
+	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: overStreams, Run: dialGateway},
+	{ID: "warden/listen", Tries: "makes a socket at which the warden would take it for a gateway", Why: "the directory with the sockets is mounted read-only", Weak: OurWrites, GVisor: overStreams, Run: plant},
+	{ID: "warden/kill", Tries: "ends PID 1, and with it the sandbox's other commands", Why: "kill(2): PID 1 gets only the signals it wants", Weak: OpenInit, Inside: "gVisor lets PID 1 be killed; it ends the sandbox that does it, and the next command gets a new one", Run: killInit},
+}
+
+// SocketDir is where the warden finds the gateway, in the sandbox.
+const SocketDir = "/.corral/run"
+
+func trace(*Env) Verdict {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := unix.PtraceSeize(1)
+	if err == nil {
+		_ = unix.PtraceDetach(1) // this process ends anyway
+	}
+	return call("ptrace", err)
+}
+
+func initMemory(*Env) Verdict {
+	maps, err := os.ReadFile("/proc/1/maps")
+	if err != nil {
+		return held("%v", err)
+	}
+	mem, err := os.Open("/proc/1/mem")
+	if err != nil {
+		return held("%v", err)
+	}
+	defer mem.Close()
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		if _, err := fmt.Sscanf(line, "%x-%x rw", &from, &to); err != nil {
+			continue
+		}
+		if _, err := mem.ReadAt(make([]byte, 16), from); err == nil {
+			return escaped("it was read at %#x", from)
+		}
+	}
+	return held("there is nothing that can be read")
+}
+
+func initDescriptors(*Env) Verdict {
+	dir := "/proc/1/fd"
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return held("%v", err)
+	}
+	return anyOf("opening one", names, func(d os.DirEntry) error {
+		fd, err := unix.Open(filepath.Join(dir, d.Name()), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+}
+
+func takeDescriptor(*Env) Verdict {
+	pidfd, err := unix.PidfdOpen(1, 0)
+	if err != nil {
+		return held("pidfd_open: %v", err)
+	}
+	defer unix.Close(pidfd)
+	return tryFD("pidfd_getfd", func() (int, error) { return unix.PidfdGetfd(pidfd, 1, 0) })
+}
+
+// dialing is how long it tries to be faster than the warden.
+const dialing = 3 * time.Second
+
+// DialTries is the file in the workspace that says that dialGateway has begun.
+const DialTries = "dialing"
+
+func dialGateway(e *Env) Verdict {
+	if e.Workspace != "" {
+		if err := os.WriteFile(filepath.Join(e.Workspace, DialTries), nil, 0o600); err != nil {
+			return lacking("%v", err)
+		}
+	}
+	dialled, last := 0, error(nil)
+	for end := time.Now().Add(dialing); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+		sockets, err := filepath.Glob(SocketDir + "/*.sock")
+		if err != nil {
+			return lacking("%v", err)
+		}
+		for _, s := range sockets {
+			if last = dialOne(s); last == nil {
+				return escaped("a gateway answered at %s", s)
+			}
+			dialled++
+		}
+	}
+	if last == nil {
+		last = errors.New("there was no gateway to dial")
+	}
+	return held("dialled %d times; %v", dialled, last)
+}
+
+// dialOne waits for what a gateway says to its warden first.
+func dialOne(path string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 300_000}); err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return err
+	}
+	b := make([]byte, 64<<10)
+	n, err := unix.Read(fd, b)
+	if err == nil && n == 0 {
+		err = errors.New("it hangs up")
+	}
+	return err
+}
+
+func plant(*Env) Verdict {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return held("socket: %v", err)
+	}
+	defer unix.Close(fd)
+	const path = SocketDir + "/gw-escape"
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	if err == nil {
+		err = os.Remove(path)
+	}
+	return call("bind", err)
+}
+
+func killInit(*Env) Verdict {
+	const last = 64
+	for s := last; s > 0; s-- {
+		_ = unix.Kill(1, unix.Signal(s)) // whether it may or not: what counts is what comes of it
+	}
+	time.Sleep(300 * time.Millisecond)
+	return held("it lives, and so does this process")
+}
