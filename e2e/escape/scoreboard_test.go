@@ -50,9 +50,8 @@ func score(t *testing.T, tg target) map[string]row {
 	s := newSite(t)
 	t.Setenv(hostVar, s.secret)
 	eng := tg.open(t)
-	x, state := openSandbox(t, eng, tg, s)
-	rows := s.product(t, x, tg, eng, state)
-	original := onlyContainer(t, eng, state) // which may have ended
+	rows := s.product(t, s.sandbox(t, eng, tg, ""), tg, eng)
+	original := onlyContainer(t, eng, s.state()) // which may have ended
 	for _, c := range controls(s) {
 		results := s.control(t, eng, original, c)
 		for _, p := range probesOf(c.weakening) {
@@ -64,27 +63,16 @@ func score(t *testing.T, tg target) map[string]row {
 	return rows
 }
 
-func openSandbox(t *testing.T, eng engine, tg target, s *site) (*sandbox.Executor, string) {
+// config is a sandbox with the site's workspace, and all else as it comes.
+func (s *site) config(t *testing.T, eng engine, tg target, name string) sandbox.Config {
 	t.Helper()
-	state := filepath.Join(s.dir, "state")
-	return reopen(t, eng, tg, s, state), state
+	return sandbox.Config{
+		Engine: eng, StateDir: s.state(), Name: name, Image: images.Busybox, Runtime: tg.runtime, WardenPath: warden(t, s),
+		Workspace: s.work, WorkspaceAccess: sandbox.AccessReadWrite, User: user,
+	}
 }
 
-// reopen is another gateway's executor of the same sandbox.
-func reopen(t *testing.T, eng engine, tg target, s *site, state string) *sandbox.Executor {
-	t.Helper()
-	x, err := sandbox.New(sandbox.Config{
-		Engine: eng, StateDir: state, Image: images.Busybox, Runtime: tg.runtime, WardenPath: warden(t, s),
-		Workspace: s.work, WorkspaceAccess: sandbox.AccessReadWrite, User: user,
-	})
-	must(t, err)
-	t.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return x
-}
+func (s *site) state() string { return filepath.Join(s.dir, "state") }
 
 func warden(t *testing.T, s *site) string {
 	t.Helper()
@@ -99,14 +87,14 @@ func warden(t *testing.T, s *site) string {
 
 // product makes all tries in a sandbox of the product: no one gets out, and the
 // host sees nothing of them.
-func (s *site) product(t *testing.T, x corral.Executor, tg target, eng engine, state string) map[string]row {
+func (s *site) product(t *testing.T, x corral.Executor, tg target, eng engine) map[string]row {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
 	defer cancel()
 	come := make(chan struct{})
 	go func() {
 		defer close(come)
-		s.comeAndGo(ctx, t, eng, tg, state)
+		s.comeAndGo(ctx, t, eng, tg)
 	}()
 	var ids []string
 	for _, p := range probes.All() {
@@ -166,7 +154,7 @@ func (s *site) run(ctx context.Context, t *testing.T, x corral.Executor, ids ...
 
 // comeAndGo is a second gateway that connects to the sandbox and leaves it, as
 // long as the probe that wants to be faster than the warden is at work.
-func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng engine, tg target, state string) {
+func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng engine, tg target) {
 	for !exists(s.path(probes.DialTries)) {
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -175,7 +163,11 @@ func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng engine, tg targe
 		}
 	}
 	for range 20 {
-		x := reopen(t, eng, tg, s, state)
+		x, err := sandbox.New(s.config(t, eng, tg, ""))
+		if err != nil {
+			t.Error(err)
+			return
+		}
 		if _, err := corral.Run(ctx, x, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{}); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
@@ -262,7 +254,7 @@ func (s *site) control(t *testing.T, eng engine, original sandbox.Container, c c
 	case probes.Metadata:
 		c.args = append(c.args, "-metadata")
 	case probes.OpenServer:
-		stop := trust(t, filepath.Dir(s.work)+"/state")
+		stop := trust(t, s.state())
 		defer stop()
 	}
 	for _, p := range probesOf(c.weakening) {

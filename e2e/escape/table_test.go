@@ -24,7 +24,7 @@ func checkTable(t *testing.T, b board) {
 	t.Helper()
 	doctable.Table{
 		File:  docsFile,
-		Begin: "<!-- The tables are written by: e2e/engine.sh run go test -tags e2e -run Scoreboard -update ./e2e/escape -->\n",
+		Begin: "<!-- The tables are written by: e2e/engine.sh run go test -tags e2e -run Scoreboard ./e2e/escape -update -->\n",
 		End:   "<!-- end of the tables -->\n",
 	}.Check(t, b.tables(t), *update)
 }

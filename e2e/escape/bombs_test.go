@@ -1,0 +1,302 @@
+//go:build e2e && linux
+
+package escape_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/doctable"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// A bomb wants more of something than there is for one sandbox.
+type bomb struct {
+	name    string
+	does    string // what it does, for the table
+	command string // shell text; goes on until it is killed
+	limit   string // what stops it, for the table
+	says    string // what its output says once it has met its limit
+	// fatal says why the bomb ends its whole sandbox on gVisor; empty: it does
+	// not.
+	fatal string
+}
+
+const ownThreads = "each process of the sandbox is a thread of gVisor's on the machine, of which there may be no more than that: gVisor itself ends"
+
+var bombs = []bomb{
+	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; sleep 60", "processes of a sandbox", `can't fork`, ownThreads},
+	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed"},
+	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", `No space left`, ""},
+	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", `inode stopped after \d+: no space left`, ""},
+	{"fd", "opens files", program + " bomb fd", "open files of a process", `fd stopped after \d+: too many open files`, ""},
+	{"output", "prints without end", "yes", "size of the log: head and tail are kept", `y`, ""},
+	{"zombie", "starts processes and does not wait for their end", program + " bomb zombie", "processes of a sandbox", `zombie stopped after \d+: .*resource temporarily unavailable`, ownThreads},
+}
+
+const program = sandbox.Workdir + "/probe"
+
+// slower is by how much a neighbour's commands may take longer.
+const slower = 1.2
+
+// attempts at a measurement, since others use the machine as well: what slows a
+// neighbour slows it each time.
+const attempts = 3
+
+// growth is how much the gateway's memory may grow under a bomb, in bytes.
+const growth = 64 << 20
+
+// burning is how long a bomb has.
+func burning() time.Duration {
+	if os.Getenv("CORRAL_ESCAPE_LONG") != "" {
+		return 10 * time.Second
+	}
+	return 2 * time.Second
+}
+
+func TestBombs(t *testing.T) {
+	checkBombTable(t)
+	for _, tg := range targets {
+		t.Run(tg.name, func(t *testing.T) {
+			s := newSite(t)
+			eng := tg.open(t)
+			f := field{eng: eng, tg: tg, s: s, attacker: s.sandbox(t, eng, tg, "attacker"), neighbour: s.sandbox(t, eng, tg, "neighbour")}
+			for _, b := range bombs {
+				t.Run(b.name, func(t *testing.T) { f.t = t; f.try(b) })
+			}
+		})
+	}
+}
+
+// sandbox is one with the limits that all have, but of memory, which is met
+// sooner when there is less.
+func (s *site) sandbox(t *testing.T, eng engine, tg target, name string) *sandbox.Executor {
+	t.Helper()
+	cfg := s.config(t, eng, tg, name)
+	if name != "" {
+		cfg.Memory, cfg.Tmp = 512<<20, 64<<20
+	}
+	x, err := sandbox.New(cfg)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// A field is where a bomb goes off.
+type field struct {
+	t                   *testing.T
+	eng                 engine
+	tg                  target
+	s                   *site
+	attacker, neighbour *sandbox.Executor
+}
+
+// try lets a bomb go off beside a neighbour, until it is shown that it slows the
+// neighbour by little.
+func (f field) try(b bomb) {
+	f.t.Helper()
+	var ratio float64
+	for range attempts {
+		if ratio = f.once(b); ratio < slower || f.t.Failed() {
+			break
+		}
+	}
+	if ratio >= slower {
+		f.t.Errorf("%s: the neighbour's commands take %.2f times as long, %d times out of %d", b.name, ratio, attempts, attempts)
+	}
+}
+
+// goingOff is how long it may take until a bomb has met its limit.
+const goingOff = time.Minute
+
+func (f field) once(b bomb) (ratio float64) {
+	t := f.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	f.run(f.attacker, "rm -rf /tmp/* /var/tmp/* /dev/shm/*") // it works, also after the bomb before
+	f.run(f.neighbour, ":")
+	status, err := f.attacker.Status(ctx)
+	must(t, err)
+	ice := newFreezer(t, status.Container.PID)
+	rss := watchMemory()
+	p, err := f.attacker.Start(ctx, corral.Command{Shell: b.command, Timeout: 2 * time.Minute, MergeStderr: true})
+	must(t, err)
+	without, with := f.neighbours(ctx, ice)
+	said, met := f.await(ctx, p, b)
+	_ = ice.thaw() // it may be gone
+	if err := p.Signal(ctx, corral.SIGKILL); err != nil && !errors.Is(err, corral.ErrEnded) && b.fatal == "" {
+		t.Errorf("%s: %v", b.name, err)
+	}
+	exit, err := p.Wait(ctx)
+	dead := err != nil
+	grown := rss()
+	st, serr := p.Log().Stat(ctx)
+	must(t, serr)
+	ratio = float64(with) / float64(without)
+	t.Logf("%s: %v, %v; %d bytes of output; the gateway grew by %d KiB; the neighbour's commands take %.2f times as long (%v, %v); says %.200q", b.name, exit, err, st.Size, grown>>10, ratio, with, without, said)
+	switch fatal := f.tg.gvisor() && b.fatal != ""; {
+	case dead && !fatal:
+		t.Errorf("%s: ended the sandbox: %v", b.name, err)
+	case !dead && !met:
+		t.Errorf("%s: has not met its limit (%s) after %v: %.300q", b.name, b.limit, goingOff, said)
+	case !dead && exit.Signal != corral.SIGKILL:
+		t.Errorf("%s: ended with %v", b.name, exit)
+	}
+	if grown > growth {
+		t.Errorf("%s: the gateway's memory grew by %d bytes", b.name, grown)
+	}
+	if kept := st.Size - st.Gap(); kept > corral.LimitOutput.Head+corral.LimitOutput.Tail {
+		t.Errorf("%s: %d bytes of output are kept", b.name, kept)
+	}
+	return ratio
+}
+
+// slice is how long the neighbour is watched without, and then with the bomb, in
+// turn: what else the machine does slows it in both.
+const slice = 150 * time.Millisecond
+
+// neighbours are the medians of what a short command of the neighbour takes.
+func (f field) neighbours(ctx context.Context, ice freezer) (without, with time.Duration) {
+	f.t.Helper()
+	var frozen, thawed []time.Duration
+	gone := func(err error) bool { return err != nil && errors.Is(err, fs.ErrNotExist) }
+	for end := time.Now().Add(burning()); time.Now().Before(end); {
+		thawed = append(thawed, f.commands(ctx)...)
+		if err := ice.freeze(); err != nil && !gone(err) {
+			f.t.Fatal(err)
+		}
+		frozen = append(frozen, f.commands(ctx)...)
+		if err := ice.thaw(); err != nil && !gone(err) {
+			f.t.Fatal(err)
+		}
+	}
+	return median(frozen), median(thawed)
+}
+
+// commands are the times of the neighbour's commands in a slice, but the first,
+// in which what happened before still shows.
+func (f field) commands(ctx context.Context) (all []time.Duration) {
+	f.t.Helper()
+	for end := time.Now().Add(slice); time.Now().Before(end) || len(all) < 3; {
+		start := time.Now()
+		res, err := corral.Run(ctx, f.neighbour, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{})
+		if err != nil || !res.Exit.Success() {
+			f.t.Fatalf("the neighbour: %v, %v", res.Exit, err)
+		}
+		all = append(all, time.Since(start))
+	}
+	return all[1:]
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// await waits until a bomb has met its limit, or ended.
+func (f field) await(ctx context.Context, p corral.Process, b bomb) (said string, met bool) {
+	f.t.Helper()
+	says := regexp.MustCompile(b.says)
+	for end := time.Now().Add(goingOff); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		st, err := p.Log().Stat(ctx)
+		must(f.t, err)
+		if said = excerpt(ctx, f.t, p.Log(), st); says.MatchString(said) {
+			return said, true
+		}
+		if st.Ended {
+			return said, false
+		}
+	}
+	return said, false
+}
+
+// excerpt is the first and the last of an output.
+func excerpt(ctx context.Context, t *testing.T, log corral.Log, st corral.LogStat) string {
+	t.Helper()
+	var text []byte
+	for _, off := range []int64{0, max(0, st.Size-2048)} {
+		if off >= st.Size {
+			break
+		}
+		b := make([]byte, 2048)
+		c, err := log.Read(ctx, off, b)
+		must(t, err)
+		text = append(text, c.Data...)
+	}
+	return string(text)
+}
+
+func (f field) run(x corral.Executor, shell string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	res, err := corral.Run(ctx, x, corral.Command{Shell: shell}, corral.RunOptions{})
+	if err != nil || !res.Exit.Success() {
+		f.t.Fatalf("%s: %v, %v", shell, res.Exit, err)
+	}
+}
+
+// watchMemory samples this process's resident memory, which is the gateway's,
+// until grown is called: by how many bytes it grew at most.
+func watchMemory() (grown func() int64) {
+	start, top := resident(), int64(0)
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			top = max(top, resident())
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() int64 {
+		close(done)
+		watching.Wait()
+		return top - start
+	}
+}
+
+func resident() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	var size, pages int64
+	if _, serr := fmt.Sscan(string(b), &size, &pages); err != nil || serr != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+func checkBombTable(t *testing.T) {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("\n| bomb | what it does | stopped by | on gVisor |\n|---|---|---|---|\n")
+	for _, b := range bombs {
+		gvisor := "the same"
+		if b.fatal != "" {
+			gvisor = "may end its sandbox: " + b.fatal
+		}
+		fmt.Fprintf(&out, "| %s | %s | the limit of the %s | %s |\n", b.name, b.does, b.limit, gvisor)
+	}
+	doctable.Table{
+		File:  docsFile,
+		Begin: "<!-- This table is written by: e2e/engine.sh run go test -tags e2e -run Bombs ./e2e/escape -update -->\n",
+		End:   "<!-- end of the bombs -->\n",
+	}.Check(t, out.String(), *update)
+}
