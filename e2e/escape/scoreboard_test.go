@@ -206,36 +206,16 @@ func controls(s *site) []control {
 		}
 		c := control{weakening: p.Weak}
 		switch p.Weak {
-		case probes.HostRoot, probes.Leak:
+		case probes.HostRoot, probes.Leak, probes.Sockets:
 			c.binds = []bind{{"/", "/host", true}}
 		case probes.Nested:
 			c.binds = []bind{{s.path("nested"), sandbox.Workdir + "/nested", false}}
 		case probes.Variable:
 			c.env = []string{hostVar + "=" + s.secret}
-		case probes.Sockets:
-			c.binds = sockets()
 		}
 		list = append(list, c)
 	}
 	return list
-}
-
-// sockets are those of this machine's engines, at the places where they are
-// looked for.
-func sockets() []bind {
-	var binds []bind
-	for target, sources := range map[string][]string{
-		"/run/docker.sock":                {"/var/run/docker.sock", "/run/corral-engine/docker.sock"},
-		"/run/containerd/containerd.sock": {"/run/containerd/containerd.sock", "/var/run/docker/containerd/containerd.sock", "/run/corral-engine/exec/containerd/containerd.sock"},
-	} {
-		for _, source := range sources {
-			if exists(source) {
-				binds = append(binds, bind{source, target, false})
-				break
-			}
-		}
-	}
-	return binds
 }
 
 // control makes the tries that belong to a weakening in a container that has it.

@@ -199,13 +199,28 @@ func setClock(*Env) Verdict {
 }
 
 func kernelLog(*Env) Verdict {
-	const readAll = 3
-	b := make([]byte, 4096)
-	n, err := unix.Klogctl(readAll, b)
-	if err == nil && strings.Contains(string(b[:n]), "Starting gVisor") {
+	log, err := readLog()
+	if err == nil && strings.Contains(log, gVisorStarts) {
 		return held("it is gVisor's")
 	}
 	return call("syslog", err)
+}
+
+func readLog() (string, error) {
+	const readAll = 3
+	b := make([]byte, 4096)
+	n, err := unix.Klogctl(readAll, b)
+	return string(b[:max(n, 0)]), err
+}
+
+// gVisorStarts is in the log that gVisor makes up for whoever asks for the
+// kernel's.
+const gVisorStarts = "Starting gVisor"
+
+// gvisor reports whether the kernel is gVisor.
+func gvisor() bool {
+	log, err := readLog()
+	return err == nil && strings.Contains(log, gVisorStarts)
 }
 
 func reboot(*Env) Verdict {

@@ -11,14 +11,14 @@ const noHostSockets = "gVisor connects to no socket file of the host unless star
 
 var engine = []Probe{
 	{ID: "engine/docker", Tries: "asks a Docker engine through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: noHostSockets, Run: func(*Env) Verdict {
-		return anyOf("asking", []string{"/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock", "/run/corral-engine/docker.sock"}, func(path string) error {
+		return anyOf("asking", sockets("/run/docker.sock", "/run/podman/podman.sock", "/run/corral-engine/docker.sock"), func(path string) error {
 			return ask("unix", path, "GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n", []byte("HTTP/1"))
 		})
 	}},
 	{ID: "engine/containerd", Tries: "asks containerd through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: noHostSockets, Run: func(*Env) Verdict {
 		// HTTP/2: the connection's preface and empty settings, which are
 		// answered with settings.
-		return anyOf("asking", []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock"}, func(path string) error {
+		return anyOf("asking", sockets("/run/containerd/containerd.sock", "/run/docker/containerd/containerd.sock", "/run/crio/crio.sock", "/run/corral-engine/exec/containerd/containerd.sock"), func(path string) error {
 			return ask("unix", path, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", nil)
 		})
 	}},
@@ -28,6 +28,15 @@ var engine = []Probe{
 		}
 		return call("connecting", e.tells("unix", "@"+e.Abstract, ""))
 	}},
+}
+
+// sockets are the places where a socket may be that the host has there.
+func sockets(paths ...string) []string {
+	var all []string
+	for _, p := range paths {
+		all = append(all, p, "/var"+p, "/host"+p)
+	}
+	return all
 }
 
 // patience is how long an answer may take.

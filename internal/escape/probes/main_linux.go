@@ -213,8 +213,8 @@ func standIn(args []string) error {
 		cmd.ExtraFiles = []*os.File{dir, out}
 	}
 	if *metadata {
-		if err := serveMetadata(); err != nil {
-			return err
+		if err := serveMetadata(); err != nil { // in gVisor's network there is none
+			fmt.Fprintln(os.Stderr, "corral probe:", err)
 		}
 	}
 	if err := cmd.Start(); err != nil {

@@ -50,7 +50,7 @@ const (
 	HostNet    Weakening = "host's network"      // the host's network namespace
 	HostIPC    Weakening = "host's IPC"          // the host's IPC namespace
 	HostRoot   Weakening = "host's root mounted" // read-only, at /host
-	Sockets    Weakening = "engine's socket"     // mounted, and commands run as root
+	Sockets    Weakening = "engine's socket"     // the host's root mounted at /host, and commands run as root
 	Metadata   Weakening = "metadata service"    // a network in which there is one
 	OpenInit   Weakening = "ordinary init"       // PID 1 is a program like any other; no seccomp
 	OpenServer Weakening = "trusting gateway"    // one that does not ask who dials

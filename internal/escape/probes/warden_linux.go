@@ -15,11 +15,13 @@ import (
 // gVisor does not heed PR_SET_DUMPABLE for all of /proc/PID.
 const byUser = "this release of gVisor guards these of PID 1 by its user alone; a sandbox that is its own warden can lie about its own commands and nothing else"
 
+const descendantsOnly = "gVisor lets a process trace its own descendants alone"
+
 const overStreams = "there is no such directory: the warden is spoken to over its standard streams"
 
 var warden = []Probe{
-	{ID: "warden/trace", Tries: "traces PID 1", Why: "ptrace(2); prctl(2), PR_SET_DUMPABLE", Weak: OpenInit, Run: trace},
-	{ID: "warden/memory", Tries: "reads the memory of PID 1", Why: "proc(5), /proc/PID/mem", Weak: OpenInit, Run: initMemory},
+	{ID: "warden/trace", Tries: "traces PID 1", Why: "ptrace(2); prctl(2), PR_SET_DUMPABLE", Weak: OpenInit, GVisor: descendantsOnly, Run: trace},
+	{ID: "warden/memory", Tries: "reads the memory of PID 1", Why: "proc(5), /proc/PID/mem", Weak: OpenInit, GVisor: descendantsOnly, Run: initMemory},
 	{ID: "warden/environment", Tries: "reads the environment of PID 1", Why: "proc(5), /proc/PID/environ", Weak: OpenInit, Inside: byUser, Run: func(*Env) Verdict {
 		_, err := os.ReadFile("/proc/1/environ")
 		return call("reading it", err)
@@ -33,7 +35,7 @@ var warden = []Probe{
 		}
 		return call("opening it", err)
 	}},
-	{ID: "warden/exe", Tries: "gets write access to the program that PID 1 runs", Why: "CVE-2019-5736, through /proc/self/exe of runc", Weak: OpenInit, Run: func(*Env) Verdict {
+	{ID: "warden/exe", Tries: "gets write access to the program that PID 1 runs", Why: "CVE-2019-5736, through /proc/self/exe of runc", Weak: OpenInit, GVisor: descendantsOnly, Run: func(*Env) Verdict {
 		return call("access", unix.Faccessat(unix.AT_FDCWD, "/proc/1/exe", unix.W_OK, 0))
 	}},
 	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: overStreams, Run: dialGateway},
