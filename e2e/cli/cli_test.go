@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/cli"
 	"github.com/corral-exec/corral/internal/clitest"
 	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 )
@@ -29,6 +30,8 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	enginetest.New(t)
 	warden := wardenbintest.Build(t)
+	probe := filepath.Join(testdir.New(t), "probe")
+	probetest.Build(t, probe)
 	// It takes every container with it, also that of a test that failed.
 	root := testdir.New(t)
 	testscript.Run(t, testscript.Params{
@@ -39,6 +42,7 @@ func TestScripts(t *testing.T) {
 				{"XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")},
 				{"CORRAL_IMAGE", images.Busybox},
 				{"CORRAL_WARDEN", warden},
+				{"CORRAL_PROBE", probe},
 				{"DOCKER_HOST", os.Getenv("DOCKER_HOST")},
 				{"GORACE", "atexit_sleep_ms=0"},
 				{"HOME", env.WorkDir},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -48,7 +48,7 @@ func newSite(t *testing.T) *site {
 		must(t, os.Chown(d, nobody, nobody))
 	}
 	program := s.path("probe")
-	build(t, program)
+	probetest.Build(t, program)
 	must(t, os.Chown(program, nobody, nobody))
 	s.layOut(t, program)
 	s.findDevices(t)
@@ -72,17 +72,6 @@ func must(t testing.TB, err error) {
 
 // path is a file in the workspace, on the host.
 func (s *site) path(name string) string { return filepath.Join(s.work, name) }
-
-// build makes the static program that is put into sandboxes.
-func build(t *testing.T, file string) {
-	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "github.com/corral-exec/corral/internal/escape/probe")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOTMPDIR="+filepath.Dir(file))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the probes: %v\n%s", err, out)
-	}
-	must(t, os.Chmod(file, 0o755))
-}
 
 func (s *site) layOut(t *testing.T, program string) {
 	t.Helper()

@@ -115,8 +115,8 @@ func (b board) summary() string {
 	}
 	inside := func(tg target, p probes.Probe) bool { return tg.gvisor() && p.Inside != "" }
 	line("probes", func(target, probes.Probe, row) bool { return true })
-	line("**escapes**", func(tg target, p probes.Probe, r row) bool { return r.outcome == escape.Escaped && !inside(tg, p) })
-	line("held", func(tg target, p probes.Probe, r row) bool { return r.outcome != escape.Escaped })
+	line("**escapes**", func(_ target, _ probes.Probe, r row) bool { return r.outcome == escape.Escaped })
+	line("held", func(tg target, p probes.Probe, _ row) bool { return !inside(tg, p) })
 	line("reach gVisor's own kernel or the sandbox's own warden", func(tg target, p probes.Probe, _ row) bool { return inside(tg, p) })
 	line("get out of the weakened container", func(tg target, p probes.Probe, r row) bool { return r.control != escape.Held })
 	line("are held even there, by gVisor", func(tg target, p probes.Probe, r row) bool { return r.control == escape.Held })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
 )
@@ -47,6 +48,9 @@ func failed(name string, err error, meaning string) finding {
 type diagnosis struct {
 	Status severity  `json:"status"` // the worst
 	Checks []finding `json:"checks"`
+
+	// Escapes are the tries of --deep, one by one.
+	Escapes []escape.Result `json:"escapes,omitempty"`
 }
 
 func newDiagnosis(checks []finding) diagnosis {
@@ -63,7 +67,7 @@ func newDiagnosis(checks []finding) diagnosis {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, deep bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Check what Corral needs, and say how to get it",
@@ -72,10 +76,16 @@ each finding means and what to do about it. Nothing is changed.
 
 Exit code: 0, also with warnings; 1 if something does not work. Without an engine
 commands can still run on the gateway; doctor calls its lack a failure because
-there is no sandbox then.`,
+there is no sandbox then.
+
+With --deep it also makes a sandbox, tries to get out of it in all the ways that
+docs/escape.md lists, and removes it; that takes some seconds. No try does any
+harm where it succeeds.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := newDiagnosis(a.diagnose(cmd.Context()))
+			checks, escapes := a.diagnose(cmd.Context(), deep)
+			d := newDiagnosis(checks)
+			d.Escapes = escapes
 			var err error
 			if d.Status == levelFail {
 				err = &exitError{exitFindings, ""}
@@ -90,6 +100,7 @@ there is no sandbox then.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&deep, "deep", false, "make a sandbox and try to get out of it")
 	a.addSandboxFlags(cmd)
 	for _, name := range []string{"driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"} {
 		must(cmd.Flags().MarkHidden(name))
@@ -131,8 +142,9 @@ func (a *app) lines(text string, indent int) []string {
 	return []string{text}
 }
 
-// diagnose makes every check. Those of the engine need it to answer.
-func (a *app) diagnose(ctx context.Context) []finding {
+// diagnose makes every check, with deep also those in a sandbox. Those of the
+// engine need it to answer.
+func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []escape.Result) {
 	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
 	state, gateway := a.checkGatewayState(ctx)
 	var checks []finding
@@ -157,6 +169,11 @@ func (a *app) diagnose(ctx context.Context) []finding {
 			checkPrivileges(facts),
 			checkWarden(facts.Arch, wardenbin.Bytes),
 			a.checkImage(ctx, state, eng.Images()))
+		if deep {
+			var f finding
+			f, escapes = a.checkEscape(ctx, facts.Arch, facts.Local)
+			checks = append(checks, f)
+		}
 		return nil
 	})
 	if err != nil {
@@ -167,7 +184,7 @@ func (a *app) diagnose(ctx context.Context) []finding {
 		checks = append(checks, checkNodes(*state.Nodes))
 	}
 	checks = append(checks, a.checkLoginPath(ctx), a.checkEnvironment())
-	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, a.settings.Mode))
+	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, a.settings.Mode)), escapes
 }
 
 // checkImage asks for the image that sandboxes would run on: the one named

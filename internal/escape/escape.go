@@ -19,6 +19,7 @@ type Outcome string
 const (
 	Held        Outcome = "held"
 	Escaped     Outcome = "escaped"
+	Inside      Outcome = "inside"      // it succeeded, and reached nothing outside; the detail says why
 	Unsupported Outcome = "unsupported" // it could not be tried; the detail says why
 )
 
@@ -51,7 +52,7 @@ func ParseResults(out []byte) ([]Result, error) {
 			return nil, fmt.Errorf("the sandbox answered %.80q, which is no result: %w", line, err)
 		}
 		switch r.Outcome {
-		case Held, Escaped, Unsupported:
+		case Held, Escaped, Inside, Unsupported:
 		default:
 			return nil, fmt.Errorf("the sandbox answered with an outcome %.80q", r.Outcome)
 		}

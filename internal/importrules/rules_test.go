@@ -23,6 +23,7 @@ var (
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
 	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -75,20 +76,27 @@ var rules = map[string]rule{
 	"internal/pairing": {imports: contract},
 	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/hub":     {imports: []string{".", "nodeexec", "internal/api", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/hub"}, hosts...)},
-	"internal/cli":     {imports: append([]string{"internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
+	"internal/cli":     {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
+	// What tries to get out of sandboxes, inside and outside of them.
+	"internal/escape":        {},
+	"internal/escape/probes": {imports: []string{"internal/escape"}},
+	"internal/escape/probe":  {imports: []string{"internal/escape/probes"}},
+
 	"e2e":                              {tests: program},
+	"e2e/escape":                       {tests: append([]string{"internal/escape", "internal/escape/probes"}, program...)},
 	"e2e/bench":                        {imports: append([]string{"client", "session", "tool", "policy", "internal/broker", "internal/fabric"}, hosts...)},
 	"e2e/chaos":                        {tests: append([]string{"client", "session"}, program...)},
 	"e2e/crash":                        {tests: append([]string{"internal/hub", "internal/join", "internal/pairing"}, program...)},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
 	"e2e/interactive":                  {tests: append([]string{"session", "session/keys"}, program...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
+	"internal/escape/probetest":        {},
 	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
 	"internal/exectest/pattern":        {},
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},

@@ -98,6 +98,9 @@ type Env struct {
 	Dir string // of its own, empty, writable
 }
 
+// Killer is the probe that ends the whole container where it succeeds.
+const Killer = "warden/kill"
+
 // All is the table, by group.
 func All() []Probe {
 	return slices.Concat(capabilities, devices, kernel, mounts, namespaces, cgroups, engine, network, warden, memory, preconditions)

@@ -40,7 +40,7 @@ var warden = []Probe{
 	}},
 	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: overStreams, Run: dialGateway},
 	{ID: "warden/listen", Tries: "makes a socket at which the warden would take it for a gateway", Why: "the directory with the sockets is mounted read-only", Weak: OurWrites, GVisor: overStreams, Run: plant},
-	{ID: "warden/kill", Tries: "ends PID 1, and with it the sandbox's other commands", Why: "kill(2): PID 1 gets only the signals it wants", Weak: OpenInit, Inside: "gVisor lets PID 1 be killed; it ends the sandbox that does it, and the next command gets a new one", Run: killInit},
+	{ID: Killer, Tries: "ends PID 1, and with it the sandbox's other commands", Why: "kill(2): PID 1 gets only the signals it wants", Weak: OpenInit, Inside: "gVisor lets PID 1 be killed; it ends the sandbox that does it, and the next command gets a new one", Run: killInit},
 }
 
 // SocketDir is where the warden finds the gateway, in the sandbox.
