@@ -145,6 +145,7 @@ func allCaps(c *container.Config, h *container.HostConfig) {
 	addCaps(c, h)
 	noSeccomp(c, h)
 	h.SecurityOpt = append(h.SecurityOpt, "apparmor=unconfined")
+	h.CgroupnsMode = container.CgroupnsModeHost // in another one no hierarchy can be made
 }
 
 // without removes security options.

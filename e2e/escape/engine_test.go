@@ -46,4 +46,5 @@ type bind struct {
 var targets = []target{
 	{name: "docker/runc", open: openDocker},
 	{name: "docker/runsc", runtime: "runsc", open: openDocker},
+	{name: "containerd", open: openContainerd},
 }
