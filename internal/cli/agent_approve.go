@@ -51,7 +51,7 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 	}
 	claim := approval.Claim{CommandID: corral.NewID(), Agent: a.agent, Host: a.route.Host, Binding: binding}
 	for _, rec := range desk.List(approval.Filter{Agent: a.agent, SessionKey: runshell.Name, State: approval.Allowed}) {
-		if rec.Binding.Digest() == binding.Digest() { // since it was asked for
+		if desk.Own(rec) && rec.Binding.Digest() == binding.Digest() { // since it was asked for
 			return a.use(ctx, rec, claim)
 		}
 	}

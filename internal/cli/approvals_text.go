@@ -32,6 +32,9 @@ func describeApproval(rec approval.Record, now time.Time) []string {
 	if rec.SessionKey != "" {
 		lines = append(lines, "From:      "+visible(rec.SessionKey))
 	}
+	if rec.Gateway != "" {
+		lines = append(lines, "Asked at:  the gateway "+visible(rec.Gateway))
+	}
 	lines = append(lines, rec.About()...)
 	return append(lines, rec.AboutAlways()...)
 }

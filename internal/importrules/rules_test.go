@@ -24,6 +24,7 @@ var (
 var testOnly = []string{
 	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -73,10 +74,12 @@ var rules = map[string]rule{
 	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
-	"internal/pairing": {imports: contract},
-	"internal/join":    {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/hub":     {imports: []string{".", "nodeexec", "internal/api", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/hub"}, hosts...)},
-	"internal/cli":     {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
+	"internal/pairing":   {imports: []string{".", "internal/natskv"}},
+	"internal/join":      {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
+	"internal/hub":       {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
+	"internal/cli":       {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
+	"internal/natskv":    {imports: contract},
+	"internal/approvals": {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
@@ -106,6 +109,7 @@ var rules = map[string]rule{
 	"internal/fakeexec":                {imports: contract},
 	"internal/filestest":               {imports: []string{".", "sandbox/files"}},
 	"internal/doctable":                {},
+	"internal/desktest":                {imports: []string{".", "policy", "policy/approval"}},
 	"internal/testnet":                 {},
 	"internal/testdir":                 {tests: hosts},
 	"internal/moments":                 {},

@@ -3,6 +3,7 @@ package approval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,23 +21,37 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	if err != nil {
 		return r, err
 	}
-	if err = context.Cause(ctx); err == nil && a.Decision == AllowAlways {
+	if err = context.Cause(ctx); err == nil && a.Decision == AllowAlways && d.Own(r) {
 		err = d.opts.Remember(ctx, r, rules)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.busy = ""
-	defer d.tidy()
+	defer d.notBusy()
 	if err != nil {
 		return r, err
 	}
 	now := time.Now().UTC()
-	r.Verdict, r.Scope, r.AnsweredBy, r.AnsweredAt = a.Decision, a.Scope, a.By, now
-	r.State = Denied
+	next := r
+	next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
+	next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
 	if a.Decision != Deny {
-		r.State, r.ExpiresAt = Allowed, now.Add(d.opts.Expiry)
+		next.State, next.ExpiresAt = Allowed, now.Add(d.opts.Expiry)
 	}
-	return d.put(r)
+	if next, err = d.put(next); !errors.Is(err, ErrStale) {
+		return next, err
+	}
+	// Somebody at another gateway was first.
+	if r, _, err = d.begin(id, &a); err == nil {
+		err = corral.Errorf(corral.ErrConflict, "look at the approval", "approval %s was changed at another gateway at the same time", r.Slug)
+	}
+	return r, err
+}
+
+// notBusy has the request that was answered expire, if it has not been.
+func (d *Desk) notBusy() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = ""
+	d.tidy()
+	d.show()
 }
 
 // begin checks an answer, and keeps the request from expiring while it is given.
@@ -74,7 +89,7 @@ func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
 			return r, nil, corral.Errorf(corral.ErrInvalid, "use exact, subcommand or program", "%s is no scope", quote(string(a.Scope)))
 		case r.Previews[i].Unavailable != "":
 			return r, nil, corral.Errorf(corral.ErrDenied, "use another scope, or allow-once", "allow-always is unavailable in the scope %s: %s", a.Scope, r.Previews[i].Unavailable)
-		case d.opts.Remember == nil:
+		case d.opts.Remember == nil && d.Own(r):
 			return r, nil, corral.Errorf(corral.ErrDenied, "use allow-once or deny", "allow-always is unavailable because there is no file of approvals to remember it in")
 		}
 		rules = r.Previews[i].Entries
@@ -93,52 +108,45 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 	if err := corral.ValidateID(c.CommandID); err != nil {
 		return Record{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() != nil {
-		return Record{}, errClosed
-	}
-	d.tidy()
-	there, ok := d.records[id]
-	if !ok {
-		return Record{}, corral.Errorf(corral.ErrDenied, "ask for a new approval", "unknown or expired approval id %s", quote(id))
-	}
-	r := *there
-	again := r.State == Consumed && r.CommandID == c.CommandID
-	switch {
-	case r.State != Allowed && !again:
-		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
-	case r.Agent != c.Agent:
-		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
-	case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
-		return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
-	}
-	if err := r.Binding.Check(c.Binding); err != nil || again {
-		return r, err
-	}
-	r.State, r.CommandID, r.ConsumedAt = Consumed, c.CommandID, time.Now().UTC()
-	return d.put(r)
+	return d.change(id, func(r Record, there bool) (Record, error) {
+		if !there {
+			return Record{}, corral.Errorf(corral.ErrDenied, "ask for a new approval", "unknown or expired approval id %s", quote(id))
+		}
+		again := r.State == Consumed && r.CommandID == c.CommandID
+		switch {
+		case r.State != Allowed && !again:
+			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it is not approved: %s", r.Settled())
+		case r.Agent != c.Agent:
+			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for another agent")
+		case r.Host != c.Host || !sameName(r.Node, r.Binding, c.Node, c.Binding):
+			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for %s, not for %s", place(r.Host, r.Node), place(c.Host, c.Node))
+		case !d.Usable(r):
+			return r, corral.Errorf(corral.ErrDenied, "ask for a new approval", "it was approved for the machine of the gateway %s", quote(r.Gateway))
+		}
+		if err := r.Binding.Check(c.Binding); err != nil {
+			return r, err
+		}
+		if again {
+			return r, errSame
+		}
+		r.State, r.CommandID, r.ConsumedAt = Consumed, c.CommandID, time.Now().UTC()
+		return r, nil
+	})
 }
 
 // Void ends what was allowed and was not used, because the command cannot be
 // started, and never will be. Anything else is left as it is.
 func (d *Desk) Void(id, why string) (Record, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() != nil {
-		return Record{}, errClosed
-	}
-	d.tidy()
-	there, ok := d.records[id]
-	if !ok {
-		return Record{}, corral.Errorf(corral.ErrNotFound, "", "unknown or expired approval id %s", quote(id))
-	}
-	r := *there
-	if r.State != Allowed {
+	return d.change(id, func(r Record, there bool) (Record, error) {
+		switch {
+		case !there:
+			return Record{}, corral.Errorf(corral.ErrNotFound, "", "unknown or expired approval id %s", quote(id))
+		case r.State != Allowed:
+			return r, errSame
+		}
+		r.State, r.Void = Denied, oneLine(why, maxVoid)
 		return r, nil
-	}
-	r.State, r.Void = Denied, oneLine(why, maxVoid)
-	return d.put(r)
+	})
 }
 
 // sameName reports whether two commands are for one node as far as its name tells.

@@ -31,6 +31,11 @@ const (
 // Options are those of a Desk.
 type Options struct {
 	Dir string // where the approvals are kept; for one Desk at a time
+	// Store is where they are kept instead, for the desks of several gateways,
+	// and Gateway the one of this desk: what was asked for there can be used there
+	// alone, unless it is for a node. The Desk closes the Store.
+	Store   Store
+	Gateway string
 
 	// Expiry is how long there is for an answer, and then for using what was
 	// allowed. 0 is DefaultExpiry.
@@ -41,31 +46,36 @@ type Options struct {
 
 	// Remember is called with the record and the rules to remember when
 	// somebody answers AllowAlways, before the answer counts: an error is
-	// that of the answer, and the request stays pending. Nil: AllowAlways is
-	// not available.
+	// that of the answer, and the request stays pending. Of a request that was
+	// answered at the desk of another gateway it is called when that is heard of,
+	// until there is no error. Nil: AllowAlways is not available.
 	Remember func(context.Context, Record, []policy.Rule) error
 
 	Log *slog.Logger // nil: none
 }
 
 // A Desk is where approvals are asked for and given. Its methods may be called at
-// any time. What they return is on disk.
+// any time. What they return is kept.
 type Desk struct {
-	opts Options
-	life context.Context //nolint:containedctx // ends with Close
-	end  context.CancelFunc
+	opts  Options
+	store Store
+	life  context.Context //nolint:containedctx // ends with Close
+	end   context.CancelFunc
+	owned sync.WaitGroup
 
-	answering sync.Mutex // one answer at a time
+	asking    turn       // one request at a time
+	answering sync.Mutex // and one answer
 
 	settledBytes, pendingBytes int64 // of texts, at most
 
-	mu      sync.Mutex
-	j       *journal
-	records map[string]*Record // by ID; never changed, but replaced
-	busy    string             // ID of the request that is being answered
-	seq     int64
-	changed chan struct{} // closed with the next change
-	timer   *time.Timer
+	mu        sync.Mutex
+	records   map[string]*Record   // by ID; never changed, but replaced
+	todo      map[string]time.Time // IDs of those of which something has to be kept, and from when on
+	forgotten []Record             // which the store is not told yet
+	busy      string               // ID of the request that is being answered
+	seq       int64
+	changed   chan struct{} // closed with the next change
+	stir      chan struct{} // there may be something to do
 }
 
 var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the desk of approvals is closed")
@@ -77,32 +87,22 @@ func OpenDesk(opts Options) (*Desk, error) {
 	opts.MaxPending = cmp.Or(opts.MaxPending, defaultPending)
 	opts.MaxPerAgent = cmp.Or(opts.MaxPerAgent, defaultPerAgent)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
-	d := &Desk{opts: opts, settledBytes: lingeringBytes, pendingBytes: pendingBytes, records: map[string]*Record{}, changed: make(chan struct{})}
-	j, cut, err := openJournal(opts.Dir, func(l line) error {
-		d.seq = max(d.seq, l.Seq)
-		if r := l.Record; r != nil {
-			d.seq = max(d.seq, r.Seq)
-			d.records[r.ID] = r
+	d := &Desk{
+		opts: opts, store: opts.Store, asking: make(turn, 1), settledBytes: lingeringBytes, pendingBytes: pendingBytes,
+		records: map[string]*Record{}, todo: map[string]time.Time{}, changed: make(chan struct{}), stir: make(chan struct{}, 1),
+	}
+	if d.store == nil {
+		var err error
+		if d.store, err = openFiles(opts.Dir, opts.Log); err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	if cut > 0 {
-		opts.Log.Warn("the last line of the approvals was cut short and is dropped; nobody was told what it was to say", "dir", opts.Dir, "bytes", cut)
-	}
-	d.j = j
 	d.life, d.end = context.WithCancel(context.Background())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if j.size == 0 {
-		if err := j.add(line{Version: journalVersion, Seq: d.seq}); err != nil {
-			d.end()
-			return nil, errors.Join(err, j.close())
-		}
+	if err := d.store.Follow(d.apply); err != nil {
+		d.end()
+		return nil, errors.Join(err, d.store.Close())
 	}
-	d.tidy()
+	d.owned.Go(d.look)
 	return d, nil
 }
 
@@ -111,16 +111,36 @@ func (d *Desk) Close() error {
 	d.answering.Lock()
 	defer d.answering.Unlock()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() != nil {
+	closed := d.life.Err() != nil
+	d.end()
+	d.mu.Unlock()
+	if closed {
 		return nil
 	}
-	d.end()
-	if d.timer != nil {
-		d.timer.Stop()
-	}
-	return d.j.close()
+	d.owned.Wait()
+	return d.store.Close()
 }
+
+// Own reports whether a record was asked for here, and not at another gateway.
+func (d *Desk) Own(r Record) bool { return r.Gateway == d.opts.Gateway }
+
+// Usable reports whether what a record allows can be used here: what is not for a
+// node was asked for on the machine that it is for.
+func (d *Desk) Usable(r Record) bool { return d.Own(r) || r.Host == corral.HostNode }
+
+// A turn is a lock that is waited for only as long as a context lasts.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) leave() { <-t }
 
 // Ask asks for an approval. For what is pending already it returns that record.
 // Too many are an ErrUnavailable.
@@ -137,41 +157,61 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	}
 	allowed, why := decisions(req.Decision, previews, d.opts.Remember != nil)
 
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() != nil {
-		return Record{}, errClosed
+	if err := d.asking.take(ctx); err != nil {
+		return Record{}, err
 	}
-	d.tidy()
-	pending, ofAgent, size, same := 0, 0, int64(0), req.Binding.Digest()
-	for _, r := range d.records {
-		if r.State != Pending {
-			continue
-		}
-		pending++
-		size += r.weight()
-		if r.Agent != req.Agent {
-			continue
-		}
-		ofAgent++
-		if r.SessionKey == req.SessionKey && r.Host == req.Host && sameName(r.Node, r.Binding, req.Node, req.Binding) && r.Binding.Digest() == same {
-			return *r, nil
-		}
-	}
-	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent || size > d.pendingBytes {
-		return Record{}, corral.Errorf(corral.ErrUnavailable, "answer some of them, or wait until they expire",
-			"too many approvals are pending: %d, %d of them of the agent %s", pending, ofAgent, quote(req.Agent))
-	}
+	defer d.asking.leave()
 	now := time.Now()
 	r := Record{
-		ID: corral.NewID(), Slug: newSlug(d.slugTaken), State: Pending,
+		ID: corral.NewID(), State: Pending, Gateway: d.opts.Gateway,
 		Agent: req.Agent, Host: req.Host, Node: req.Node, SessionKey: req.SessionKey,
 		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
 		Decision: req.Decision, Binding: req.Binding,
 		Previews: previews, AllowedDecisions: allowed, AlwaysUnavailable: why,
 		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.opts.Expiry),
 	}
+	there, err := d.room(&r)
+	if err != nil || there {
+		return r, err
+	}
 	return d.put(r)
+}
+
+// room reports why there can be no further request, or gives it a slug. If the same
+// is pending already, it becomes that one.
+func (d *Desk) room(r *Record) (there bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.life.Err() != nil {
+		*r = Record{}
+		return false, errClosed
+	}
+	d.tidy()
+	pending, ofAgent, size, same := 0, 0, int64(0), r.Binding.Digest()
+	for _, old := range d.records {
+		if old.State != Pending {
+			continue
+		}
+		pending++
+		size += old.weight()
+		if old.Agent != r.Agent {
+			continue
+		}
+		ofAgent++
+		// Of another gateway it would run there, if that is back some time.
+		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same {
+			*r = *old
+			return true, nil
+		}
+	}
+	if pending >= d.opts.MaxPending || ofAgent >= d.opts.MaxPerAgent || size > d.pendingBytes {
+		err := corral.Errorf(corral.ErrUnavailable, "answer some of them, or wait until they expire",
+			"too many approvals are pending: %d, %d of them of the agent %s", pending, ofAgent, quote(r.Agent))
+		*r = Record{}
+		return false, err
+	}
+	r.Slug = newSlug(d.slugTaken)
+	return false, nil
 }
 
 // maxNote bounds a note, in bytes. It is part of a line of the journal.
@@ -202,129 +242,6 @@ func (d *Desk) slugTaken(slug string) bool {
 		}
 	}
 	return false
-}
-
-// put makes a record what counts, and returns it with its number. mu is held.
-func (d *Desk) put(r Record) (Record, error) {
-	r.Seq = d.seq + 1
-	if err := d.j.add(line{Record: &r}); err != nil {
-		return Record{}, err
-	}
-	d.show(&r)
-	d.tidy()
-	return r, nil
-}
-
-func (d *Desk) show(r *Record) {
-	d.seq = r.Seq
-	d.records[r.ID] = r
-	close(d.changed)
-	d.changed = make(chan struct{})
-}
-
-// tidy has what is due expire, forgets what is old, writes the journal anew if it
-// has grown, and sets the timer for the next time. mu is held.
-func (d *Desk) tidy() {
-	now := time.Now()
-	var next time.Time
-	for _, r := range d.byAge() {
-		if r.State != Pending && r.State != Allowed || r.ID == d.busy {
-			continue
-		}
-		if r.ExpiresAt.After(now) {
-			if next.IsZero() || r.ExpiresAt.Before(next) {
-				next = r.ExpiresAt
-			}
-			continue
-		}
-		// It has expired whether that can be written or not: it says so itself.
-		expired := *r
-		expired.State, expired.Seq = Expired, d.seq+1
-		if err := d.j.add(line{Record: &expired}); err != nil {
-			d.opts.Log.Error("cannot write that an approval expired", "approval", r.Slug, "error", err)
-		}
-		d.show(&expired)
-	}
-	d.forget(now)
-	if d.j.grown() {
-		if err := d.j.replace(d.snapshot()); err != nil {
-			d.opts.Log.Error("cannot write the approvals anew", "dir", d.opts.Dir, "error", err)
-		}
-	}
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
-	if !next.IsZero() {
-		d.timer = time.AfterFunc(next.Sub(now), d.wake)
-	}
-}
-
-func (d *Desk) wake() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() == nil {
-		d.tidy()
-	}
-}
-
-// forget drops settled records that are old, or more than are kept.
-func (d *Desk) forget(now time.Time) {
-	kept, size := 0, int64(0)
-	for _, r := range slices.Backward(d.byAge()) {
-		if r.State == Pending || r.State == Allowed || r.Granted && r.ExpiresAt.After(now) {
-			continue
-		}
-		kept++
-		size += r.weight()
-		at := slices.MaxFunc([]time.Time{r.CreatedAt, r.AnsweredAt, r.ConsumedAt}, time.Time.Compare)
-		if r.State == Expired {
-			at = r.ExpiresAt
-		}
-		if kept > lingeringRecords || size > d.settledBytes || now.Sub(at) > lingering {
-			delete(d.records, r.ID)
-		}
-	}
-}
-
-// weight is about how many bytes of text a record has.
-func (r *Record) weight() int64 {
-	n := 1024 + len(r.Command)
-	add := func(words []string) {
-		for _, w := range words {
-			n += len(w) + 16
-		}
-	}
-	add(r.Args)
-	for _, s := range r.Decision.Segments {
-		n += len(s.Text)
-		add(s.Argv)
-	}
-	for _, p := range r.Previews {
-		for _, e := range p.Entries {
-			n += len(e.Command)
-			add(e.Args)
-		}
-	}
-	return int64(n)
-}
-
-// byAge returns the records in the order of their last change.
-func (d *Desk) byAge() []*Record {
-	list := make([]*Record, 0, len(d.records))
-	for _, r := range d.records {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b *Record) int { return cmp.Compare(a.Seq, b.Seq) })
-	return list
-}
-
-func (d *Desk) snapshot() []line {
-	lines := []line{{Version: journalVersion, Seq: d.seq}}
-	for _, r := range d.byAge() {
-		lines = append(lines, line{Record: r})
-	}
-	return lines
 }
 
 // Get finds a record of an agent ("": of any) by its ID, its slug, or a beginning
@@ -371,9 +288,7 @@ func find(records map[string]*Record, agent, ref string) (Record, error) {
 func (d *Desk) List(f Filter) []Record {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.life.Err() == nil {
-		d.tidy()
-	}
+	d.tidy()
 	return f.of(d.records)
 }
 

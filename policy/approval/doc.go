@@ -26,7 +26,8 @@
 // and a slug; who may answer, does; the first answer counts. What was allowed
 // can be used by one command only, and only if all that it was bound to, the
 // [Binding], is still the same: the command, the directory, the environment, the
-// programs and the script that it runs. All of it is on disk before it counts.
+// programs and the script that it runs. All of it is on disk before it counts: in a
+// directory, or in a [Store] that the desks of several gateways have in common.
 //
 // This package does not decide on commands (see package policy), does not know
 // who may answer, and runs nothing.

@@ -172,16 +172,17 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	d := openDesk(t, dir)
 	r := ask(t, d, request("x 1"))
-	good := d.j.f
+	j := d.store.(*files).j
+	good := j.f
 	broken, err := os.Open(filepath.Join(dir, journalName)) // cannot be written, nor cut
 	ok(t, err)
-	d.j.f = broken
+	j.f = broken
 	_, err = d.Answer(t.Context(), r.ID, Answer{Decision: AllowOnce})
 	wantKind(t, err, corral.ErrUnavailable, "cannot write")
 	if now, err := d.Get("", r.ID); err != nil || now.State != Pending {
 		t.Errorf("%+v, %v", now, err)
 	}
-	d.j.f = good
+	j.f = good
 	_, err = d.Ask(t.Context(), request("x 2"))
 	wantKind(t, err, corral.ErrUnavailable) // it cannot be said what is on disk
 	ok(t, broken.Close())

@@ -126,7 +126,8 @@ func TestRedeem(t *testing.T) {
 	// It is not forgotten as long as it could be used.
 	d.mu.Lock()
 	for range lingeringRecords + 10 {
-		d.show(&Record{ID: corral.NewID(), Slug: corral.NewID(), State: Denied, Verdict: Deny, Seq: d.seq + 1, CreatedAt: time.Now()})
+		id := corral.NewID()
+		d.records[id] = &Record{ID: id, Slug: id, State: Denied, Verdict: Deny, Seq: d.seq + 1, CreatedAt: time.Now()}
 	}
 	d.tidy()
 	if len(d.records) > lingeringRecords+2 {

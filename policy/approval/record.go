@@ -49,11 +49,16 @@ const (
 // A Record is a request and what became of it.
 type Record struct {
 	// Seq is the number of its last change. Every change has one, greater
-	// than all before.
-	Seq   int64  `json:"seq"`
+	// than all before, of all records; and Version counts those of this one.
+	Seq     int64 `json:"seq"`
+	Version int64 `json:"version,omitempty"`
+
 	ID    string `json:"approvalId"`
 	Slug  string `json:"approvalSlug"` // short, for people; as good as the ID
 	State State  `json:"state"`
+
+	// Gateway is where it was asked for, of several that share their approvals.
+	Gateway string `json:"gateway,omitempty"`
 
 	Agent      string      `json:"agent"`
 	Host       corral.Host `json:"host"`
@@ -85,6 +90,8 @@ type Record struct {
 	Scope      Scope     `json:"scope,omitempty"`   // of AllowAlways
 	AnsweredBy string    `json:"answeredBy,omitempty"`
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
+	// Remembered: what AllowAlways is to remember is, of the gateway's own machine.
+	Remembered bool `json:"remembered,omitempty"`
 
 	// Void is why nothing could come of what was allowed.
 	Void string `json:"void,omitempty"`

@@ -35,42 +35,38 @@ func (d *Desk) Redeem(ctx context.Context, g Given, req Request) (again bool, er
 	if err := req.validate(); err != nil {
 		return false, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.life.Err() != nil {
-		return false, errClosed
-	}
-	d.tidy()
-	now := time.Now()
-	if was := d.records[g.ID]; was != nil {
-		switch {
-		case !was.Granted:
-			return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval is none that a gateway gave")
-		case was.CommandID != g.CommandID || was.Agent != req.Agent || was.Binding.Digest() != req.Binding.Digest():
-			return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was used already, by the command %s", was.CommandID)
+	_, err = d.change(g.ID, func(was Record, there bool) (Record, error) {
+		now := time.Now()
+		if again = there; there {
+			switch {
+			case !was.Granted:
+				return was, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval is none that a gateway gave")
+			case was.CommandID != g.CommandID || was.Agent != req.Agent || was.Binding.Digest() != req.Binding.Digest():
+				return was, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was used already, by the command %s", was.CommandID)
+			}
+			return was, errSame
 		}
-		return true, nil
-	}
-	if !g.Until.After(now) {
-		return false, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was good until %s", g.Until.UTC().Format(time.RFC3339))
-	}
-	granted := 0
-	for _, r := range d.records {
-		if r.Granted && r.ExpiresAt.After(now) {
-			granted++
+		if !g.Until.After(now) {
+			return was, corral.Errorf(corral.ErrDenied, "ask for a new approval", "the approval was good until %s", g.Until.UTC().Format(time.RFC3339))
 		}
-	}
-	if granted >= maxGranted {
-		return false, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "%d approvals were used here in a short time, which have to be remembered", granted)
-	}
-	_, err = d.put(Record{
-		ID: g.ID, Slug: newSlug(d.slugTaken), State: Consumed, Granted: true,
-		Agent: req.Agent, Host: req.Host, Node: req.Node,
-		Command: req.Command.Command, Args: req.Command.Args, Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: req.PathPrepend,
-		Decision: req.Decision, Binding: req.Binding, Previews: []Preview{}, AllowedDecisions: []Verdict{},
-		CreatedAt: now.UTC(), ExpiresAt: g.Until.UTC(),
-		Verdict: g.Verdict, Scope: g.Scope, AnsweredBy: oneLine(g.By, maxWho), AnsweredAt: now.UTC(),
-		CommandID: g.CommandID, ConsumedAt: now.UTC(),
+		granted := 0
+		for _, r := range d.records {
+			if r.Granted && r.ExpiresAt.After(now) {
+				granted++
+			}
+		}
+		if granted >= maxGranted {
+			return was, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "%d approvals were used here in a short time, which have to be remembered", granted)
+		}
+		return Record{
+			ID: g.ID, Slug: newSlug(d.slugTaken), State: Consumed, Granted: true, Gateway: d.opts.Gateway,
+			Agent: req.Agent, Host: req.Host, Node: req.Node,
+			Command: req.Command.Command, Args: req.Command.Args, Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: req.PathPrepend,
+			Decision: req.Decision, Binding: req.Binding, Previews: []Preview{}, AllowedDecisions: []Verdict{},
+			CreatedAt: now.UTC(), ExpiresAt: g.Until.UTC(),
+			Verdict: g.Verdict, Scope: g.Scope, AnsweredBy: oneLine(g.By, maxWho), AnsweredAt: now.UTC(),
+			CommandID: g.CommandID, ConsumedAt: now.UTC(),
+		}, nil
 	})
-	return false, err
+	return again && err == nil, err
 }

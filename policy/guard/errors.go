@@ -60,6 +60,6 @@ func (e *PendingError) Details() any { return Shown(e.Record) }
 // later, and with the ID that it gets then.
 func Shown(rec approval.Record) approval.Record {
 	rec.CommandID = cmp.Or(rec.CommandID, CommandID(rec))
-	rec.Note = nil
+	rec.Note, rec.Version, rec.Remembered = nil, 0, false
 	return rec
 }

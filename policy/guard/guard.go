@@ -148,7 +148,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		return cmd, err
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
-		if rec.For(claim) {
+		if g.cfg.Desk.Usable(rec) && rec.For(claim) {
 			cmd.Approval = rec.ID // somebody allowed it before it was asked for again
 			return g.claim(ctx, cmd, e, claim)
 		}

@@ -93,7 +93,8 @@ func Approved(rec approval.Record, cmd corral.Command) corral.Command {
 const retryDelay = 5 * time.Second
 
 // Serve follows the desk until ctx ends, and has its handler do what follows
-// from the answers. It begins with what earlier lives left undone.
+// from the answers to what was asked for here: of several gateways that share their
+// approvals each sees to its own. It begins with what earlier lives left undone.
 func (g *Guard) Serve(ctx context.Context, h Handler) {
 	var after int64
 	begun := false            // this life: what comes before is of earlier ones
@@ -110,7 +111,9 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 		now := make([]due, 0, len(changed))
 		for _, rec := range changed {
 			delete(again, rec.ID)
-			now = append(now, due{rec: rec, fresh: begun})
+			if g.cfg.Desk.Own(rec) {
+				now = append(now, due{rec: rec, fresh: begun})
+			}
 		}
 		for _, d := range again {
 			if !time.Now().Before(d.at) {
