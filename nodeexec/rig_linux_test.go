@@ -83,7 +83,7 @@ func newWebSocketRig(t testing.TB) *rig {
 func newExternalRig(t testing.TB) *rig {
 	r := bareRig(t)
 	own, gateway := natstest.NewKey(t)
-	config, err := broker.ServerConfig([]string{gateway}, "", []broker.User{{Key: r.public(r.key), Node: nodeID, Name: "builder"}})
+	config, err := broker.ServerConfig([]string{gateway}, nil, []broker.User{{Key: r.public(r.key), Node: nodeID, Name: "builder"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestSharedRegistry(t *testing.T) {
 		users[i], public[i] = natstest.NewKey(t)
 	}
 	node, id := natstest.NewKey(t)
-	allowed, err := ServerConfig(public[:], pairing.BucketName, []User{{id, "n1", "builder"}})
+	allowed, err := ServerConfig(public[:], []string{pairing.BucketName}, []User{{id, "n1", "builder"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSharedRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	const subject, stream = "$KV." + pairing.BucketName + ".nodes", "KV_" + pairing.BucketName
+	const subject, stream = "$KV." + pairing.BucketName + ".head.1", "KV_" + pairing.BucketName
 	forbidden := []string{subject, "$JS.API.STREAM.DELETE." + stream, "$JS.API.STREAM.PURGE." + stream, "$JS.API.DIRECT.GET." + stream + "." + subject}
 	for _, subject := range forbidden {
 		if err := c.Publish(subject, nil); err != nil {

@@ -19,7 +19,7 @@ import (
 
 func serverConfig(t *testing.T, gateways []string, nodes ...User) string {
 	t.Helper()
-	text, err := ServerConfig(gateways, "", nodes)
+	text, err := ServerConfig(gateways, nil, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestExternalInvalid(t *testing.T) {
 func TestServerConfigInvalid(t *testing.T) {
 	_, public := natstest.NewKey(t)
 	for _, u := range []User{{}, {Key: "U"}, {Key: public + "\n"}, {Key: public, Node: "a.b"}, {Key: public, Node: `"`}} {
-		if text, err := ServerConfig(nil, "", []User{u}); !errors.Is(err, corral.ErrInvalid) {
+		if text, err := ServerConfig(nil, nil, []User{u}); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%+v: %q, %v", u, text, err)
 		}
 	}

@@ -37,10 +37,10 @@ func rightsOfGateway() rights {
 func rightsOnBucket(name string) rights {
 	stream := "KV_" + name
 	r := rights{publish: []string{"$JS.API.INFO"}}
-	for _, api := range []string{"STREAM.INFO.", "STREAM.CREATE.", "STREAM.MSG.GET."} {
+	for _, api := range []string{"STREAM.INFO.", "STREAM.CREATE.", "STREAM.MSG.GET.", "STREAM.PURGE."} {
 		r.publish = append(r.publish, "$JS.API."+api+stream)
 	}
-	for _, api := range []string{"DIRECT.GET.", "CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.DELETE."} {
+	for _, api := range []string{"CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.DELETE."} {
 		r.publish = append(r.publish, "$JS.API."+api+stream+".>")
 	}
 	r.publish = append(r.publish, "$JS.FC."+stream+".>", "$KV."+name+".>")
@@ -59,9 +59,9 @@ type User struct {
 // else's (see [External]), in its own syntax: the keys of the gateways, which
 // are those of their [External].Creds, and of the nodes, each with the subjects
 // that it needs. It is a block "authorization", whose list "users" can be used in
-// an account as well. The bucket is the one of JetStream in which gateways keep
-// what they share; empty: there is none.
-func ServerConfig(gateways []string, bucket string, nodes []User) (string, error) {
+// an account as well. The buckets are those of JetStream in which gateways
+// keep what they share.
+func ServerConfig(gateways, buckets []string, nodes []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")
 	add := func(what, key string, r rights) error {
@@ -73,7 +73,7 @@ func ServerConfig(gateways []string, bucket string, nodes []User) (string, error
 		return nil
 	}
 	own := rightsOfGateway()
-	if bucket != "" {
+	for _, bucket := range buckets {
 		more := rightsOnBucket(bucket)
 		own.publish, own.subscribe = append(own.publish, more.publish...), append(own.subscribe, more.subscribe...)
 	}

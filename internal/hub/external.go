@@ -7,18 +7,19 @@ import (
 	"path/filepath"
 
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/approvals"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/pairing"
 	"github.com/corral-exec/corral/nodeexec"
 )
 
 // ServerConfig is what the configuration of an external message server needs, in
-// its own syntax: for the keys of gateways, which may share the registry there, for
-// nodes, and for the keys of machines that may ask to be nodes.
+// its own syntax: for the keys of gateways, which may share the registry and the
+// approvals there, for nodes, and for the keys of machines that may ask to be nodes.
 func ServerConfig(gateways []string, shared bool, nodes []api.Node, asking []string) (string, error) {
-	bucket := ""
+	var buckets []string
 	if shared {
-		bucket = pairing.BucketName
+		buckets = []string{pairing.BucketName, approvals.BucketName}
 	}
 	var users []broker.User
 	for _, n := range nodes {
@@ -29,7 +30,7 @@ func ServerConfig(gateways []string, shared bool, nodes []api.Node, asking []str
 	for _, key := range asking {
 		users = append(users, broker.User{Key: key})
 	}
-	return broker.ServerConfig(gateways, bucket, users)
+	return broker.ServerConfig(gateways, buckets, users)
 }
 
 // Kept are the nodes in a directory of which no Hub is open, as they were left.

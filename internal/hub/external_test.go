@@ -16,6 +16,8 @@ import (
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 func newKey(t *testing.T) (key nkeys.KeyPair, public string) {
@@ -136,6 +138,32 @@ func TestShared(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	// One that begins knows it before it does anything, so that nothing that was
+	// approved for it is thought to be for none; and all say that it is online.
+	late := openAnother(t, one)
+	if _, ok := late.Registry().Authorize(n.Key); !ok {
+		t.Error("a gateway that begins does not know the node")
+	}
+	for _, h := range []*Hub{late, one, two} {
+		list := h.List(t.Context()).Nodes
+		if len(list) != 1 || list[0].State != api.NodeOnline || list[0].Name != "seven" {
+			t.Errorf("%+v", list)
+		}
+	}
+	// What is asked at one is answered at the other.
+	a, b := desk(t, one), desk(t, two)
+	rec, err := a.Ask(t.Context(), approvalRequest("uptime", n.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { _, err := b.Get("", rec.ID); return err })
+	if rec, err = b.Answer(t.Context(), rec.ID, approval.Answer{Decision: approval.AllowOnce, By: "anna"}); err != nil || !b.Usable(rec) || b.Own(rec) {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	if rec, err := a.Wait(t.Context(), rec.ID); err != nil || rec.State != approval.Allowed {
+		t.Errorf("%+v, %v", rec, err)
+	}
+
 	if _, err := one.Change(t.Context(), "seven", api.NodeChange{Revoked: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +179,63 @@ func TestShared(t *testing.T) {
 	if _, err := Open(Config{Dir: t.TempDir(), External: x}); err == nil || time.Since(began) > patience {
 		t.Errorf("a gateway with a key of its own: %v after %v", err, time.Since(began))
 	}
+}
+
+// A gateway keeps its name, and a copy of its directory is another gateway.
+func TestGatewayName(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	first, err := ownName(dir)
+	if err != nil || corral.ValidateID(first) != nil {
+		t.Fatalf("%q, %v", first, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, nameFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"a copy": text, "nothing": nil, "nonsense": []byte("*.>\n"), "long": []byte(strings.Repeat("x", 10_000))} {
+		if err := os.WriteFile(filepath.Join(copied, nameFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		second, err := ownName(copied)
+		if err != nil || second == first || corral.ValidateID(second) != nil {
+			t.Errorf("%s: %q, %v", name, second, err)
+		}
+		if again, err := ownName(copied); err != nil || again != second {
+			t.Errorf("%s: %q and then %q, %v", name, second, again, err)
+		}
+	}
+	if again, err := ownName(dir); err != nil || again != first {
+		t.Errorf("%q and then %q, %v", first, again, err)
+	}
+}
+
+// desk is the one of a gateway.
+func desk(t *testing.T, h *Hub) *approval.Desk {
+	t.Helper()
+	store, name, err := h.Approvals(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ownName(h.cfg.Dir)
+	if err != nil || again != name || name == "" {
+		t.Errorf("it is called %q, and then %q, %v", name, again, err)
+	}
+	d, err := approval.OpenDesk(approval.Options{Store: store, Gateway: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func approvalRequest(command, node string) approval.Request {
+	r := approval.Request{Agent: "main", Host: corral.HostNode, Node: "seven", Command: policy.Request{Command: command, Dir: "/"}}
+	r.Binding = approval.BindOnNode(r.Command, nil, node, approval.Binding{}, "sum")
+	return r
 }
 
 func TestExternalInvalid(t *testing.T) {

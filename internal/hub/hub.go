@@ -14,6 +14,7 @@
 //	gateway.seed              the gateway's key, an nkey: nodes obey it, and no other
 //	nodes.pem                 the certificate of the message server, and its key
 //	nodes.jsonl, nodes.lock   the registry, see package pairing
+//	gateway.name              what tells it apart from others that share its approvals
 //
 // Without gateway.seed no node obeys the gateway, so a copy of it belongs into a
 // safe place.
@@ -24,8 +25,8 @@
 // which subjects a key may use, is up to that server's configuration, for which
 // [ServerConfig] is: a node that is revoked is not spoken to any more, but stays
 // connected until it is taken out there as well. From where nodes connect is not
-// known then. It may keep the registry too, for several gateways with the same
-// gateway.seed.
+// known then. It may keep the registry and the approvals too, for several gateways with
+// the same gateway.seed.
 package hub
 
 import (
@@ -70,8 +71,8 @@ type Config struct {
 // External is a message server of somebody else's.
 type External struct {
 	broker.External
-	// Shared has the registry at the message server's JetStream, for all gateways
-	// that have this one's key.
+	// Shared has the registry and the approvals at the message server's JetStream,
+	// for all gateways that have this one's key.
 	Shared bool
 }
 

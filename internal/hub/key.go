@@ -79,9 +79,8 @@ func readFile(path string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// makeKey makes a key, unless another program has made it in the meantime. The
-// file is whole or not there.
-func makeKey(dir, path string) (err error) {
+// makeKey makes a key, unless another program has made it in the meantime.
+func makeKey(dir, path string) error {
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		return err
@@ -90,12 +89,18 @@ func makeKey(dir, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+keyFile+"-") // 0600
+	return writeNew(dir, path, append(seed, '\n'))
+}
+
+// writeNew writes a file, unless another program has done so in the meantime. It is
+// whole or not there.
+func writeNew(dir, path string, text []byte) (err error) {
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-") // 0600
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.Write(append(seed, '\n'))
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package pairing
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,31 +182,6 @@ func TestSeveralGateways(t *testing.T) {
 	}
 }
 
-// The value of the head is the gateways' word, or nothing.
-func FuzzHead(f *testing.F) {
-	pair := gatewayPair(60000)
-	b := &Bucket{key: pair, public: gateway}
-	text, err := newState().encode()
-	ok(f, err)
-	good, err := b.seal(head{Version: 1, Number: 1, Size: len(text)}, text)
-	ok(f, err)
-	parts, err := b.seal(head{Version: 1, Number: 2, Size: 1 << 20, Parts: "x"}, nil)
-	ok(f, err)
-	for _, v := range [][]byte{good, parts, good[:signatureSize], nil, []byte("x")} {
-		f.Add(v)
-	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		h, got, err := b.unseal(value)
-		switch {
-		case err != nil:
-		case !bytes.Equal(value, good) && !bytes.Equal(value, parts):
-			t.Errorf("%+v, although nobody signed %q", h, value)
-		case h.Parts != "" && got != nil, h.Parts == "" && !bytes.Equal(got, text):
-			t.Errorf("%+v has the text %q", h, got)
-		}
-	})
-}
-
 // Whoever is first wins, and nothing gets lost, however many write at once.
 func TestManyGateways(t *testing.T) {
 	c := newCluster(t)
@@ -338,13 +312,24 @@ func TestLargeRegistry(t *testing.T) {
 	ok(t, err)
 	kv, err := js.KeyValue(t.Context(), BucketName)
 	ok(t, err)
-	keys, err := kv.Keys(t.Context())
-	ok(t, err)
 	text, err := a.now.Load().encode()
 	ok(t, err)
-	if parts := (len(text) + partSize - 1) / partSize; parts < 2 || len(keys) != 1+parts {
-		t.Errorf("%d bytes are in %q", len(text), keys)
+	const partSize = 32 << 10
+	parts := (len(text) + partSize - 1) / partSize
+	if parts < 2 {
+		t.Errorf("the registry has %d bytes", len(text))
 	}
+	var kept []string
+	defer func() {
+		if t.Failed() {
+			t.Errorf("%d bytes are in %q", len(text), kept)
+		}
+	}()
+	soon(t, "what is not used is gone", func() bool {
+		kept, err = kv.Keys(t.Context())
+		ok(t, err)
+		return len(kept) == keptHeads+parts
+	})
 }
 
 // Who can write to the message server can make nobody a node, and nobody a node
@@ -365,30 +350,51 @@ func TestForgedRegistry(t *testing.T) {
 	kv, err := js.KeyValue(t.Context(), BucketName)
 	ok(t, err)
 	pair(t, a, 1, "one")
-	before, err := kv.Get(t.Context(), headKey)
-	ok(t, err)
+	head := func(number uint64) (string, []byte) {
+		t.Helper()
+		key := fmt.Sprint(headPrefix, number)
+		e, err := kv.Get(t.Context(), key)
+		ok(t, err)
+		return key, e.Value()
+	}
+	number := func() uint64 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.opts.Bucket.number
+	}
+	beforeKey, before := head(number())
 	_, err = a.Revoke("one", "anna")
 	ok(t, err)
 	pair(t, a, 2, "two")
-	good, err := kv.Get(t.Context(), headKey)
-	ok(t, err)
+	goodKey, good := head(number())
+	nextKey := fmt.Sprint(headPrefix, number()+1)
 	events := len(heard.all())
 
 	// As a gateway would that has another key.
-	other := &Bucket{kv: kv, key: gatewayPair(60001), most: time.Second, ctx: t.Context()}
 	st := newState()
 	_, err = st.pair(key(9), "evil", false)
 	ok(t, err)
-	text, err := st.encode()
+	evil := newCluster(t)
+	other, err := OpenBucket(t.Context(), BucketConfig{Conn: evil.connect(), Key: gatewayPair(60001)})
 	ok(t, err)
-	strange, err := other.seal(head{Version: 1, Number: 99, Size: len(text)}, text)
+	ok(t, other.write(st, patient))
+	evilJS, err := jetstream.New(evil.connect())
 	ok(t, err)
-	cut := good.Value()[:len(good.Value())-1]
-	for name, value := range map[string][]byte{
-		"nothing": nil, "nonsense": []byte("nonsense"), "of another key": strange, "cut short": cut, "of before a revocation": before.Value(), "the same again": good.Value(),
-		"with more": append(slices.Clone(good.Value()), "x"...),
+	evilKV, err := evilJS.KeyValue(t.Context(), BucketName)
+	ok(t, err)
+	strange, err := evilKV.Get(t.Context(), headPrefix+"1")
+	ok(t, err)
+	ok(t, other.close())
+	for _, forged := range []struct {
+		name, key string
+		value     []byte
+	}{
+		{"nothing", nextKey, nil}, {"nonsense", nextKey, []byte("nonsense")}, {"of another key", nextKey, strange.Value()},
+		{"cut short", nextKey, good[:len(good)-1]}, {"with more", nextKey, append(slices.Clone(good), "x"...)},
+		{"of before a revocation", beforeKey, before}, {"the same again", goodKey, good},
+		{"that of before under the next key", nextKey, before}, {"under no number", headPrefix + "x", good},
 	} {
-		_, err := kv.Put(t.Context(), headKey, value)
+		_, err := kv.Put(t.Context(), forged.key, forged.value)
 		ok(t, err)
 		a.mu.Lock()
 		err = a.reload(brief)
@@ -397,7 +403,7 @@ func TestForgedRegistry(t *testing.T) {
 		wantAuthorised(t, a, 2)
 		_, err = a.Rename("two", "other")
 		wantKind(t, err, corral.ErrDenied)
-		if name == "of before a revocation" || name == "the same again" {
+		if forged.name == "of before a revocation" || forged.name == "the same again" {
 			continue // who never saw the other cannot tell
 		}
 		b, err := OpenBucket(t.Context(), BucketConfig{Conn: conn, Key: gatewayPair(60000)})
@@ -408,7 +414,9 @@ func TestForgedRegistry(t *testing.T) {
 			t.Error("a registry that cannot be trusted has nodes")
 		}
 	}
-	ok(t, kv.Delete(t.Context(), headKey))
+	stream, err := js.Stream(t.Context(), "KV_"+BucketName)
+	ok(t, err)
+	ok(t, stream.Purge(t.Context()))
 	_, err = a.Rename("two", "other")
 	wantKind(t, err, corral.ErrUnavailable, "is gone from the message server")
 	wantAuthorised(t, a, 2)
@@ -434,120 +442,38 @@ func TestOtherGatewayKey(t *testing.T) {
 	wantKind(t, err, corral.ErrInvalid, "another gateway key")
 }
 
-// deaf is a bucket of which the first answers are lost.
-type deaf struct {
-	jetstream.KeyValue
-	lost atomic.Int32
-}
-
-func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	n, err := d.KeyValue.Update(ctx, key, value, revision)
-	if d.lost.Add(-1) >= 0 {
-		return 0, context.DeadlineExceeded
-	}
-	return n, err
-}
-
-// racing is a bucket of a server that does not always compare.
-type racing struct {
-	jetstream.KeyValue
-	before func() bool // whether the next write is not compared
-	after  func()
-}
-
-func (r *racing) Update(ctx context.Context, key string, value []byte, revision uint64) (n uint64, err error) {
-	if r.before() {
-		n, err = r.Put(ctx, key, value)
-	} else {
-		n, err = r.KeyValue.Update(ctx, key, value, revision)
-	}
-	r.after()
-	return n, err
-}
-
-// Of two writes that a cluster says were made in the place of the same one, neither
-// is lost; and a gateway that hears of it late is not stuck.
-func TestBothMade(t *testing.T) {
-	for _, replicated := range []bool{true, false} {
-		c := newCluster(t)
-		gateway := func(r *racing) (*Registry, *Bucket) {
-			b, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000), wrap: func(inner jetstream.KeyValue) jetstream.KeyValue {
-				r.KeyValue = inner
-				return r
-			}})
-			ok(t, err)
-			b.replicated = replicated
-			return open(t, "", quick, func(o *Options) { o.Bucket = b }), b
-		}
-		made := make(chan struct{}, 10)
-		one, _ := gateway(&racing{before: func() bool { return false }, after: func() { made <- struct{}{} }})
-		pair(t, one, 1, "one")
-		var done sync.WaitGroup
-		meanwhile := sync.OnceFunc(func() {
-			done.Go(func() {
-				if _, err := one.Rename("one", "uno"); err != nil {
-					t.Error(err)
-				}
-			})
-			<-made
-		})
-		raced := false
-		two, _ := gateway(&racing{before: func() bool { first := !raced; raced = true; meanwhile(); return first }, after: func() {}})
-		soon(t, "it is a node of both", func() bool { _, err := two.Node("one"); return err == nil })
-		for len(made) > 0 {
-			<-made
-		}
-		yes := "yes"
-		_, err := two.Relabel("one", map[string]*string{"x": &yes})
-		ok(t, err)
-		done.Wait()
-		for _, r := range []*Registry{one, two} {
-			soon(t, "the label is there", func() bool {
-				n, err := r.Node(ID(key(1)))
-				return err == nil && n.Labels["x"] == "yes" && (n.Name == "uno" || !replicated)
-			})
-		}
-		_, err = one.Rename(ID(key(1)), "ein")
-		ok(t, err)
-		soon(t, "it is heard", func() bool { _, err := two.Node("ein"); return err == nil })
-	}
-}
-
-// A write that was not answered is not made twice, and not taken for somebody
-// else's.
-func TestAnswerLost(t *testing.T) {
+// A gateway that has slept for so long that the text after the one that it knows was
+// purged does not put its own in that place.
+func TestLongAsleep(t *testing.T) {
 	c := newCluster(t)
-	kv := &deaf{}
-	bucket, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000), wrap: func(inner jetstream.KeyValue) jetstream.KeyValue {
-		kv.KeyValue = inner
-		return kv
-	}})
+	asleep := c.bucket()
+	st, err := asleep.read(patient)
 	ok(t, err)
-	bucket.most = time.Second // for two answers that are lost, and for an end
-	var events told
-	a := open(t, "", quick, func(o *Options) { o.Bucket, o.Changed = bucket, events.add })
+	t.Cleanup(func() { ok(t, asleep.close()) })
+	a, _ := c.gateway()
 	pair(t, a, 1, "one")
-	written := func() uint64 {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return bucket.head.Number
+	for n := range keptHeads + 5 {
+		label := fmt.Sprint(n)
+		_, err := a.Relabel("one", map[string]*string{"n": &label})
+		ok(t, err)
 	}
-	number := written()
-	kv.lost.Store(2)
-	_, err = a.Rename("one", "uno")
+	js, err := jetstream.New(c.connect())
 	ok(t, err)
-	if n := written() - number; n != 1 {
-		t.Errorf("written %d times", n)
+	stream, err := js.Stream(t.Context(), "KV_"+BucketName)
+	ok(t, err)
+	soon(t, "the first texts are purged", func() bool {
+		info, err := stream.Info(t.Context())
+		ok(t, err)
+		return info.State.Msgs == keptHeads
+	})
+	if err := asleep.write(st, patient); !errors.Is(err, errStale) {
+		t.Errorf("written in the place of another text: %v", err)
 	}
-	if got, want := events.all(), []string{"asked ", "paired one", "renamed uno"}; !slices.Equal(got, want) {
-		t.Errorf("told %q", got)
+	if now, err := asleep.read(patient); err != nil || len(now.nodes) != 1 {
+		t.Errorf("%+v, %v", now, err)
 	}
-	// One that is never answered is an error, and counts as soon as it is seen.
-	kv.lost.Store(1000)
-	_, err = a.Rename("uno", "ein")
-	wantKind(t, err, corral.ErrUnavailable)
-	kv.lost.Store(0)
-	soon(t, "it is seen", func() bool { _, err := a.Node("ein"); return err == nil })
+	late, _ := c.gateway()
+	wantAuthorised(t, late, 1)
 }
 
 // A bucket that would forget is not used, and without JetStream there is none.

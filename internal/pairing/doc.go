@@ -61,25 +61,28 @@
 //	{"crc32c":"1b2c3d4e","entry":{...}}
 //
 // with the checksum of its entry. The first entry is
-// {"version":1,"nodes":N,"tokens":M}; N nodes and M tokens follow, each in the
-// order of their ids. A file that is not exactly what this package would write is
+// {"version":1,"nodes":N,"tokens":M,"rejected":K}, without the last if there are
+// none; N nodes and M tokens follow, each in the order of their ids, and K keys that
+// were rejected, in their own. A file that is not exactly what this package would write is
 // not read: [Open] says in which line and at which byte, and nobody is a node. A
 // file that others than its owner can read or write is refused as well.
 //
 // # Several gateways
 //
-// Gateways that share a message server share a registry as well: a [Bucket], which
-// is a key-value bucket of JetStream with the text of the file under one key. A
-// change is written only if nobody else wrote since it was read (compare and set),
-// and made anew on what they wrote otherwise; every gateway watches the key. So an
-// approval at one makes a node at all, the first answer counts, a use of a token
-// is taken once, and a revocation counts at once where it is made and elsewhere
-// when it is heard, some milliseconds later. A gateway that cannot reach the bucket
-// goes by what it knew: nodes stay nodes, and nothing can be approved. A revocation
-// that cannot be written counts where it was made, and is written later. While the
-// servers elect a leader a change waits, for up to 15 s. Requests are in the memory
-// of each gateway, which all hear what machines ask; so is a rejection that of the
-// gateway where it was made.
+// Gateways that share a message server share a registry as well: a [Bucket], in which
+// the text of the file is an entry of package natskv: that of the Nth change is
+// head.N. Who changes something makes the next one, unless another gateway has, and
+// makes the change anew on what it wrote then; every gateway watches. So an approval
+// at one makes a node at all, the first answer counts, a rejection is one everywhere,
+// a use of a token is taken once, and a revocation counts at once where it is made
+// and elsewhere when it is heard, some milliseconds later. A gateway that cannot reach
+// the bucket goes by what it knew: nodes stay nodes, and nothing can be approved. A
+// revocation that cannot be written counts where it was made, and is written later.
+// While the servers elect a leader a change waits, for up to 15 s. Requests are in the
+// memory of each gateway, which all hear what machines ask.
+//
+// A gateway that starts reads the registry from the server that leads before it does
+// anything, so that it takes no node for unknown that another has approved.
 //
 // All gateways have the same key (gateway.seed, which an operator copies from one
 // to the other, and which no message server ever has): they are one gateway to
@@ -93,19 +96,10 @@
 // The message server is not trusted with the registry either. What is kept is
 // signed with the gateways' key, and counted: who can write there can withhold it,
 // but can neither make a node nor have a gateway take what it has seen replaced.
-// It can show an old list to a gateway that starts. The first line of the value is
-// {"version":1,"number":N,"size":BYTES,"sha256":...} behind the signature; more
-// than 32 KiB of text are in keys of their own. The bucket is on the servers' disks
-// (a bucket in memory is refused): on three of a cluster, any one of which may be
-// away, or on the one there is. They have to be set to sync_interval: always,
-// which nats-server knows from version 2.10 on: otherwise a server that loses its
-// power forgets what it was told in the last two minutes. A client cannot see that.
-//
-// In a cluster, servers of version 2.9 may say of two changes at the same time that
-// both were made, of which the second replaces the first. So there a change is
-// looked at once more, some tenths of a second later, and made anew if it did not
-// stay. One that is replaced later than that, when a leader was elected meanwhile,
-// is lost, which is logged where it was made.
+// It can show an old list to a gateway that starts. The last 16 texts are kept: a
+// gateway that has slept for longer than it took to write them would otherwise make
+// one anew in a place that is long past. See package natskv for what the servers have
+// to be.
 //
 // # When it counts
 //

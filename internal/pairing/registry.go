@@ -132,7 +132,7 @@ func Open(opts Options) (*Registry, error) {
 func openStorage(opts Options) (storage, *state, error) {
 	if b := opts.Bucket; b != nil {
 		st, err := b.read(patient)
-		if b.public != opts.GatewayKey {
+		if b.kv.Public() != opts.GatewayKey {
 			err = corral.Errorf(corral.ErrInvalid, "give both the same key", "the bucket of the registry of nodes is for another gateway key than %s", opts.GatewayKey)
 		}
 		if err != nil {
@@ -479,6 +479,7 @@ func (r *Registry) reload(patience time.Duration) error {
 		}
 		r.tell(c)
 	}
+	r.hearRejections(old, st)
 	return nil
 }
 

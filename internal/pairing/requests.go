@@ -78,6 +78,12 @@ func (r *Registry) Ask(key string, from netip.Addr, h Hello) (Request, error) {
 	case old != nil && old.State == Rejected:
 		return r.view(old), nil
 	}
+	if x := st.rejection(key, now); x != nil { // at another gateway, or in an earlier life
+		return Request{
+			ID: ID(key), Key: key, State: Rejected, Name: x.Name, Hello: h.clone(), From: address(from),
+			AskedAt: now, ExpiresAt: x.Until, AnsweredBy: x.By, AnsweredAt: x.At,
+		}, nil
+	}
 	all, here := 0, 0
 	for _, q := range r.requests {
 		if q.Key == key || q.State == Approved {
@@ -204,8 +210,8 @@ func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	}
 	var n *Node
 	err = r.update(func(st *state) (*state, error) {
-		if now := st.nodes[q.ID]; now != nil && now.Key == q.Key && now.active() { // at another gateway
-			return nil, answered(now.Name, q.ID, Approved, now.ApprovedBy, now.PairedAt)
+		if err := st.answered(q, time.Now()); err != nil {
+			return nil, err
 		}
 		next := st.clone()
 		var err error
@@ -245,6 +251,7 @@ func (s *state) pair(key, name string, exactly bool) (*Node, error) {
 	if old != nil {
 		n.Addresses = slices.Clone(old.Addresses)
 	}
+	delete(s.rejected, key)
 	s.put(n)
 	return n, nil
 }
@@ -258,23 +265,6 @@ func cloneLabels(labels map[string]string) map[string]string {
 		c[k] = v
 	}
 	return c
-}
-
-// Reject tells the key with that code, id or key that it will not be a node. If
-// somebody else answered first, it is an ErrConflict that says who answered what.
-func (r *Registry) Reject(ref, by string) error {
-	if err := validateWho(by); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q, err := r.unanswered(ref)
-	if err != nil {
-		return err
-	}
-	answered := r.settle(q, Rejected, by, suggested(q.Hello.Name))
-	r.tell(Change{Event: EventRejected, Key: q.Key, Request: r.view(answered)})
-	return nil
 }
 
 // settle notes the answer to a request. mu is held.

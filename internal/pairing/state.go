@@ -136,14 +136,16 @@ type state struct {
 	nodes  map[string]*Node  // by id
 	active map[string]string // ids of nodes that are not revoked, by key
 	tokens map[string]*Token // by id
+
+	rejected map[string]*rejection // by key; some may count no more
 }
 
 func newState() *state {
-	return &state{nodes: map[string]*Node{}, active: map[string]string{}, tokens: map[string]*Token{}}
+	return &state{nodes: map[string]*Node{}, active: map[string]string{}, tokens: map[string]*Token{}, rejected: map[string]*rejection{}}
 }
 
 func (s *state) clone() *state {
-	return &state{nodes: maps.Clone(s.nodes), active: maps.Clone(s.active), tokens: maps.Clone(s.tokens)}
+	return &state{nodes: maps.Clone(s.nodes), active: maps.Clone(s.active), tokens: maps.Clone(s.tokens), rejected: maps.Clone(s.rejected)}
 }
 
 // put adds or replaces a node.
@@ -161,6 +163,8 @@ type header struct {
 	Version int `json:"version"`
 	Nodes   int `json:"nodes"`
 	Tokens  int `json:"tokens"`
+
+	Rejected int `json:"rejected,omitempty"`
 }
 
 // sealed is a line: what it says and the CRC-32C of that.
@@ -206,12 +210,15 @@ func (s *state) encode() ([]byte, error) {
 		b.Write(line)
 		return err
 	}
-	err := add(header{stateVersion, len(s.nodes), len(s.tokens)})
+	err := add(header{stateVersion, len(s.nodes), len(s.tokens), len(s.rejected)})
 	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		err = cmp.Or(err, add(s.nodes[id]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.tokens)) {
 		err = cmp.Or(err, add(s.tokens[id]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.rejected)) {
+		err = cmp.Or(err, add(s.rejected[key]))
 	}
 	return b.Bytes(), err
 }
@@ -226,7 +233,7 @@ func parse(text []byte) (*state, error) {
 	fail := func(err error) (*state, error) {
 		return nil, fmt.Errorf("%d (byte %d): %w", number, at, err)
 	}
-	for ; number <= 1+h.Nodes+h.Tokens; number++ {
+	for ; number <= 1+h.Nodes+h.Tokens+h.Rejected; number++ {
 		end := bytes.IndexByte(text[at:], '\n')
 		if end < 0 {
 			return fail(errors.New("the file was cut short"))
@@ -239,8 +246,8 @@ func parse(text []byte) (*state, error) {
 			switch {
 			case err == nil && h.Version != stateVersion:
 				err = fmt.Errorf("it has version %d; this program knows %d", h.Version, stateVersion)
-			case err == nil && (h.Nodes < 0 || h.Nodes > maxNodes || h.Tokens < 0 || h.Tokens > maxTokens):
-				err = fmt.Errorf("it announces %d nodes and %d tokens", h.Nodes, h.Tokens)
+			case err == nil && (h.Nodes < 0 || h.Nodes > maxNodes || h.Tokens < 0 || h.Tokens > maxTokens || h.Rejected < 0 || h.Rejected > maxRejections):
+				err = fmt.Errorf("it announces %d nodes, %d tokens and %d rejections", h.Nodes, h.Tokens, h.Rejected)
 			}
 		case number <= 1+h.Nodes:
 			var n Node
@@ -249,7 +256,7 @@ func parse(text []byte) (*state, error) {
 			}
 			last = n.ID
 			s.put(&n)
-		default:
+		case number <= 1+h.Nodes+h.Tokens:
 			if number == 2+h.Nodes {
 				last = ""
 			}
@@ -259,6 +266,16 @@ func parse(text []byte) (*state, error) {
 			}
 			last = t.ID
 			s.tokens[t.ID] = &t
+		default:
+			if number == 2+h.Nodes+h.Tokens {
+				last = ""
+			}
+			var x rejection
+			if err = unseal(line, &x); err == nil {
+				err = x.check(last)
+			}
+			last = x.Key
+			s.rejected[x.Key] = &x
 		}
 		if err != nil {
 			return fail(fmt.Errorf("the line is not as it was written: %w", err))

@@ -128,7 +128,17 @@ func TestSealedNonsense(t *testing.T) {
 		}
 		return text
 	}
-	one, of1 := header{1, 1, 0}, header{1, 0, 1}
+	rejected := func(change func(*rejection)) *rejection {
+		x := &rejection{Key: key(1), Name: "n1", By: "a", At: wall(time.Now()), Until: wall(time.Now().Add(time.Hour))}
+		if change != nil {
+			change(x)
+		}
+		return x
+	}
+	one, of1, no1 := header{1, 1, 0, 0}, header{1, 0, 1, 0}, header{1, 0, 0, 1}
+	if _, err := parse(file(no1, rejected(nil))); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := parse(file(one, node(1, nil))); err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +146,15 @@ func TestSealedNonsense(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
-		"newer":          file(header{2, 0, 0}),
-		"negative":       file(header{1, -1, 0}),
-		"many":           file(header{1, maxNodes + 1, 0}),
+		"newer":          file(header{2, 0, 0, 0}),
+		"negative":       file(header{1, -1, 0, 0}),
+		"many":           file(header{1, maxNodes + 1, 0, 0}),
 		"other id":       file(one, node(1, func(n *Node) { n.ID = ID(key(2)) })),
 		"no key":         file(one, node(1, func(n *Node) { n.Key, n.ID = "x", ID("x") })),
 		"bad name":       file(one, node(1, func(n *Node) { n.Name = "A" })),
-		"same name":      sorted(file, header{1, 2, 0}, node(1, nil), node(2, func(n *Node) { n.Name = "n1" })),
-		"node twice":     file(header{1, 2, 0}, node(1, func(n *Node) { n.RevokedAt = n.PairedAt }), node(1, nil)),
-		"token twice":    file(header{1, 0, 2}, tok(nil), tok(nil)),
+		"same name":      sorted(file, header{1, 2, 0, 0}, node(1, nil), node(2, func(n *Node) { n.Name = "n1" })),
+		"node twice":     file(header{1, 2, 0, 0}, node(1, func(n *Node) { n.RevokedAt = n.PairedAt }), node(1, nil)),
+		"token twice":    file(header{1, 0, 2, 0}, tok(nil), tok(nil)),
 		"text":           file(one, node(1, func(n *Node) { n.OS = "\x1b" })),
 		"address":        file(one, node(1, func(n *Node) { n.Addresses = []string{"x"} })),
 		"labels":         file(one, node(1, func(n *Node) { n.Labels = map[string]string{"": ""} })),
@@ -155,6 +165,13 @@ func TestSealedNonsense(t *testing.T) {
 		"token id":       file(of1, tok(func(t *Token) { t.ID = "x" })),
 		"token in time":  file(of1, tok(func(t *Token) { t.ExpiresAt = t.CreatedAt })),
 		"token for node": file(one, tok(nil)),
+		"rejected twice": file(header{1, 0, 0, 2}, rejected(nil), rejected(nil)),
+		"rejected many":  file(header{1, 0, 0, maxRejections + 1}),
+		"rejected less":  file(header{1, 0, 0, -1}),
+		"rejected key":   file(no1, rejected(func(x *rejection) { x.Key = "x" })),
+		"rejected never": file(no1, rejected(func(x *rejection) { x.Until = x.At })),
+		"rejected name":  file(no1, rejected(func(x *rejection) { x.Name = "A" })),
+		"rejected by":    file(no1, rejected(func(x *rejection) { x.By = "\x1b" })),
 		"more fields":    file(one, map[string]any{"id": ID(key(1))}),
 	} {
 		if _, err := parse(text); err == nil {
@@ -252,7 +269,7 @@ func FuzzEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, entry []byte) {
 		var n Node
 		var line []byte
-		for _, h := range []header{{1, 1, 0}, {1, 0, 1}} {
+		for _, h := range []header{{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1}} {
 			head, err := seal(h)
 			ok(t, err)
 			line = fmt.Appendf(nil, `{"crc32c":"%08x","entry":%s}`+"\n", checksum(entry), entry)
@@ -392,7 +409,6 @@ func TestModel(t *testing.T) {
 					t.Fatal(diff)
 				}
 				clear(pending)
-				clear(rejected)
 			},
 			"": func(*rapid.T) {
 				names, nodes := map[string]bool{}, 0

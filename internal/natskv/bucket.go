@@ -1,0 +1,507 @@
+package natskv
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+)
+
+// Patience is how long a change is waited for that somebody waits for: servers take
+// seconds to elect a leader.
+const Patience = 15 * time.Second
+
+const (
+	step = 3 * time.Second // for an answer
+	poll = 5 * time.Second // between two looks, should nothing be heard
+
+	clusterReplicas = 3 // any one of them may be away
+)
+
+// ErrExists is of an entry that is there already, and ErrNone of one that is not.
+var (
+	ErrExists = errors.New("there is an entry under that key")
+	ErrNone   = errors.New("there is no such entry")
+)
+
+// Config of a Bucket. Conn, Name, Holds and Key are required.
+type Config struct {
+	// Conn may use JetStream. The caller closes it, after the Bucket.
+	Conn *nats.Conn
+	// Name is what the bucket is called at the message server, and Holds what is in
+	// it, for people: "the registry of nodes".
+	Name, Holds string
+	// Key signs entries: the gateways' key, the same for all of them.
+	Key nkeys.KeyPair
+	// MaxText bounds an entry, in bytes. 0: 1 MiB.
+	MaxText int
+	// Age is after how long the server forgets an entry, if the bucket has to be
+	// made. 0: never.
+	Age time.Duration
+	// Replicas is how many servers keep it, if the bucket has to be made. 0: three
+	// of a cluster, or the one server there is.
+	Replicas int
+	Log      *slog.Logger
+}
+
+// A Bucket is one that this package made. Its methods may be called at any time.
+type Bucket struct {
+	cfg     Config
+	js      jetstream.JetStream
+	kv      jetstream.KeyValue
+	public  string
+	pattern string // of the subjects of keys
+
+	ctx    context.Context //nolint:containedctx // ends with Close
+	cancel context.CancelFunc
+	owned  sync.WaitGroup
+
+	mu      sync.Mutex
+	useless map[string]uint64 // what is to be purged, and how many of it stay
+	work    chan struct{}     // there is some
+
+	publish func(context.Context, *nats.Msg) (*jetstream.PubAck, error) // to an empty subject; replaced by tests
+}
+
+// Open opens the bucket, or makes it if there is none.
+func Open(ctx context.Context, cfg Config) (*Bucket, error) {
+	public, err := cfg.Key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the key of the gateway: %w", err)
+	}
+	js, err := jetstream.New(cfg.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the message server: %w", err)
+	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.MaxText = cmp.Or(cfg.MaxText, 1<<20)
+	b := &Bucket{cfg: cfg, js: js, public: public, pattern: "$KV." + cfg.Name + ".", useless: map[string]uint64{}, work: make(chan struct{}, 1)}
+	b.publish = func(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+		return js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(0))
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	patient, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	err = b.try(patient, func(ctx context.Context) (err error) {
+		b.kv, err = b.open(ctx)
+		return err
+	})
+	if err != nil {
+		b.cancel()
+		return nil, b.explain(err, "open")
+	}
+	b.owned.Go(b.tidy)
+	return b, nil
+}
+
+// Close ends everything that waits. The bucket stays as it is.
+func (b *Bucket) Close() {
+	b.cancel()
+	b.owned.Wait()
+}
+
+// Public is the public half of the key that signs.
+func (b *Bucket) Public() string { return b.public }
+
+// What the message server says.
+const (
+	notClustered     jetstream.ErrorCode = 10074
+	tooFewServers    jetstream.ErrorCode = 10005
+	messageNotFound  jetstream.ErrorCode = 10037
+	wrongLast        jetstream.ErrorCode = 10071
+	wrongLastInSight jetstream.ErrorCode = 10164 // another write of it is being made
+)
+
+func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
+	kv, err := b.js.KeyValue(ctx, b.cfg.Name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		cfg := jetstream.KeyValueConfig{
+			Bucket: b.cfg.Name, Description: b.cfg.Holds + " of Corral's gateways", Storage: jetstream.FileStorage,
+			TTL: b.cfg.Age, Replicas: cmp.Or(b.cfg.Replicas, clusterReplicas),
+		}
+		kv, err = b.js.CreateKeyValue(ctx, cfg)
+		if b.cfg.Replicas == 0 && says(err, notClustered) {
+			cfg.Replicas = 1
+			kv, err = b.js.CreateKeyValue(ctx, cfg)
+		}
+		if errors.Is(err, jetstream.ErrBucketExists) { // another gateway was first, and wants it otherwise
+			kv, err = b.js.KeyValue(ctx, b.cfg.Name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return kv, nil
+	}
+	info := s.StreamInfo()
+	if info.Config.Storage != jetstream.FileStorage {
+		return nil, corral.Errorf(corral.ErrInvalid, "delete the bucket, and let a gateway make it", "the bucket %s of the message server is in memory alone", b.cfg.Name)
+	}
+	if info.Cluster != nil && info.Cluster.Name != "" && info.Config.Replicas < clusterReplicas {
+		b.cfg.Log.Warn(b.cfg.Holds+" is on too few servers of the cluster to be there when one is not", "replicas", info.Config.Replicas,
+			"hint", fmt.Sprintf("nats stream edit KV_%s --replicas %d", b.cfg.Name, clusterReplicas))
+	}
+	return kv, nil
+}
+
+// says reports whether an error is the message server's with one of these codes.
+func says(err error, codes ...jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	for _, c := range codes {
+		if api.ErrorCode == c {
+			return true
+		}
+	}
+	return false
+}
+
+// explain is what an error of the message server means.
+func (b *Bucket) explain(err error, what string) error {
+	hint := "look at the message server: its JetStream has to be reachable, and the gateway's user allowed to use it"
+	switch known := (*corral.Error)(nil); {
+	case err == nil, errors.As(err, &known), errors.Is(err, ErrExists), errors.Is(err, ErrNone):
+		return err
+	case says(err, tooFewServers):
+		hint = fmt.Sprintf("have at least %d servers of the cluster run with JetStream, or make the bucket %s with fewer replicas", clusterReplicas, b.cfg.Name)
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		hint = "turn JetStream on at the message server, with sync_interval: always"
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "cannot %s %s at the message server: %w", what, b.cfg.Holds, err)
+}
+
+// try does something until the server says how it went, or ctx ends.
+func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		one, cancel := context.WithTimeout(ctx, step)
+		unhook := context.AfterFunc(b.ctx, cancel)
+		err := do(one)
+		unhook()
+		cancel()
+		if err == nil || settled(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-b.ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// settled reports whether the same question would get the same answer.
+func settled(err error) bool {
+	api, own := (*jetstream.APIError)(nil), (*corral.Error)(nil)
+	return errors.Is(err, ErrExists) || errors.Is(err, ErrNone) ||
+		errors.As(err, &own) || errors.As(err, &api) && api.Code >= 400 && api.Code < 500 ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) ||
+		errors.Is(err, nats.ErrConnectionClosed)
+}
+
+// Create makes an entry, unless there is one under that key, which is ErrExists. It
+// returns the entry's revision: those of a bucket grow. With any other error it may
+// be there nevertheless.
+func (b *Bucket) Create(ctx context.Context, key string, text []byte) (revision uint64, err error) {
+	if len(text) > b.cfg.MaxText {
+		return 0, corral.Errorf(corral.ErrInvalid, "", "%s cannot have an entry of %d bytes, of at most %d", b.cfg.Holds, len(text), b.cfg.MaxText)
+	}
+	h := newHead(text)
+	if Large(text) {
+		if err := b.putParts(ctx, key, &h, text); err != nil {
+			return 0, b.explain(err, "write")
+		}
+	}
+	value, err := b.seal(key, h, text)
+	if err != nil {
+		return 0, err
+	}
+	tries := 0
+	err = b.try(ctx, func(ctx context.Context) error {
+		tries++
+		ack, err := b.publish(ctx, &nats.Msg{Subject: b.pattern + key, Data: value})
+		if says(err, wrongLast, wrongLastInSight) {
+			err = ErrExists
+		}
+		if err == nil {
+			revision = ack.Sequence
+		}
+		return err
+	})
+	if errors.Is(err, ErrExists) && tries > 1 { // one that was not answered may have made it
+		there, readErr := b.get(ctx, request{Last: b.pattern + key})
+		switch {
+		case readErr == nil && bytes.Equal(there.Data, value):
+			return there.Sequence, nil
+		case readErr != nil && !errors.Is(readErr, ErrNone):
+			return 0, b.explain(readErr, "read")
+		}
+	}
+	if errors.Is(err, ErrExists) && h.Parts != "" { // with any other error the entry may be there
+		b.Purge(partPrefix+key+"."+h.Parts+".>", 0)
+	}
+	return revision, b.explain(err, "write")
+}
+
+// An Entry is what is under a key.
+type Entry struct {
+	Key      string
+	Revision uint64
+	Text     []byte
+	// Err is why it cannot be trusted, an ErrDenied. Then there is no Text.
+	Err error
+}
+
+// Last is the last entry with a key that fits a pattern, in which '*' stands for
+// what is between two dots. ErrNone: there is none.
+func (b *Bucket) Last(ctx context.Context, pattern string) (Entry, error) {
+	return b.entry(ctx, request{Last: b.pattern + pattern})
+}
+
+// Next is the first entry after a revision with a key that fits a pattern. ErrNone:
+// there is none.
+func (b *Bucket) Next(ctx context.Context, pattern string, after uint64) (Entry, error) {
+	return b.entry(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
+}
+
+// NextRevision is that of the entry that Next returns, whoever made it.
+func (b *Bucket) NextRevision(ctx context.Context, pattern string, after uint64) (uint64, error) {
+	m, err := b.get(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
+	if err != nil {
+		return 0, b.explain(err, "read")
+	}
+	return m.Sequence, nil
+}
+
+func (b *Bucket) entry(ctx context.Context, req request) (Entry, error) {
+	m, err := b.get(ctx, req)
+	if err != nil {
+		return Entry{}, b.explain(err, "read")
+	}
+	e, err := b.unsealed(ctx, strings.TrimPrefix(m.Subject, b.pattern), m.Sequence, m.Data)
+	return e, b.explain(err, "read")
+}
+
+// request asks for a message. Its fields are those of JetStream's API.
+type request struct {
+	Seq  uint64 `json:"seq,omitempty"`
+	Last string `json:"last_by_subj,omitempty"`
+	Next string `json:"next_by_subj,omitempty"`
+}
+
+// message is one that is kept.
+type message struct {
+	Subject  string `json:"subject"`
+	Sequence uint64 `json:"seq"`
+	Data     []byte `json:"data"`
+}
+
+// get asks the server that leads. The library would ask any.
+func (b *Bucket) get(ctx context.Context, req request) (*message, error) {
+	data, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *message            `json:"message"`
+	}
+	err = b.try(ctx, func(ctx context.Context) error {
+		m, err := b.cfg.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET.KV_"+b.cfg.Name, data)
+		if err != nil {
+			return err
+		}
+		answer.Error, answer.Message = nil, nil
+		switch err := json.Unmarshal(m.Data, &answer); {
+		case err != nil:
+			return fmt.Errorf("the message server answers with something else: %w", err)
+		case answer.Error != nil && answer.Error.ErrorCode == messageNotFound:
+			return ErrNone
+		case answer.Error != nil:
+			return answer.Error
+		case answer.Message == nil || !strings.HasPrefix(answer.Message.Subject, b.pattern):
+			return errors.New("the message server answers with no message")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer.Message, nil
+}
+
+// Each hands on the entries that fit a pattern, in the order of their revisions.
+// Those made lately may be missing. It ends with an error of each.
+func (b *Bucket) Each(ctx context.Context, pattern string, each func(Entry) error) error {
+	w, err := b.kv.Watch(ctx, pattern)
+	if err != nil {
+		return b.explain(err, "read")
+	}
+	defer func() { _ = w.Stop() }() // it may have ended with its connection
+	quiet := time.NewTimer(Patience)
+	defer quiet.Stop()
+	for {
+		select {
+		case u, ok := <-w.Updates():
+			if !ok {
+				return b.explain(errors.New("the connection was lost"), "read")
+			}
+			if u == nil { // that is all
+				return nil
+			}
+			e, err := b.unsealed(ctx, u.Key(), u.Revision(), u.Value())
+			if err == nil {
+				err = each(e)
+			}
+			if err != nil {
+				return b.explain(err, "read")
+			}
+			quiet.Reset(Patience)
+		case <-quiet.C:
+			return b.explain(errors.New("the message server does not go on"), "read")
+		case <-ctx.Done():
+			return b.explain(context.Cause(ctx), "read")
+		case <-b.ctx.Done():
+			return b.explain(b.ctx.Err(), "read")
+		}
+	}
+}
+
+// Purge has entries and parts that fit a pattern be forgotten, but for the last
+// ones, soon. What cannot be forgotten costs its space, which is logged.
+func (b *Bucket) Purge(pattern string, keep uint64) {
+	const most = 10_000
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.useless) >= most {
+		return
+	}
+	b.useless[pattern] = keep
+	select {
+	case b.work <- struct{}{}:
+	default:
+	}
+}
+
+// PurgeParts has the parts of entries that fit a pattern be forgotten, soon.
+func (b *Bucket) PurgeParts(pattern string) { b.Purge(partPrefix+pattern+".>", 0) }
+
+// PurgeNow has the entries that fit a pattern be forgotten when it returns.
+func (b *Bucket) PurgeNow(ctx context.Context, pattern string) error {
+	return b.explain(b.try(ctx, func(ctx context.Context) error { return b.purge(ctx, pattern, 0) }), "write")
+}
+
+// tidy purges, until the bucket is closed.
+func (b *Bucket) tidy() {
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.work:
+		}
+		b.mu.Lock()
+		list := b.useless
+		b.useless = map[string]uint64{}
+		b.mu.Unlock()
+		for pattern, keep := range list {
+			ctx, cancel := context.WithTimeout(b.ctx, Patience)
+			err := b.try(ctx, func(ctx context.Context) error { return b.purge(ctx, pattern, keep) })
+			cancel()
+			if b.ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				b.cfg.Log.Warn("what is of no use any more stays at the message server", "bucket", b.cfg.Name, "keys", pattern, "error", err)
+			}
+		}
+	}
+}
+
+func (b *Bucket) purge(ctx context.Context, pattern string, keep uint64) error {
+	req, err := json.Marshal(jetstream.StreamPurgeRequest{Subject: b.pattern + pattern, Keep: keep})
+	if err != nil {
+		return err
+	}
+	m, err := b.cfg.Conn.RequestWithContext(ctx, "$JS.API.STREAM.PURGE.KV_"+b.cfg.Name, req)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return nil
+}
+
+// News tells when there may be entries that fit a pattern, until the bucket is
+// closed: when one is heard of, when the connection is made again, and now and then
+// in any case.
+func (b *Bucket) News(pattern string) <-chan struct{} {
+	news := make(chan struct{}, 1)
+	b.owned.Go(func() { b.follow(pattern, news) })
+	return news
+}
+
+func (b *Bucket) follow(pattern string, news chan<- struct{}) {
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
+	defer b.cfg.Conn.RemoveStatusListener(connected)
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for b.ctx.Err() == nil {
+		var updates <-chan jetstream.KeyValueEntry // nil: nothing can be heard
+		w, err := b.kv.Watch(b.ctx, pattern, jetstream.MetaOnly(), jetstream.UpdatesOnly())
+		if err == nil {
+			updates = w.Updates()
+		} else if b.ctx.Err() == nil {
+			b.cfg.Log.Warn("cannot follow "+b.cfg.Holds+"; trying again", "error", err)
+		}
+		tell() // of what there was before
+		for again := false; !again; tell() {
+			select {
+			case <-b.ctx.Done():
+				again = true
+			case _, ok := <-updates:
+				again = !ok
+			case <-connected:
+				again = true
+			case <-tick.C:
+				again = updates == nil
+			}
+		}
+		if err == nil {
+			_ = w.Stop() // it may have ended with its connection
+		}
+	}
+}
