@@ -164,7 +164,7 @@ type NATS struct {
 	URL    policy.Setting[string] `json:"url" pattern:"^(tls|wss|nats|ws)://[^\\s,/@]+(,(tls|wss|nats|ws)://[^\\s,/@]+)*$" like:"tls://nats.example.com:4222" by:"gateway" doc:"A NATS server for nodes, in place of the gateway's own; several of a cluster are separated by commas. Without TLS on this machine only."`
 	Creds  policy.Setting[string] `json:"creds" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/nats.creds" by:"gateway" doc:"File with the gateway's NATS credentials or the seed of its nkey, absolute or beginning with ~/."`
 	Cert   policy.Setting[string] `json:"cert" pattern:"^[0-9a-fA-F]{64}$" like:"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" by:"gateway" doc:"SHA-256 of the server's certificate, in hexadecimal. Without it: a certificate that the gateway and the nodes trust."`
-	Shared policy.Setting[bool]   `json:"shared" default:"false" by:"gateway" doc:"Whether the server's JetStream keeps the registry of nodes, for several gateways that have the same nodes/gateway.seed."`
+	Shared policy.Setting[bool]   `json:"shared" default:"false" by:"gateway" doc:"Whether the server's JetStream keeps the registry of nodes and the approvals, for several gateways that have the same nodes/gateway.seed."`
 }
 
 // Gateway is where a gateway listens.

@@ -67,7 +67,7 @@ const hostDir = "host"
 const sshDir = "ssh"
 
 // openHosts opens what commands run on, and the policy before it.
-func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*hosts, error) {
+func (a *app) openHosts(stateDir string, elevated bool, shared sharing, log *slog.Logger) (*hosts, error) {
 	gw, err := a.backends.keeper(keeperOptions{
 		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: a.environ},
 		stateDir:       filepath.Join(stateDir, hostDir), log: log,
@@ -83,7 +83,7 @@ func (a *app) openHosts(stateDir string, elevated bool, log *slog.Logger) (*host
 		return nil, errors.Join(err, gw.Close())
 	}
 	h.nodes = sshexec.Nodes{SSH: h.ssh, Others: nodeexec.None{}}
-	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, log); err != nil {
+	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, shared, log); err != nil {
 		return nil, errors.Join(err, h.ssh.Close(), gw.Close())
 	}
 	return h, nil

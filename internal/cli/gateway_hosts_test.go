@@ -113,7 +113,7 @@ func TestHosts(t *testing.T) {
 	}
 	a := &app{backends: b, settings: settings{Mode: modeAll, Workspace: "/w", Memory: 5}}
 	dir := t.TempDir()
-	h, err := a.openHosts(dir, false, slog.New(slog.DiscardHandler))
+	h, err := a.openHosts(dir, false, alone, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestSSHHosts(t *testing.T) {
 	b := m.backends()
 	b.keeper = func(keeperOptions) (executor, error) { return &m.gateway, nil }
 	a := &app{backends: b, settings: settings{Config: file}}
-	h, err := a.openHosts(t.TempDir(), false, slog.New(slog.DiscardHandler))
+	h, err := a.openHosts(t.TempDir(), false, alone, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"path/filepath"
 
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/policy/approval"
 )
 
 // nodesDir is where the nodes of a gateway are, in the state directory.
@@ -17,9 +19,10 @@ func (a *app) messageServer(c *config.Config) broker.External {
 	return broker.External{URL: c.NATS.URL.Value, Creds: config.ExpandHome(c.NATS.Creds.Value, accountHome()), Cert: c.NATS.Cert.Value}
 }
 
-// openNodes listens for nodes, if the flags or the configuration say so.
-func (s *service) openNodes() error {
-	c := s.hosts.policies.live.Config()
+// openNodes listens for nodes, if the flags or the configuration say so, and
+// returns the approvals that other gateways have as well, if there are any. It is a
+// sharing.
+func (s *service) openNodes(c *config.Config) (approval.Store, string, error) {
 	cfg := hub.Config{
 		Dir:       filepath.Join(s.dir, nodesDir),
 		Listen:    cmp.Or(s.flags.nodes, c.Nodes.Listen.Value),
@@ -31,13 +34,15 @@ func (s *service) openNodes() error {
 		cfg.External = &hub.External{External: x, Shared: c.NATS.Shared.Value}
 	}
 	if cfg.Listen == "" && cfg.WebSocket == "" && cfg.External == nil {
-		return nil
+		return nil, "", nil
 	}
 	var err error
 	if s.hub, err = hub.Open(cfg); err != nil {
-		return err
+		return nil, "", err
 	}
-	s.hosts.use(s.hub.Nodes())
 	s.log.Info("the gateway listens for nodes", "addresses", s.hub.Listens())
-	return nil
+	return s.hub.Approvals(context.Background())
 }
+
+// alone is the sharing of a gateway that has no others beside it.
+func alone(*config.Config) (approval.Store, string, error) { return nil, "", nil }

@@ -90,7 +90,7 @@ func TestScopes(t *testing.T) {
 	}
 	a := &app{backends: b, settings: settings{Config: file}}
 	state := t.TempDir()
-	h, err := a.openHosts(state, false, slog.New(slog.DiscardHandler))
+	h, err := a.openHosts(state, false, alone, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

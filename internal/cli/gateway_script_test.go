@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/corral-exec/corral/internal/clitest"
+	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 )
@@ -83,11 +87,16 @@ func TestGatewayScripts(t *testing.T) {
 	warden := wardenbintest.Build(t)
 	const key = "gateway"
 	commands := clitest.Commands()
-	// gateway start [FLAG]... starts one and waits until it is ready; its log
-	// is gateway.log. gateway kill is kill -9, gateway stop a SIGTERM after
-	// which it must end by itself with code 0.
+	// gateway start [FLAG]... starts the one of CORRAL_STATE_DIR and waits until it
+	// is ready; its log is gateway.log. gateway kill is kill -9, gateway stop a
+	// SIGTERM after which it must end by itself with code 0.
 	commands["gateway"] = func(ts *testscript.TestScript, neg bool, args []string) {
-		g := ts.Value(key).(*scriptGateway)
+		all := ts.Value(key).(map[string]*scriptGateway)
+		g := all[ts.Getenv("CORRAL_STATE_DIR")]
+		if g == nil {
+			g = &scriptGateway{}
+			all[ts.Getenv("CORRAL_STATE_DIR")] = g
+		}
 		switch {
 		case neg || len(args) == 0:
 			ts.Fatalf("usage: gateway start|kill|stop")
@@ -109,11 +118,31 @@ func TestGatewayScripts(t *testing.T) {
 	}
 	commands["machine"] = machineCommand
 	commands["node"] = nodeCommand
+	// nats FILE starts a message server of somebody else's, which gateways share, and
+	// puts what their configuration says of it into FILE.
+	commands["nats"] = func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("usage: nats FILE")
+		}
+		key, public := natstest.NewKey(t)
+		seed, err := key.Seed()
+		ts.Check(err)
+		creds := ts.MkAbs("gateway.nk")
+		ts.Check(os.WriteFile(creds, seed, 0o600))
+		config, err := hub.ServerConfig([]string{public}, true, nil, nil)
+		ts.Check(err)
+		s := natstest.Start(t, fmt.Sprintf("jetstream { store_dir: %q }\n%s", ts.MkAbs("jetstream"), config))
+		text, err := json.Marshal(map[string]any{"url": s.URL, "cert": s.Cert, "creds": creds, "shared": true})
+		ts.Check(err)
+		old, err := os.ReadFile(ts.MkAbs(args[0]))
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(string(old), "NATS", string(text), 1)), 0o600))
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/gateway",
 		Setup: func(env *testscript.Env) error {
-			g := &scriptGateway{}
-			env.Values[key] = g
+			gateways := map[string]*scriptGateway{}
+			env.Values[key] = gateways
 			machines := scriptMachines{}
 			env.Values[machinesKey] = machines
 			env.Defer(machines.stop)
@@ -125,7 +154,11 @@ func TestGatewayScripts(t *testing.T) {
 			} {
 				env.Setenv(k, v)
 			}
-			env.Defer(g.kill)
+			env.Defer(func() {
+				for _, g := range gateways {
+					g.kill()
+				}
+			})
 			n := &scriptProgram{}
 			env.Values[nodeKey] = n
 			env.Defer(n.kill)

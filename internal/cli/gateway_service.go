@@ -74,15 +74,17 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	if env, err := a.gatewayEnvironment(); err == nil {
 		s.standing = env.Warnings()
 	}
-	if s.hosts, err = a.openHosts(s.dir, o.elevated, s.log); errors.Is(err, corral.ErrConflict) {
+	shared := alone
+	if listen {
+		shared = s.openNodes
+	}
+	if s.hosts, err = a.openHosts(s.dir, o.elevated, shared, s.log); errors.Is(err, corral.ErrConflict) {
 		return nil, s.taken() // by one without that socket, such as corral mcp
 	} else if err != nil {
 		return nil, err
 	}
-	if listen {
-		if err := s.openNodes(); err != nil {
-			return nil, err
-		}
+	if s.hub != nil {
+		s.hosts.use(s.hub.Nodes())
 	}
 	sessions := session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,

@@ -44,15 +44,23 @@ type policies struct {
 	cancel context.CancelFunc
 }
 
+// A sharing says where approvals are kept that other gateways have as well, and
+// what this gateway is called among them. The store is nil if there are no others.
+type sharing func(*config.Config) (_ approval.Store, gateway string, err error)
+
 // openPolicies opens what the policy is made of, and the desk. Commands on this
 // machine run as on says; those for nodes are decided on there.
-func (a *app) openPolicies(stateDir string, on executor, nodes guard.Nodes, log *slog.Logger) (_ *policies, err error) {
+func (a *app) openPolicies(stateDir string, on executor, nodes guard.Nodes, shared sharing, log *slog.Logger) (_ *policies, err error) {
 	p, err := a.policyFiles(stateDir, log)
 	if err != nil {
 		return nil, err
 	}
+	store, name, err := shared(p.live.Config())
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.desk, err = approval.OpenDesk(approval.Options{
-		Dir: filepath.Join(stateDir, deskDir), Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
+		Dir: filepath.Join(stateDir, deskDir), Store: store, Gateway: name, Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
 			if rec.Host == corral.HostNode {
 				return nil // the node does, when it is told of it with the command
