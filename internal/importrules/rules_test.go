@@ -104,7 +104,7 @@ var rules = map[string]rule{
 	"internal/exectest/pattern":        {},
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
 	"internal/clitest":                 {},
-	"internal/enginetest":              {imports: hosts},
+	"internal/enginetest":              {imports: append([]string{"internal/testdir"}, hosts...)},
 	"internal/exectrace":               {},
 	"internal/fakeexec":                {imports: contract},
 	"internal/filestest":               {imports: []string{".", "sandbox/files"}},
