@@ -57,7 +57,7 @@ func TestClocks(t *testing.T) {
 			r := newRig(t)
 			r.skew = skew
 			r.open()
-			host := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "hello": fakeexec.Print("hello\n", "", 3)}}
+			host := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"cat": fakeexec.Cat, "sleep": fakeexec.Sleep}}
 			t.Cleanup(func() {
 				r.stop()
 				if err := host.Close(); err != nil {
@@ -115,6 +115,12 @@ func TestClocks(t *testing.T) {
 			}
 			if _, err := r.fabric.Attach(t.Context(), "cat"); !errors.Is(err, corral.ErrNotFound) {
 				t.Error(err)
+			}
+			p = start(t, r.node(), corral.Command{Args: []string{"sleep"}, Timeout: 50 * time.Millisecond, Grace: -1})
+			if exit, err := p.Wait(t.Context()); err != nil || exit.Reason != corral.ReasonTimeout {
+				t.Errorf("it has a time-out, and ended with %v, %v", exit, err)
+			} else {
+				near("it timed out", exit.EndedAt)
 			}
 			if got := r.lines.String(); got != "" {
 				t.Errorf("the log says %s", got)

@@ -26,7 +26,7 @@ type Status struct {
 	Since time.Time `json:"since"`
 	// Code is to be compared with what the gateway shows, while it waits.
 	Code      string    `json:"code,omitempty"`
-	ExpiresAt time.Time `json:"expiresAt,omitzero"` // of the request; the node asks again by itself
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // of the request, by the gateway's clock; the node asks again by itself
 	// Error is what keeps it from being further, and Hint what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`

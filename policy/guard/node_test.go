@@ -392,6 +392,40 @@ func (p *pair) remove(id string) {
 	p.ok(process.Remove(p.Context()))
 }
 
+// A gateway whose clock is wrong approves like any other: what it says is good for
+// as long as it says, by the clock of the node, and once.
+func TestGatewayClocks(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * year, -10 * year} {
+		t.Run(skew.String(), func(t *testing.T) {
+			p := newPair(t, nodeSettings, nodeSettings)
+			cmd := corral.Command{ID: "one", Shell: "tool a"}
+			g := p.grantFor("main", cmd)
+			g.At = time.Now().Add(skew).UnixMilli()
+			g.Until = g.At + grantLife.Milliseconds()
+			p.ok(p.try("main", cmd, g))
+			rec, err := p.rig.desk.Get("main", g.Approval)
+			p.ok(err)
+			if left := time.Until(rec.ExpiresAt); left <= 0 || left > grantLife {
+				t.Errorf("it is remembered for %s", left)
+			}
+			cmd.ID, g.Command = "two", "two"
+			if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), "used already") || p.host.Starts() != 1 {
+				t.Errorf("%v, %d started", err, p.host.Starts())
+			}
+			for _, life := range []time.Duration{-time.Second, grantLife + time.Second} {
+				cmd := corral.Command{ID: "three", Shell: "tool a"}
+				g := p.grantFor("main", cmd)
+				g.At = time.Now().Add(skew).UnixMilli()
+				g.Until = g.At + life.Milliseconds()
+				if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 1 {
+					t.Errorf("for %s: %v, %d started", life, err, p.host.Starts())
+				}
+			}
+		})
+	}
+}
+
 // What certainly did not start may be started again by the same approval.
 func TestNotStarted(t *testing.T) {
 	p := newPair(t, nodeSettings, nodeSettings)
