@@ -35,14 +35,22 @@ func BenchmarkRequest(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	var body, answer, end []byte
+	var body, agreedBody, agreed, answer, end []byte
 	var messages [][]byte
+	mine, err := NewShare()
+	must(err)
+	theirs, err := NewShare()
+	must(err)
+	agreement, err := mine.Agree(theirs.public, Parties{Node: h.Node, Boot: h.Boot, Key: signer.public, Life: h.Life, NodeShare: theirs.public, GatewayShare: mine.public})
+	must(err)
+	h.Epoch = newEpoch()
+	start := &StartRequest{"main", cmd, &Grant{Reader: 1, Limit: 64 << 10}}
 	for _, part := range []struct {
 		name string
 		do   func()
 	}{
 		{"EncodeStart", func() {
-			body, err = EncodeStart("main", cmd, &Grant{Reader: 1, Limit: 64 << 10})
+			body, err = start.Encode(false)
 			must(err)
 		}},
 		{"Seal", func() {
@@ -62,6 +70,27 @@ func BenchmarkRequest(b *testing.B) {
 			_, _, _, err := DecodeStart(body)
 			must(err)
 		}},
+		{"Agree", func() {
+			_, err := mine.Agree(theirs.public, agreement.Parties)
+			must(err)
+		}},
+		{"EncodeStartAgreed", func() {
+			agreedBody, err = start.Encode(true)
+			must(err)
+		}},
+		{"SealAgreed", func() {
+			agreed, err = agreement.Seal(h, agreedBody)
+			must(err)
+		}},
+		{"ParseAndVerifyAgreed", func() {
+			e, err := ParseEnvelope(agreed)
+			must(err)
+			must(agreement.verify(e))
+		}},
+		{"DecodeStartAgreed", func() {
+			_, _, _, err := DecodeStart(agreedBody)
+			must(err)
+		}},
 		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &info}) }},
 		{"ParseAnswer", func() {
 			_, err := ParseAnswer(answer)
@@ -71,6 +100,15 @@ func BenchmarkRequest(b *testing.B) {
 			end = Output{Flags: FlagEnd, Data: EncodeAnswer(Answer{Boot: h.Boot, Exit: &exit})}.Append(nil)
 		}},
 		{"ParseEnd", func() {
+			o, err := ParseOutput(end)
+			must(err)
+			_, err = ParseAnswer(o.Data)
+			must(err)
+		}},
+		{"EncodeEndAgreed", func() {
+			end = Output{Flags: FlagEnd, Data: encodeAnswer(Answer{Boot: h.Boot, Exit: &exit}, true)}.Append(nil)
+		}},
+		{"ParseEndAgreed", func() {
 			o, err := ParseOutput(end)
 			must(err)
 			_, err = ParseAnswer(o.Data)
