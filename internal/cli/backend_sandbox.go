@@ -26,7 +26,6 @@ func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.con
 
 // config is what a sandbox is like by its settings.
 func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
-	store := images.Store{Engine: s.engine.Images()}
 	return sandbox.Config{
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
@@ -34,6 +33,7 @@ func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
 		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets,
 		EnsureImage: func(ctx context.Context, image string) error {
+			store := images.Store{Engine: s.engine.Images()}
 			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()
 			return err
@@ -94,7 +94,7 @@ func (e hostEngine) Facts(ctx context.Context) (engineFacts, error) {
 		return engineFacts{Address: info.Address}, err
 	}
 	f := engineFacts{
-		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch,
+		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch, CPUs: info.CPUs,
 		Runtimes: info.Runtimes, DefaultRuntime: info.Default,
 		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
 	}

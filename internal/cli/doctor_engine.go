@@ -17,6 +17,7 @@ type engineFacts struct {
 	API            string // version of its interface; empty if it has no number of its own
 	Address        string
 	Arch           string // as GOARCH
+	CPUs           int
 	Runtimes       []string
 	DefaultRuntime string
 	Rootless       bool

@@ -34,7 +34,7 @@ belongs to the state directory that it was made with.`,
 		RunE: onlyCommands,
 	}
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
-	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep())
+	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
 	cmd.AddCommand(a.sandboxFileCommands()...)
 	return cmd
 }
