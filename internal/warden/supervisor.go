@@ -374,6 +374,9 @@ func (c *client) hello(m *wire.Message) error {
 	}
 	if !c.conn.PassesFiles() {
 		c.s.detach(c) // a new gateway speaks on the same stream
+		if o, ok := c.conn.(*outbox); ok {
+			o.drop()
+		}
 	}
 	c.s.hearOut(c)
 	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
