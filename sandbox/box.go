@@ -17,11 +17,13 @@ import (
 // one that is left for its commands to finish.
 type box struct {
 	boxRecord
+	state  string // directory
 	dir    string
 	engine Engine
 	log    *slog.Logger
 	lock   *os.File             // shared: somebody uses it
 	warden *wardenexec.Executor // nil with the driver exec
+	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
 	// Guarded by Executor.mu.
 	set   *setup         // that it was last found to fit
@@ -49,7 +51,7 @@ func (e *Executor) openBox(id string) (*box, error) {
 		}
 		return nil, err
 	}
-	b := &box{boxRecord: rec, dir: dir, engine: e.engine, log: e.log, lock: lock, ids: map[string]int{}}
+	b := &box{boxRecord: rec, state: e.stateDir, dir: dir, engine: e.engine, log: e.log, lock: lock, ids: map[string]int{}}
 	if b.Driver == DriverExec {
 		return b, nil
 	}
@@ -99,6 +101,10 @@ func (b *box) alive(ctx context.Context) (bool, error) {
 // connect is wardenexec.Options.Connect. A box has one container, and when that
 // has ended there is no other.
 func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
+	if conn := b.first; conn != nil { // one connection at a time is made
+		b.first = nil
+		return conn, nil
+	}
 	info, err := b.engine.Info(ctx)
 	if err == nil && info.Name != b.Engine {
 		err = corral.Errorf(corral.ErrUnavailable, "use that engine until its commands have ended", "the container %s is at another engine, %s", b.Container, b.Engine)
@@ -162,6 +168,13 @@ func boxesOf(state, name string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(state, boxesDir, boxPrefix(name)+"*"))
 	if err != nil {
 		return nil, err
+	}
+	taken, err := filepath.Glob(filepath.Join(state, boxesDir, boxPrefix(poolName)+"*"))
+	if err != nil {
+		return nil, err
+	}
+	if name != poolName {
+		found = append(found, taken...)
 	}
 	var ids []string
 	for _, dir := range found {

@@ -266,9 +266,6 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := e.sweepOnce(ctx); err != nil {
-		return nil, err
-	}
 	rec, err := loadSandbox(e.stateDir, e.name)
 	if err != nil {
 		return nil, err
@@ -283,7 +280,17 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
+	sync := true
 	if b == nil {
+		if b, err = e.claim(ctx, set, &rec); err != nil {
+			return nil, err
+		}
+		sync = b == nil
+	}
+	if b == nil {
+		if err := e.sweepOnce(ctx); err != nil {
+			return nil, err
+		}
 		if b, err = e.make(ctx, set, &rec); err != nil {
 			return nil, err
 		}
@@ -291,7 +298,7 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 	if n := len(rec.Boxes); changed || n == 0 || rec.Boxes[n-1] != b.ID {
 		rec.Boxes = append(slices.DeleteFunc(rec.Boxes, func(id string) bool { return id == b.ID }), b.ID)
 		reached(stepUnreferenced)
-		if err := saveSandbox(e.stateDir, rec); err != nil {
+		if err := saveSandbox(e.stateDir, rec, sync); err != nil {
 			e.retire(b)
 			return nil, fmt.Errorf("cannot note the sandbox's container: %w", err)
 		}
@@ -301,6 +308,9 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, errClosed
+	}
+	if !sync { // the first command need not wait for the disk
+		e.wg.Go(e.sync)
 	}
 	e.current, e.last, b.set = b, b.ID, set
 	if other := e.tracking(id); other != nil && !other.dead {

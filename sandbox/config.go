@@ -88,6 +88,9 @@ type Config struct {
 	// the next life of this program to use.
 	Ephemeral bool
 
+	// Pool has containers ready for sandboxes that have none. Nil: there is none.
+	Pool *Pool
+
 	// WardenPath is the corral-warden program for the engine's machine.
 	// Empty: it is looked for.
 	WardenPath string

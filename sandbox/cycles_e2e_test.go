@@ -50,6 +50,7 @@ type script struct {
 	State, Warden string
 	Name          string
 	Pids          []int64 // of the containers
+	Pool          int     // how many containers wait; 0: there is no pool
 	Wait          bool    // for the ends of the commands
 	Die           string  // a step at which it kills itself; empty: it is killed
 }
@@ -79,6 +80,14 @@ func play(text string) error {
 	cfg := sandbox.Config{
 		Engine: engine, StateDir: s.State, Name: s.Name, Image: images.Busybox, WardenPath: s.Warden,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if s.Pool > 0 {
+		cfg.Pids = s.Pids[0]
+		if cfg.Pool, err = sandbox.NewPool(cfg, s.Pool); err != nil {
+			return err
+		}
+		for ; cfg.Pool.Ready() == 0 && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		}
 	}
 	var e *sandbox.Executor
 	for _, pids := range s.Pids {
@@ -242,7 +251,7 @@ func TestCycles(t *testing.T) {
 	n := cycles(t)
 	most := 0
 	for k := range n {
-		s := script{Name: names[rng.IntN(len(names))], Wait: rng.IntN(2) == 0}
+		s := script{Name: names[rng.IntN(len(names))], Pool: rng.IntN(2), Wait: rng.IntN(2) == 0}
 		for range 1 + rng.IntN(3) {
 			s.Pids = append(s.Pids, 100+rng.Int64N(3))
 		}

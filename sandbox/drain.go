@@ -167,7 +167,22 @@ func (e *Executor) unlist(ctx context.Context, id string) error {
 		return err
 	}
 	rec.Boxes = slices.DeleteFunc(rec.Boxes, func(other string) bool { return other == id })
-	return saveSandbox(e.stateDir, rec)
+	return saveSandbox(e.stateDir, rec, true)
+}
+
+// sync writes what is noted of the sandbox once more, onto the disk.
+func (e *Executor) sync() {
+	unlock, err := lockSandbox(context.Background(), e.stateDir, e.name)
+	if err == nil {
+		defer unlock()
+		var rec sandboxRecord
+		if rec, err = loadSandbox(e.stateDir, e.name); err == nil {
+			err = saveSandbox(e.stateDir, rec, true)
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		e.log.Warn("a power cut may lose what is noted of a sandbox", "name", e.name, "error", err)
+	}
 }
 
 // usedEvery is how old the note of a sandbox's last use may be.

@@ -232,7 +232,7 @@ func (e *Executor) Remove(ctx context.Context) error {
 		}
 	}
 	rec.Boxes, rec.Workspace = nil, ""
-	return saveSandbox(e.stateDir, rec)
+	return saveSandbox(e.stateDir, rec, true)
 }
 
 // removeBox removes a box, if it is there.

@@ -5,3 +5,9 @@ func SetReached(f func(step string)) { reached = f }
 
 // Steps are those at which a crash is told apart by what it leaves.
 var Steps = []string{stepIntended, stepCreated, stepStarted, stepUnreferenced, stepReferenced, stepContainerRemoved}
+
+// Freeze has the pool not be filled again.
+func (p *Pool) Freeze() {
+	p.end()
+	p.wg.Wait()
+}

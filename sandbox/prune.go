@@ -92,7 +92,7 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 		return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
 	}
 	rec.Workspace = ""
-	return saveSandbox(e.stateDir, rec)
+	return saveSandbox(e.stateDir, rec, true)
 }
 
 // Prune removes what is old of the sandboxes of a state directory, by the

@@ -46,25 +46,28 @@ func (e *Executor) ensureWorkspace(set *setup, rec *sandboxRecord) error {
 	fresh := rec.Workspace == ""
 	if fresh {
 		rec.Workspace = newBoxID(e.name)
-		if err := saveSandbox(e.stateDir, *rec); err != nil {
+		if err := saveSandbox(e.stateDir, *rec, true); err != nil {
 			return fmt.Errorf("cannot note the sandbox's workspace: %w", err)
 		}
 	}
-	dir := workspaceDir(e.stateDir, rec.Workspace)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("cannot make the directory of workspaces: %w", err)
-	}
 	// Where earlier versions had it.
 	if old := filepath.Join(e.dir, "workspace"); fresh {
-		if err := os.Rename(old, dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Join(e.stateDir, workspacesDir), 0o700); err != nil {
+			return fmt.Errorf("cannot make the directory of workspaces: %w", err)
+		}
+		if err := os.Rename(old, workspaceDir(e.stateDir, rec.Workspace)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("cannot move the sandbox's workspace: %w", err)
 		}
 	}
-	return makeWorkspace(dir, set.User)
+	return makePrivate(e.stateDir, rec.Workspace, set.User)
 }
 
-// makeWorkspace makes a private workspace, unless it is there.
-func makeWorkspace(dir, user string) error {
+// makePrivate makes a private workspace, unless it is there.
+func makePrivate(state, id, user string) error {
+	dir := workspaceDir(state, id)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of workspaces: %w", err)
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("cannot make the sandbox's workspace: %w", err)
 	}
@@ -236,7 +239,14 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 		case err != nil:
 			errs = append(errs, err)
 			continue
-		case done[box.Sandbox]:
+		case box.Sandbox == "" && box.Engine == info.Name:
+			gone, err := sweepUnclaimed(ctx, engine, stateDir, box)
+			errs = append(errs, err)
+			if gone {
+				removed = append(removed, box.Container)
+			}
+			continue
+		case box.Sandbox == "" || done[box.Sandbox]:
 			continue
 		}
 		done[box.Sandbox] = true

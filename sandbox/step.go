@@ -5,6 +5,7 @@ const (
 	stepIntended         = "intended"          // a box is noted, and nothing made
 	stepCreated          = "created"           // the container is there
 	stepStarted          = "started"           // and runs
+	stepClaimed          = "claimed"           // a box of a pool names the sandbox
 	stepUnreferenced     = "unreferenced"      // and answers, and the sandbox does not know it
 	stepReferenced       = "referenced"        // and the sandbox knows it
 	stepContainerRemoved = "container removed" // of a box that is removed

@@ -59,11 +59,11 @@ type sandboxRecord struct {
 	Boxes     []string  `json:"boxes"`               // IDs; the last is what was used last
 }
 
-// boxRecord is a box.json. It does not change.
+// boxRecord is a box.json. It changes once, if it is taken from a pool.
 type boxRecord struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`
-	Sandbox   string    `json:"sandbox"`   // for whom it was made
+	Sandbox   string    `json:"sandbox"`   // whose it is; empty: a pool's
 	Container string    `json:"container"` // its name at the engine
 	Engine    string    `json:"engine"`    // EngineInfo.Name
 	Image     string    `json:"image"`
@@ -77,6 +77,7 @@ type boxRecord struct {
 
 func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }
 func boxDir(state, id string) string       { return filepath.Join(state, boxesDir, id) }
+func boxPath(state, id string) string      { return filepath.Join(boxDir(state, id), boxFile) }
 func workspaceDir(state, id string) string { return filepath.Join(state, workspacesDir, id) }
 
 // newBoxID is like main-3k9x0c2m: whose box it is, for people, and a random part.
@@ -106,8 +107,9 @@ func loadSandbox(state, name string) (sandboxRecord, error) {
 	return rec, err
 }
 
-func saveSandbox(state string, rec sandboxRecord) error {
-	return writeJSON(filepath.Join(sandboxDir(state, rec.Name), sandboxFile), rec)
+// saveSandbox writes a sandbox.json, and with sync waits until it is on the disk.
+func saveSandbox(state string, rec sandboxRecord, sync bool) error {
+	return writeJSON(filepath.Join(sandboxDir(state, rec.Name), sandboxFile), rec, sync)
 }
 
 // loadBox reads a box.json; fs.ErrNotExist if there is none.
@@ -145,7 +147,7 @@ func saveBox(state string, rec boxRecord) error {
 		err = os.WriteFile(filepath.Join(tmp, boxLock), nil, 0o600)
 	}
 	if err == nil {
-		err = writeJSON(filepath.Join(tmp, boxFile), rec)
+		err = writeJSON(filepath.Join(tmp, boxFile), rec, true)
 	}
 	if err == nil {
 		err = os.Rename(tmp, boxDir(state, rec.ID))
@@ -212,8 +214,8 @@ func readJSON(file string, v any) error {
 }
 
 // writeJSON replaces a file, so that a crash leaves the old or the new one. One
-// program at a time does so.
-func writeJSON(file string, v any) (err error) {
+// program at a time does so. Without sync a power cut may leave the old one.
+func writeJSON(file string, v any, sync bool) (err error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
@@ -224,13 +226,13 @@ func writeJSON(file string, v any) (err error) {
 		return err
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, file); err != nil {
+	if err := os.Rename(tmp, file); err != nil || !sync {
 		return err
 	}
 	return syncDir(filepath.Dir(file))
