@@ -34,6 +34,7 @@ type Sandbox struct {
 	Runtime policy.Setting[string] `json:"runtime" by:"sandbox" doc:"OCI runtime that the engine knows, such as runsc. Without one: the engine's."`
 	Driver  policy.Setting[Driver] `json:"driver" default:"auto" by:"sandbox" doc:"How commands are started in it."`
 
+	Pool  Pool  `json:"pool" doc:"Containers that a gateway makes ahead."`
 	Prune Prune `json:"prune" doc:"When a gateway removes what is old: never while something runs in it."`
 
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
@@ -63,6 +64,11 @@ type Sandbox struct {
 type Secret struct {
 	File string `json:"file"` // absolute, or beginning with ~/
 	Env  string `json:"env"`
+}
+
+// A Pool is of containers that are ready.
+type Pool struct {
+	Size policy.Setting[int] `json:"size" default:"0" min:"0" max:"100" by:"sandbox" doc:"How many containers wait for sandboxes that have none, so that their first command need not. They are as configured for all agents; an agent for which something else is configured does not get one. Only what stands outside of agents.list counts."`
 }
 
 // Prune says when sandboxes are old.

@@ -161,6 +161,8 @@ func typeSchema(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[bool]():
 		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.TypeFor[int]():
+		return &jsonschema.Schema{Type: "integer"}
 	case reflect.TypeFor[string]():
 		return nonBlank(maxString)
 	case reflect.TypeFor[[]string]():

@@ -88,7 +88,8 @@ type Config struct {
 	// the next life of this program to use.
 	Ephemeral bool
 
-	// Pool has containers ready for sandboxes that have none. Nil: there is none.
+	// Pool has containers ready for sandboxes that have none; it is over the
+	// same engine. Nil: there is none.
 	Pool *Pool
 
 	// WardenPath is the corral-warden program for the engine's machine.

@@ -107,7 +107,7 @@ func (p *Pool) claim(set *setup) *warm {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, w := range p.ready {
-		if w.Hash == set.hash && w.engine == set.Engine && (set.Driver == DriverAuto || set.Driver == w.Driver) {
+		if w.Hash == set.hash && w.state == set.StateDir && (set.Driver == DriverAuto || set.Driver == w.Driver) {
 			p.ready = append(p.ready[:i:i], p.ready[i+1:]...)
 			p.look()
 			return w
@@ -266,7 +266,7 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 		return nil, nil
 	}
 	b := w.box
-	b.Sandbox, b.first = e.name, w.conn
+	b.Sandbox, b.engine, b.log, b.first = e.name, e.engine, e.log, w.conn
 	err := writeJSON(boxPath(e.stateDir, b.ID), b.boxRecord, false)
 	reached(stepClaimed)
 	if err == nil {

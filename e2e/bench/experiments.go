@@ -148,8 +148,16 @@ func (s *site) experiments(o options) []experiment {
 		{
 			name: "cold", title: "from no container to the end of sh -lc true", unit: "ms",
 			rounds: o.roundsOr(10), reps: 1,
-			places: s.pick(coldEngine, coldSandbox), value: latency(noop),
-			checks: []check{{over: coldSandbox, under: coldEngine}},
+			places: s.pick(coldEngine, coldSandbox, warmSandbox), value: latency(noop),
+			checks: []check{
+				{over: coldSandbox, under: coldEngine},
+				{over: warmSandbox, under: coldEngine, atMost: 0.1},
+			},
+		},
+		{
+			name: "pool", title: "from a full pool to the end of the last of " + strconv.Itoa(o.pick(poolSize, 5)) + " first commands at a time", unit: "ms",
+			rounds: o.roundsOr(3), reps: 1,
+			places: s.pick(warmSandbox), value: s.burst(o.pick(poolSize, 5)),
 		},
 	}
 }

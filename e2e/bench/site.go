@@ -37,6 +37,7 @@ const (
 	nodeTLS       = "node, TLS"
 	sshName       = "OpenSSH"
 	coldSandbox   = "new sandbox"
+	warmSandbox   = "sandbox from the pool"
 	coldEngine    = "docker run"
 )
 
@@ -59,6 +60,7 @@ type site struct {
 	sums       map[int64][]byte // of what is printed, by its size
 	gateway    *gateway
 	closers    []io.Closer
+	pool       *sandbox.Pool // nil until it is needed
 }
 
 // newSite makes a sandbox for each driver and starts the wardens. On error
@@ -101,6 +103,7 @@ func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *
 		return nil, err
 	}
 	s.add(place{name: coldSandbox, run: s.cold})
+	s.add(place{name: warmSandbox, run: s.warm})
 	s.add(place{name: coldEngine, run: engineRun{s.api, image, boxUser}.run})
 	return s, nil
 }
@@ -160,10 +163,14 @@ func (s *site) addSSH(ctx context.Context) {
 }
 
 func (s *site) sandbox(name string, driver sandbox.Driver) (*sandbox.Executor, error) {
-	return sandbox.New(sandbox.Config{
+	return sandbox.New(s.config(name, driver))
+}
+
+func (s *site) config(name string, driver sandbox.Driver) sandbox.Config {
+	return sandbox.Config{
 		Engine: s.engine, StateDir: filepath.Join(s.dir, "sandbox"), Name: name, Image: s.image, Driver: driver,
 		User: boxUser, Ephemeral: true, WardenPath: s.wardenPath,
-	})
+	}
 }
 
 func (s *site) addSandboxes(ctx context.Context) error {
@@ -222,6 +229,87 @@ func (s *site) cold(ctx context.Context, j job) (took time.Duration, err error) 
 		err = fmt.Errorf("%v: %v", j, exit)
 	}
 	return time.Since(start), err
+}
+
+// poolSize is how many first commands a full pool is measured with.
+const poolSize = 100
+
+// fillPool makes the pool, and waits until n containers are ready.
+func (s *site) fillPool(ctx context.Context, n int) error {
+	if s.pool == nil {
+		pool, err := sandbox.NewPool(s.config("pool", sandbox.DriverFDs), n)
+		if err != nil {
+			return err
+		}
+		s.pool = pool
+		s.closers = append(s.closers, pool)
+	} else if err := s.pool.Configure(s.config("pool", sandbox.DriverFDs), n); err != nil {
+		return err
+	}
+	for s.pool.Ready() != n {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%d containers of the pool are ready, and not %d: %w", s.pool.Ready(), n, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// warm runs a job in a sandbox whose container comes from a full pool.
+func (s *site) warm(ctx context.Context, j job) (took time.Duration, err error) {
+	if err := s.fillPool(ctx, 4); err != nil {
+		return 0, err
+	}
+	took, ex, err := s.claim(ctx, j)
+	if ex != nil {
+		err = errors.Join(err, ex.Close())
+	}
+	return took, err
+}
+
+// claim runs a job in a new sandbox with a container from the pool. The caller
+// closes it, which removes it.
+func (s *site) claim(ctx context.Context, j job) (took time.Duration, ex *sandbox.Executor, err error) {
+	start := time.Now()
+	cfg := s.config("warm-"+corral.NewID()[:8], sandbox.DriverFDs)
+	cfg.Pool = s.pool
+	if ex, err = sandbox.New(cfg); err != nil {
+		return 0, nil, err
+	}
+	p, err := ex.Start(context.WithoutCancel(ctx), corral.Command{Shell: j.shell})
+	if err != nil {
+		return 0, ex, err
+	}
+	exit, err := p.Wait(ctx)
+	if err == nil && !exit.Success() {
+		err = fmt.Errorf("%v: %v", j, exit)
+	}
+	return time.Since(start), ex, err
+}
+
+// burst is how long it takes until as many first commands as the full pool has
+// containers have ended, in ms.
+func (s *site) burst(n int) func(context.Context, place) (float64, error) {
+	return func(ctx context.Context, _ place) (float64, error) {
+		if err := s.fillPool(ctx, n); err != nil {
+			return 0, err
+		}
+		boxes, errs := make([]*sandbox.Executor, n), make([]error, n)
+		start := time.Now()
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() { _, boxes[i], errs[i] = s.claim(ctx, job{shell: "true"}) })
+		}
+		all.Wait()
+		took := time.Since(start)
+		for _, ex := range boxes {
+			if ex != nil {
+				errs = append(errs, ex.Close())
+			}
+		}
+		return float64(took) / float64(time.Millisecond), errors.Join(errs...)
+	}
 }
 
 // Close removes everything.

@@ -21,12 +21,13 @@ type backends struct {
 	gateway func(gatewayOptions) (executor, error)
 	keeper  func(keeperOptions) (executor, error)
 	sandbox func(sandboxOptions) (executor, error)
+	pool    func(sandboxOptions, int) (warmPool, error)
 	engine  func(ctx context.Context, choice string) (engine, error)
 	engines func(context.Context) []engineTried // nil: not asked
 }
 
 func realBackends() backends {
-	return backends{gateway: openGateway, keeper: openKeeper, sandbox: openSandbox, engine: openEngine, engines: tryEngines}
+	return backends{gateway: openGateway, keeper: openKeeper, sandbox: openSandbox, pool: openPool, engine: openEngine, engines: tryEngines}
 }
 
 // An executor lets go of what it holds with Close.
@@ -45,7 +46,8 @@ type sandboxOptions struct {
 	settings
 	stateDir string
 	progress imageProgress
-	log      *slog.Logger // nil: nothing is logged
+	pool     *sandbox.Pool // nil: none
+	log      *slog.Logger  // nil: nothing is logged
 }
 
 // imageProgress shows how it goes with getting an image.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -25,15 +26,17 @@ type configurable interface{ configure(sandboxOptions) error }
 func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.config(o)) }
 
 // config is what a sandbox is like by its settings.
-func (s *sandboxed) config(o sandboxOptions) sandbox.Config {
+func (s *sandboxed) config(o sandboxOptions) sandbox.Config { return configOf(s.engine, o) }
+
+func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
 	return sandbox.Config{
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
-		Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets,
+		Pool: o.pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets,
 		EnsureImage: func(ctx context.Context, image string) error {
-			store := images.Store{Engine: s.engine.Images()}
+			store := images.Store{Engine: eng.Images()}
 			_, err := store.Ensure(ctx, image, o.progress.show)
 			o.progress.finish()
 			return err
@@ -76,6 +79,42 @@ func (s *sandboxed) letGo() error {
 	}
 	return err
 }
+
+// A warmPool is a pool of containers for sandboxes by certain settings.
+type warmPool interface {
+	pool() *sandbox.Pool
+	configure(o sandboxOptions, size int) error
+	io.Closer
+}
+
+type enginePool struct {
+	*sandbox.Pool
+	engine engineClient
+}
+
+func openPool(o sandboxOptions, size int) (warmPool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	defer cancel()
+	eng, err := connectEngine(ctx, o.Engine)
+	if err != nil {
+		return nil, err
+	}
+	cfg := configOf(eng, o)
+	cfg.Engine, cfg.StateDir, cfg.Log = eng, o.stateDir, o.log
+	p, err := sandbox.NewPool(cfg, size)
+	if err != nil {
+		return nil, errors.Join(err, eng.Close())
+	}
+	return enginePool{p, eng}, nil
+}
+
+func (p enginePool) pool() *sandbox.Pool { return p.Pool }
+
+func (p enginePool) configure(o sandboxOptions, size int) error {
+	return p.Configure(configOf(p.engine, o), size)
+}
+
+func (p enginePool) Close() error { return errors.Join(p.Pool.Close(), p.engine.Close()) }
 
 // hostEngine is the engine of corral's other commands.
 type hostEngine struct{ engineClient }

@@ -39,6 +39,7 @@ type hosts struct {
 	mu     sync.Mutex
 	agents map[string]*agentHosts
 	boxes  map[string]*lazySandbox // by name
+	warm   warmPool                // nil while none is wanted
 }
 
 // agentHosts are those of one agent.
@@ -159,6 +160,9 @@ func (h *hosts) Close() error {
 	var errs []error
 	for _, l := range h.boxes {
 		errs = append(errs, l.Close())
+	}
+	if h.warm != nil {
+		errs = append(errs, h.warm.Close())
 	}
 	if h.ssh != nil { // corral explain starts nothing
 		errs = append(errs, h.ssh.Close())

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
@@ -88,7 +90,13 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 		options: func() sandboxOptions {
 			settings := h.app.settingsOf(h.policies.agent(agent))
 			settings.Name, settings.Owner, settings.Key = name, agent, key
-			return sandboxOptions{settings: settings, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
+			o := h.sandboxOptions(settings)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.warm != nil {
+				o.pool = h.warm.pool()
+			}
+			return o
 		},
 		open: func(o sandboxOptions) (executor, error) {
 			h.log.Info("opening a sandbox", "agent", agent, "name", name)
@@ -97,6 +105,69 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 	}
 	h.boxes[name] = l
 	return l
+}
+
+func (h *hosts) sandboxOptions(s settings) sandboxOptions {
+	return sandboxOptions{settings: s, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
+}
+
+// poolEvery is how often the settings of the pool are looked at.
+const poolEvery = 5 * time.Second
+
+// keepPool keeps a pool as it is configured, until ctx ends.
+func (h *hosts) keepPool(ctx context.Context) {
+	by, said := poolSettings{}, ""
+	for {
+		err := h.followPool(&by)
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			h.log.Warn("there is no pool of sandboxes", "error", err, "hint", corral.Hint(err))
+		}
+		if err == nil {
+			said = ""
+		}
+		select {
+		case <-time.After(poolEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// poolSettings are those of a pool, and of what is in it.
+type poolSettings struct {
+	settings settings
+	size     int
+}
+
+// followPool has the pool go by the settings of now; by is what it goes by.
+func (h *hosts) followPool(by *poolSettings) error {
+	c := h.policies.agent("")
+	want := poolSettings{h.app.settingsOf(c), c.Sandbox.Pool.Size.Value}
+	if want.settings.Mode == modeOff || c.Err != nil {
+		want.size = 0
+	}
+	h.mu.Lock()
+	warm := h.warm
+	h.mu.Unlock()
+	switch {
+	case warm == nil && want.size == 0, reflect.DeepEqual(*by, want):
+		return nil
+	case warm != nil:
+		if err := warm.configure(h.sandboxOptions(want.settings), want.size); err != nil {
+			return err
+		}
+	default:
+		warm, err := h.app.backends.pool(h.sandboxOptions(want.settings), want.size)
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		h.warm = warm
+		h.mu.Unlock()
+	}
+	*by = want
+	return nil
 }
 
 // boxesOf are the sandboxes in which commands of an agent may be, also those of

@@ -191,6 +191,7 @@ func (s *service) serve(ctx context.Context) (err error) {
 	served := make(chan struct{})
 	var owned sync.WaitGroup
 	owned.Go(func() { s.lookAround(ctx) })
+	owned.Go(func() { s.hosts.keepPool(ctx) })
 	owned.Go(func() {
 		select {
 		case <-served:
