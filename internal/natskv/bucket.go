@@ -178,7 +178,7 @@ func says(err error, codes ...jetstream.ErrorCode) bool {
 
 // explain is what an error of the message server means.
 func (b *Bucket) explain(err error, what string) error {
-	hint := "look at the message server: its JetStream has to be reachable, and the gateway's user allowed to use it"
+	hint := "look at the message server: its JetStream has to be reachable, and to allow the gateway's user what corral nodes server-config prints"
 	switch known := (*corral.Error)(nil); {
 	case err == nil, errors.As(err, &known), errors.Is(err, ErrExists), errors.Is(err, ErrNone):
 		return err
