@@ -22,9 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
-	"internal/clitest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
-	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
