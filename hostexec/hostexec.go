@@ -129,7 +129,7 @@ func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string,
 // prepare turns a command into what the warden executes.
 func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
 	p, err := c.plan(ctx, cmd)
-	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Warnings: p.Warnings, Origin: origin(ctx, cmd)}, err
+	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Warnings: p.Warnings}, err
 }
 
 func (c *Config) getenv(name string) string {

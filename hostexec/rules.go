@@ -2,9 +2,8 @@ package hostexec
 
 import (
 	"context"
-	"strings"
 
-	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -30,31 +29,9 @@ func (c *Config) rules(ctx context.Context) EnvRules {
 	return EnvRules{EnvPath: c.EnvPath, Keep: c.Keep}
 }
 
-type agentKey struct{}
-
 // WithAgent has it kept beside the processes that are started with the context
-// whose they are, and what they were begun as: see corral.Info.Origin.
+// whose they are, and what they were begun as: see corral.Info.Origin. It counts
+// for every executor of which a warden keeps the processes, sandboxes among them.
 func WithAgent(ctx context.Context, agent string) context.Context {
-	return context.WithValue(ctx, agentKey{}, agent)
-}
-
-// maxOriginText bounds the text of a command that is kept, in bytes.
-const maxOriginText = 512
-
-// origin is what is kept of a command; nil if nobody wants it.
-func origin(ctx context.Context, cmd corral.Command) *corral.Origin {
-	agent, _ := ctx.Value(agentKey{}).(string)
-	if agent == "" {
-		return nil
-	}
-	text := cmd.Shell
-	if text == "" {
-		text = strings.Join(cmd.Args, " ")
-	}
-	if len(text) > maxOriginText {
-		text = text[:maxOriginText] + "…"
-	}
-	return &corral.Origin{
-		Agent: agent, Command: strings.ToValidUTF8(text, ""), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr, Grace: cmd.Grace,
-	}
+	return wardenexec.WithAgent(ctx, agent)
 }

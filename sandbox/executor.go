@@ -147,7 +147,11 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 			return nil, err
 		}
 		if b == nil {
-			return x.Attach(ctx, id)
+			p, err := x.Attach(ctx, id)
+			if err == nil && x == e.past {
+				p = ended{p, e}
+			}
+			return p, err
 		}
 	}
 	defer e.leave(b, "")

@@ -47,7 +47,6 @@ type Prepared struct {
 	Env      []string // the whole environment, as NAME=value
 	Dir      string   // absolute, as seen where it runs
 	Warnings []string
-	Origin   *corral.Origin // nil: none is kept
 }
 
 // An Executor runs commands under a warden.

@@ -118,7 +118,7 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		return err
 	}
 	p.tag.Info = p.e.opts.Info
-	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Warnings, prep.Origin
+	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Warnings, origin(ctx, cmd)
 	p.tag.Limit = cmd.Log
 	for attempt := 1; ; attempt++ {
 		var a answer

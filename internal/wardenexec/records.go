@@ -189,7 +189,7 @@ func (r *records) line(line []byte) {
 		if !json.Valid(rec) { // cut short: the warden still has the end
 			return
 		}
-		r.index[string(id)] = entry{kind: hasEnded, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
+		r.index[string(id)] = entry{kind: hasEnded, warden: r.index[string(id)].warden, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
 	case isGone:
 		delete(r.index, string(id))
 	}

@@ -1,0 +1,49 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corral-exec/corral"
+)
+
+// ended is a process that has ended, of which something may be left in the box
+// that it was in.
+type ended struct {
+	corral.Process
+	sandbox *Executor
+}
+
+// Signal reaches what is left of it.
+func (p ended) Signal(ctx context.Context, s corral.Signal) error {
+	err := p.Process.Signal(ctx, s)
+	if !errors.Is(err, corral.ErrEnded) {
+		return err
+	}
+	id := p.Info().ID
+	for _, b := range p.sandbox.open() {
+		if b.warden == nil {
+			continue
+		}
+		if has, left := p.sandbox.signalLeft(ctx, b, id, s); has {
+			return left
+		}
+	}
+	return err
+}
+
+// signalLeft signals what is left of a process in a box, if that had it.
+func (e *Executor) signalLeft(ctx context.Context, b *box, id string, s corral.Signal) (had bool, err error) {
+	e.mu.Lock()
+	b.hold("")
+	e.mu.Unlock()
+	defer e.leave(b, "")
+	if had, err = b.warden.Has(ctx, id); err != nil || !had {
+		return false, nil // a box that is gone has nothing left
+	}
+	p, err := b.warden.Attach(ctx, id)
+	if err == nil {
+		err = p.Signal(ctx, s)
+	}
+	return true, err
+}
