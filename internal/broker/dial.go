@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -62,11 +63,40 @@ func saysFirst(url string, err error) bool {
 	return strings.Contains(url, ",") && !errors.Is(err, corral.ErrDenied) && !errors.Is(err, nats.ErrAuthorization)
 }
 
+// Strange says what answers at the URL of a message server, if err shows that it is
+// none, or one for connections of another kind; else it is nil. What that answered
+// is left out: it is for machines, and may be another with each attempt.
+func Strange(url string, err error) error {
+	const hint = "look whether it is the right address and port: corral nodes join prints both on the gateway, for WebSockets with --websocket"
+	web := strings.HasPrefix(url, "ws")
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	text := ""
+	switch {
+	case web && strings.Contains(err.Error(), "malformed HTTP"):
+		text = "what answers there takes connections by TCP, and no WebSockets"
+	case web && strings.Contains(err.Error(), "invalid websocket connection"):
+		text = "what answers there is a web server that takes no WebSockets"
+	case errors.As(err, &record), strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
+		text = "what answers there speaks no TLS, so that it is another program"
+	case !web && (errors.As(err, &op) && op.Op == "read" && op.Timeout() || strings.Contains(err.Error(), "INFO not received")):
+		text = "what answers there does not say what a message server says: it may take WebSockets alone, or be another program"
+	default:
+		return nil
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "%s", text)
+}
+
 func dialError(url string, err error) error {
+	if strange := Strange(url, err); strange != nil {
+		err = strange
+	}
 	kind, hint := corral.ErrUnavailable, "look whether it is the right address, whether the server runs, and whether a firewall is in between"
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {
+	case corral.Hint(err) != "" && !errors.Is(err, corral.ErrDenied):
+		hint = corral.Hint(err)
 	case errors.Is(err, corral.ErrDenied):
 		kind, hint = corral.ErrDenied, corral.Hint(err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):

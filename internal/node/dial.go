@@ -104,7 +104,14 @@ func (n *life) unreachable(err error) error {
 	case errors.Is(err, corral.ErrDenied): // not the certificate
 		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)
 	}
-	return corral.Errorf(corral.ErrUnavailable, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)
+	if strange := broker.Strange(n.state.line.URL(), err); strange != nil {
+		err = strange // with each attempt to connect again
+	}
+	hinted := hintOr(err, hint)
+	if e := (*corral.Error)(nil); errors.As(err, &e) && e.Err != nil {
+		err = e.Err // it says again to what
+	}
+	return corral.Errorf(corral.ErrUnavailable, hinted, "cannot connect to the gateway at %s: %w", n.where(), err)
 }
 
 // where is the address of the gateway, for people.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Config struct {
 	// Changed is called with how the node is, whenever that changes, one change
 	// after the other. It must not block.
 	Changed func(Status)
+	Setup   Setup // for whoever asks how the node is
 	Log     *slog.Logger
 
 	again time.Duration // how often it asks; 0: askAgain
@@ -106,7 +108,7 @@ func (t *task) stop() {
 func Run(ctx context.Context, cfg Config) error {
 	n := &life{
 		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error), troubles: make(chan error, 1),
-		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now()},
+		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now(), Setup: cfg.Setup},
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -219,6 +221,7 @@ func (n *life) ask(conn *nats.Conn) {
 	if !n.state.TakesToken() {
 		token = ""
 	}
+	hello := n.hello()
 	n.asking.start(func(ctx context.Context) {
 		tell := func(v verdict) {
 			select {
@@ -227,11 +230,22 @@ func (n *life) ask(conn *nats.Conn) {
 			}
 		}
 		v, err := join.Request(ctx, join.Options{
-			Conn: conn, Key: n.state.key, Gateway: n.state.line.Key, Hello: n.cfg.Hello, Token: token,
+			Conn: conn, Key: n.state.key, Gateway: n.state.line.Key, Hello: hello, Token: token,
 			Shown: func(v join.Verdict) { tell(verdict{Verdict: v}) }, Log: n.log,
 		})
 		tell(verdict{Verdict: v, last: true, err: err})
 	})
+}
+
+// hello is what the machine says of itself. One that had a name at this gateway
+// wants it again, also if it is forgotten there, unless it was told to be called
+// otherwise since.
+func (n *life) hello() pairing.Hello {
+	h := n.cfg.Hello
+	if name, asked := n.state.to.Name, n.state.to.Asked; name != "" && (h.Name == n.cfg.Host || h.Name == asked) {
+		h.Name = name
+	}
+	return h
 }
 
 // take takes a verdict. An error ends the node.
@@ -287,7 +301,11 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 		return corral.Errorf(corral.ErrDenied, "look into what answers at the gateway's address", "the gateway takes this machine for node %s, and it is %s", v.ID, n.state.ID())
 	}
 	news := !n.state.Paired()
-	if err := n.state.paired(v.Name); err != nil {
+	asked, told := n.hello().Name, n.cfg.Hello.Name
+	if told == n.cfg.Host { // nobody said what it is to be called
+		told = ""
+	}
+	if err := n.state.paired(v.Name, told); err != nil {
 		return err
 	}
 	if !news {
@@ -295,6 +313,9 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 		return nil
 	}
 	n.log.Info("this machine is a node now", "node", v.ID, "name", v.Name)
+	if !strings.EqualFold(v.Name, asked) {
+		n.log.Warn("the gateway calls this machine otherwise than it asked to be called", "name", v.Name, "asked", asked, "hint", "corral nodes rename on the gateway gives it another name")
+	}
 	// The message server gives a connection its permissions when it begins.
 	if err := conn.ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot connect to the gateway again: %w", err)

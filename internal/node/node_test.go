@@ -305,3 +305,33 @@ func TestRefusedHello(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// A machine that is forgotten wants the name that it was given, also if it is told
+// another one since the beginning; one that it is told anew goes before.
+func TestForgotten(t *testing.T) {
+	h := newHouse(t)
+	m := newMachine(t, t.TempDir(), hello())
+	m.pair(h, "builder-7")
+	forgotten := func(name string) {
+		t.Helper()
+		n, err := h.registry.Revoke(name, "test")
+		must(t, err)
+		must(t, h.registry.Forget(n.ID))
+	}
+	forgotten("builder-7")
+	m.code()
+	if q := h.request(); q.Name != "builder-7" {
+		t.Errorf("%+v", q)
+	}
+	must(t, m.stop())
+	m.cfg.Hello.Name = "Other"
+	m.run("")
+	h.approve(m.code(), "")
+	m.serving()
+	if list := h.registry.Nodes(); len(list) != 1 || list[0].Name != "other" {
+		t.Errorf("%+v", list)
+	}
+	if r, err := Look(m.dir); err != nil || r.Name != "other" || r.Asked != "Other" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

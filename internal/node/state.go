@@ -35,6 +35,7 @@ type gateway struct {
 	Line    string `json:"line"`
 	Node    string `json:"node"` // the id that it is about
 	Name    string `json:"name,omitempty"`
+	Asked   string `json:"asked,omitempty"` // what it was told to be called when it was paired
 	// PairedAt is since when the machine is a node of it, and EndedAt since when
 	// it is none any more. Both are zero of one that never was.
 	PairedAt time.Time `json:"pairedAt,omitzero"`
@@ -44,7 +45,7 @@ type gateway struct {
 func (g *gateway) paired() bool { return !g.PairedAt.IsZero() && g.EndedAt.IsZero() }
 
 // forget makes it one to which the machine has never belonged.
-func (g *gateway) forget() { g.Name, g.PairedAt, g.EndedAt = "", time.Time{}, time.Time{} }
+func (g *gateway) forget() { g.Name, g.Asked, g.PairedAt, g.EndedAt = "", "", time.Time{}, time.Time{} }
 
 // stateVersion is that of the file about the gateway.
 const stateVersion = 1
@@ -260,13 +261,14 @@ func (s *State) called() string {
 	return s.ID()
 }
 
-// paired writes that the machine is a node, and what the gateway calls it.
-func (s *State) paired(name string) error {
+// paired writes that the machine is a node, and what the gateway calls it, which
+// asked to be called otherwise perhaps.
+func (s *State) paired(name, asked string) error {
 	if s.Paired() && s.to.Name == name {
 		return nil
 	}
 	if !s.Paired() {
-		s.to.PairedAt, s.to.EndedAt = now(), time.Time{}
+		s.to.PairedAt, s.to.EndedAt, s.to.Asked = now(), time.Time{}, asked
 	}
 	s.to.Name = name
 	return s.save()

@@ -138,7 +138,7 @@ func TestUse(t *testing.T) {
 		must(t, s.Use(other.String(), false))
 		must(t, s.save())
 		must(t, s.Use(one.String(), false)) // it is no node of the other
-		must(t, s.paired("builder"))
+		must(t, s.paired("builder", "Builder"))
 	})
 	opened(t, dir, func(s *State) {
 		must(t, s.Use("", false))
@@ -156,7 +156,7 @@ func TestUse(t *testing.T) {
 		must(t, s.ended())
 		must(t, s.Use(other.String(), false))
 		must(t, s.Use(moved.String(), false))
-		must(t, s.paired("builder"))
+		must(t, s.paired("builder", "Builder"))
 	})
 	opened(t, dir, func(s *State) {
 		key := s.Key()

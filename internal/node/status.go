@@ -32,11 +32,18 @@ type Status struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
+// A Setup is by what a program decides on commands.
+type Setup struct {
+	Config  string `json:"config,omitempty"`  // the file of its configuration; empty: it has none
+	Sandbox string `json:"sandbox,omitempty"` // what it was told, whatever the configuration says
+}
+
 // A Record is what a running program says of itself.
 type Record struct {
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"` // of Corral
 	StartedAt time.Time `json:"startedAt"`
+	Setup
 	Status
 }
 
@@ -49,6 +56,7 @@ type Report struct {
 	// machine that has never asked.
 	Node     string    `json:"node,omitempty"`
 	Name     string    `json:"name,omitempty"`
+	Asked    string    `json:"asked,omitempty"`   // what it was told to be called when it was paired
 	Key      string    `json:"key,omitempty"`     // the public one, if the machine has one
 	Gateway  string    `json:"gateway,omitempty"` // as a line
 	Paired   bool      `json:"paired"`            // when it was asked last
@@ -65,7 +73,7 @@ func Look(dir string) (Report, error) {
 	if _, err := readJSON(filepath.Join(dir, gatewayFile), &g); err != nil {
 		return Report{}, corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot say how the node is: %w", err)
 	}
-	r := Report{Node: g.Node, Name: g.Name, Gateway: g.Line, Paired: g.paired(), PairedAt: g.PairedAt, EndedAt: g.EndedAt}
+	r := Report{Node: g.Node, Name: g.Name, Asked: g.Asked, Gateway: g.Line, Paired: g.paired(), PairedAt: g.PairedAt, EndedAt: g.EndedAt}
 	var err error
 	if r.Key, err = lookAtKey(dir); err != nil {
 		return r, err
