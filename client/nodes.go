@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"regexp"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
@@ -16,6 +17,8 @@ type (
 	Node = api.Node
 	// A NodeState says whether a node can be used.
 	NodeState = api.NodeState
+	// A NodeKind is how a node is reached.
+	NodeKind = api.NodeKind
 	// A NodeChange changes one thing about a node.
 	NodeChange = api.NodeChange
 	// A NodeRequest is a machine that asks to be a node.
@@ -32,17 +35,27 @@ type (
 	MadeNodeToken = api.MadeNodeToken
 )
 
+// The kinds of nodes.
+const (
+	NodePaired = api.NodePaired
+	NodeSSH    = api.NodeSSH
+)
+
 // The states of a node.
 const (
 	NodeOnline  = api.NodeOnline
 	NodeOffline = api.NodeOffline
 	NodeRevoked = api.NodeRevoked
+	NodeUnknown = api.NodeUnknown
 )
+
+// sshHost is a node that is reached by SSH: see sshexec.Prefix.
+var sshHost = regexp.MustCompile(`^ssh:[A-Za-z0-9_.+%@:\[\]-]{1,300}$`)
 
 // nodePath keeps a reference from leading elsewhere: ids, keys, codes and names
 // have no other characters.
 func nodePath(ref string, under ...string) ([]string, error) {
-	if corral.ValidateID(ref) != nil {
+	if corral.ValidateID(ref) != nil && !sshHost.MatchString(ref) {
 		return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls, corral nodes pending", "no node, and no machine that asks to be one, can be called %.80q", ref)
 	}
 	if len(under) == 0 && (ref == "requests" || ref == "join" || ref == "tokens") {

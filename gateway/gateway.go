@@ -44,6 +44,8 @@ type Config struct {
 	Policy Policy
 	// Nodes are the machines that are paired. Nil: it does not listen for any.
 	Nodes Nodes
+	// SSHNodes are those that are reached by SSH. Nil: there are none.
+	SSHNodes func() []api.Node
 	// MCP serves /mcp. Nil: it is not served.
 	MCP http.Handler
 	// Sandboxes lists them, as something that can be JSON. Nil: there are

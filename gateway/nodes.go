@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
@@ -40,8 +41,6 @@ func (s *Server) nodes(h handler) handler {
 
 func (s *Server) nodeRoutes() []route {
 	table := []route{
-		{pattern: "GET /v1/nodes", handle: s.listNodes},
-		{pattern: "GET /v1/nodes/{id}", handle: s.getNode},
 		{pattern: "PATCH /v1/nodes/{id}", handle: s.changeNode},
 		{pattern: "DELETE /v1/nodes/{id}", handle: s.forgetNode},
 		{pattern: "GET /v1/nodes/requests", handle: s.listNodeRequests},
@@ -54,14 +53,37 @@ func (s *Server) nodeRoutes() []route {
 	for i := range table {
 		table[i].handle = s.nodes(table[i].handle)
 	}
-	return table
+	return append(table, route{pattern: "GET /v1/nodes", handle: s.listNodes}, route{pattern: "GET /v1/nodes/{id}", handle: s.getNode})
+}
+
+// sshNodes are the nodes for which nobody listens.
+func (s *Server) sshNodes() []api.Node {
+	if s.cfg.SSHNodes == nil {
+		return nil
+	}
+	return s.cfg.SSHNodes()
 }
 
 func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
-	return writeJSON(w, http.StatusOK, s.cfg.Nodes.List(r.Context()))
+	list, others := api.Nodes{Listen: []string{}, Nodes: []api.Node{}}, s.sshNodes()
+	switch {
+	case s.cfg.Nodes != nil:
+		list = s.cfg.Nodes.List(r.Context())
+	case len(others) == 0:
+		return errNoNodes
+	}
+	list.Nodes = append(list.Nodes, others...)
+	return writeJSON(w, http.StatusOK, list)
 }
 
 func (s *Server) getNode(w http.ResponseWriter, r *http.Request) error {
+	others := s.sshNodes()
+	if i := slices.IndexFunc(others, func(n api.Node) bool { return n.Name == r.PathValue("id") }); i >= 0 {
+		return writeJSON(w, http.StatusOK, others[i])
+	}
+	if s.cfg.Nodes == nil {
+		return errNoNodes
+	}
 	n, err := s.cfg.Nodes.Node(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type Config struct {
 	// same slice as long as they are the same; one that it has returned does
 	// not change.
 	Paired func() []Paired
+	// Asking is how many machines wait to be approved, for the error of a gateway
+	// that has no node. Nil: that is not known.
+	Asking func() int
 
 	// Patience is for how long a node may be away. 0: DefaultPatience.
 	Patience time.Duration
@@ -56,6 +59,7 @@ type Fabric struct {
 	signer   *fabric.Signer
 	share    *fabric.Share // of life
 	paired   func() []Paired
+	asking   func() int
 	patience time.Duration
 	log      *slog.Logger
 	warns    warns
@@ -94,7 +98,7 @@ func New(cfg Config) (*Fabric, error) {
 		return nil, err
 	}
 	f := &Fabric{
-		conn: cfg.Conn, signer: signer, share: share, paired: cfg.Paired, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
+		conn: cfg.Conn, signer: signer, share: share, paired: cfg.Paired, asking: cfg.Asking, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
 		peers: map[string]*peer{}, waiting: map[uint64]waiter{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
 		seen: map[string]string{}, pool: poolBytes,
 	}
@@ -161,7 +165,7 @@ func (f *Fabric) peer(id string) *peer {
 	defer f.mu.Unlock()
 	p := f.peers[id]
 	if p == nil {
-		p = &peer{f: f, id: id, changed: make(chan struct{})}
+		p = &peer{f: f, id: id, talks: newThrottle(), changed: make(chan struct{})}
 		f.peers[id] = p
 	}
 	return p
@@ -183,16 +187,18 @@ func (f *Fabric) receive(m *nats.Msg) {
 		return
 	}
 	// What is over is answered now and then: requests are sent more than once.
-	var known, others bool
+	var known, awaited, others bool
 	switch kind {
 	case fabric.KindAnswer:
-		known, others = n <= f.calls.Load(), w.ch != nil && w.peer != p
+		known, awaited, others = n <= f.calls.Load(), w.ch != nil, w.ch != nil && w.peer != p
 	case fabric.KindOutput:
-		known, others = n <= f.ids.Load(), s != nil && s.log.p.peer != p
+		known, awaited, others = n <= f.ids.Load(), s != nil, s != nil && s.log.p.peer != p
 	case fabric.KindInput:
-		known, others = n <= f.ids.Load(), in != nil && in.p.peer != p
+		known, awaited, others = n <= f.ids.Load(), in != nil, in != nil && in.p.peer != p
 	}
 	switch {
+	case (!awaited || others) && !p.talks.lets(p.talks.late, node, f.log):
+		return
 	case n == 0 || !known:
 		f.warn("refused a node's message about what was never asked", "node", node, "subject", m.Subject)
 		return
@@ -259,12 +265,16 @@ func (f *Fabric) hello(m *nats.Msg) {
 		f.warnOfStranger(node)
 		return
 	}
+	p := f.peer(node)
+	if !p.talks.lets(p.talks.hellos, node, f.log) {
+		return
+	}
 	h, err := fabric.ParseHelloBody(m.Data)
 	if err != nil {
 		f.warn("refused a node's hello that cannot be read", "node", node, "error", err)
 		return
 	}
-	f.peer(node).greet(h)
+	p.greet(h)
 }
 
 func (f *Fabric) isPaired(id string) bool {

@@ -95,6 +95,20 @@ func (h *hostile) logged(text string) {
 	}
 }
 
+// once waits until all that was said has been heard, of which there is one line in
+// the log.
+func (h *hostile) once(text string) {
+	h.tb.Helper()
+	h.logged(text)
+	if err := h.conn.Flush(); err != nil {
+		h.tb.Error(err)
+	}
+	h.works()
+	if n := strings.Count(h.lines.String(), text); n != 1 {
+		h.tb.Errorf("%d lines say %q", n, text)
+	}
+}
+
 // What it may not say is refused, by the message server or by the gateway, and
 // the log says so. The other node works.
 func TestHostileNodeIsRefused(t *testing.T) {
@@ -185,6 +199,18 @@ func TestHostileNodeIsRefused(t *testing.T) {
 				h.say(fabric.HelloSubject(evilID), fmt.Sprintf(`{"min":1,"max":1,"boot":"b%d"}`, n))
 			}
 		}, "changes too often"},
+		{"a flood of hellos", func(h *hostile) {
+			for range 5000 {
+				h.say(fabric.HelloSubject(evilID), `{"min":1,"max":1,"boot":"b"}`)
+			}
+			h.once("a node says too much that it was not asked")
+		}, "node=evil dropped=1"},
+		{"a flood of answers to a call that is over", func(h *hostile) {
+			for range 30_000 {
+				h.say(h.to(fabric.KindAnswer, 1), `{"boot":"b"}`)
+			}
+			h.once("a node says too much that it was not asked")
+		}, "node=evil dropped=1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

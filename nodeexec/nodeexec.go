@@ -40,7 +40,9 @@
 // It can lie about its own commands and nothing else: what it says about what
 // another node was asked, about what nobody asked, beyond what it was granted, or
 // in a form that is none, is refused and logged, a few lines a second. What it
-// calls itself names nothing.
+// calls itself names nothing. What it says unasked is bounded for each node, and
+// the rest dropped, with one line a minute: 20 hellos a second, and 1000 messages
+// for readers and calls that are over. What is waited for is not limited.
 //
 // [Fabric] is the Nodes of a gateway that listens for nodes; [None] that of any
 // other.

@@ -10,8 +10,9 @@ import (
 
 // peer is what a Fabric knows of one node.
 type peer struct {
-	f  *Fabric
-	id string
+	f     *Fabric
+	id    string
+	talks *throttle
 
 	mu      sync.Mutex
 	told    fabric.Hello

@@ -155,13 +155,29 @@ func (f *Fabric) selectNode(ctx context.Context, name string, tried []string) (c
 	}
 	c, err := pick(all, name, tried, rand.IntN)
 	if err != nil {
-		return nil, "", err
+		return nil, "", f.mindful(err, len(all) == 0)
 	}
 	n := &Node{link: link{f, c.peer, c.full}}
 	if isPool(name) {
 		n.pool, n.tried = name, append(slices.Clone(tried), c.ID)
 	}
 	return n, c.full, nil
+}
+
+// mindful is the error of a command for which there is no node: if machines ask to
+// be nodes, that is what to look at first.
+func (f *Fabric) mindful(err error, none bool) error {
+	if !none || f.asking == nil || !errors.Is(err, corral.ErrNoNode) {
+		return err
+	}
+	n := f.asking()
+	switch {
+	case n == 0:
+		return err
+	case n == 1:
+		return corral.Errorf(corral.ErrUnavailable, "corral nodes pending shows it; corral nodes approve CODE makes it a node", "%w; 1 machine asks to be one", err)
+	}
+	return corral.Errorf(corral.ErrUnavailable, "corral nodes pending shows them; corral nodes approve CODE makes one a node", "%w; %d machines ask to be nodes", err, n)
 }
 
 // pick finds the node that a command goes to which names one so. The table in

@@ -10,12 +10,23 @@ const (
 	NodeOnline  NodeState = "online"
 	NodeOffline NodeState = "offline"
 	NodeRevoked NodeState = "revoked" // it was a node
+	NodeUnknown NodeState = "unknown" // nobody is connected to it, which is done when it is needed
 )
 
-// Node is a machine that was approved.
+// NodeKind is how a node is reached.
+type NodeKind string
+
+// The kinds of nodes.
+const (
+	NodePaired NodeKind = "node" // it dials in
+	NodeSSH    NodeKind = "ssh"  // by SSH, with nothing of Corral on it: the configuration names it
+)
+
+// Node is a machine that was approved, or an SSH host that the configuration names.
 type Node struct {
 	ID     string            `json:"id"`
-	Name   string            `json:"name"`
+	Kind   NodeKind          `json:"kind"`
+	Name   string            `json:"name"` // of an SSH host as commands name it: ssh:HOST
 	State  NodeState         `json:"state"`
 	Labels map[string]string `json:"labels,omitempty"`
 
@@ -26,8 +37,8 @@ type Node struct {
 
 	NodeAbout
 
-	Key        string    `json:"key"` // the public one, by which it is known
-	PairedAt   time.Time `json:"pairedAt"`
+	Key        string    `json:"key,omitempty"` // the public one, by which a paired one is known
+	PairedAt   time.Time `json:"pairedAt,omitzero"`
 	ApprovedBy string    `json:"approvedBy,omitempty"`
 	RevokedAt  time.Time `json:"revokedAt,omitzero"`
 	RevokedBy  string    `json:"revokedBy,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ type NodeConfig struct {
 	// Running is how many processes run there, which is said in every hello.
 	// Nil: that of Executor, if it has such a method.
 	Running func() int
+	// Features are further ones, that may change: said in every hello after those
+	// of About. Nil: those of Executor, if it has such a method.
+	Features func() []string
 	// Heartbeat is the time between two hellos. 0: the constant of that name.
 	Heartbeat time.Duration
 	// Now is the clock. Nil: that of the machine.
@@ -69,8 +73,9 @@ type node struct {
 	exec  corral.Executor
 	keys  map[string]nkeys.KeyPair
 	about Hello
-	every time.Duration // between two hellos
-	runs  func() int    // may be nil
+	every time.Duration   // between two hellos
+	runs  func() int      // may be nil
+	can   func() []string // may be nil
 	conn  *nats.Conn
 	log   *slog.Logger
 	warns *rate.Limiter // whoever can send can have lines written,
@@ -140,7 +145,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 		return nil, err
 	}
 	n := &node{
-		id: cfg.ID, boot: corral.NewID(), share: share, now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, log: cfg.Log,
+		id: cfg.ID, boot: corral.NewID(), share: share, now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
@@ -160,6 +165,9 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	}
 	if x, ok := cfg.Executor.(interface{ Running() int }); ok && n.runs == nil {
 		n.runs = x.Running
+	}
+	if x, ok := cfg.Executor.(interface{ Features() []string }); ok && n.can == nil {
+		n.can = x.Features
 	}
 	n.every = cfg.Heartbeat
 	if n.every <= 0 {
@@ -200,8 +208,12 @@ func (n *node) hello() {
 	if n.runs != nil {
 		running = n.runs()
 	}
-	n.about.Load, n.about.Epoch, n.about.Clock = machineLoad(running), n.epoch(), n.now().UnixMilli()
-	n.publish(HelloSubject(n.id), mustJSON(n.about))
+	about := n.about
+	about.Load, about.Epoch, about.Clock = machineLoad(running), n.epoch(), n.now().UnixMilli()
+	if n.can != nil {
+		about.Features = slices.Concat(about.Features, n.can())
+	}
+	n.publish(HelloSubject(n.id), mustJSON(about))
 }
 
 // greet has a hello said.

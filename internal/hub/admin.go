@@ -19,14 +19,9 @@ func (h *Hub) List(ctx context.Context) api.Nodes {
 	for _, s := range h.nodes.List(ctx) {
 		present[s.ID] = s
 	}
-	list := api.Nodes{Listen: h.Listens(), Nodes: []api.Node{}}
+	list := api.Nodes{Listen: h.Listens(), Pending: h.asking(), Nodes: []api.Node{}}
 	for _, n := range h.registry.Nodes() {
 		list.Nodes = append(list.Nodes, shown(n, present[n.ID]))
-	}
-	for _, q := range h.registry.Requests() {
-		if q.State == pairing.Pending {
-			list.Pending++
-		}
 	}
 	return list
 }
@@ -64,7 +59,7 @@ func shown(n pairing.Node, s nodeexec.Status) api.Node {
 		a.Features = s.Features
 	}
 	return api.Node{
-		ID: n.ID, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, NodeAbout: a,
+		ID: n.ID, Kind: api.NodePaired, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, NodeAbout: a,
 		Key: n.Key, PairedAt: n.PairedAt, ApprovedBy: n.ApprovedBy, RevokedAt: n.RevokedAt, RevokedBy: n.RevokedBy,
 	}
 }
@@ -114,7 +109,13 @@ func (h *Hub) Approve(ctx context.Context, ref string, a api.NodeAnswer) (api.No
 	if err != nil {
 		return api.Node{}, err
 	}
-	return shown(n, nodeexec.Status{}), nil
+	made := shown(n, nodeexec.Status{})
+	for _, q := range h.registry.Requests() {
+		if q.ID == n.ID {
+			made.Host = q.Hello.Name // what it calls itself
+		}
+	}
+	return made, nil
 }
 
 // Reject tells the machine with that code, id or key that it will not be a node.

@@ -131,7 +131,7 @@ func Open(cfg Config) (_ *Hub, err error) {
 			return nil, corral.Errorf(corral.ErrInvalid, "write it like gw.example.com:7422", "nodes cannot be told to connect to %s: %w", strings.Join(l.Hosts, ","), err)
 		}
 	}
-	if h.nodes, err = nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.active, Log: h.log}); err != nil {
+	if h.nodes, err = nodeexec.New(nodeexec.Config{Conn: h.conn, Key: h.key, Paired: h.active, Asking: h.asking, Log: h.log}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -292,6 +292,17 @@ type snapshot struct {
 
 // snapshotAge is for how long an address that a node was seen at may be unknown.
 const snapshotAge = time.Second
+
+// asking is how many machines wait to be approved.
+func (h *Hub) asking() int {
+	n := 0
+	for _, q := range h.registry.Requests() {
+		if q.State == pairing.Pending {
+			n++
+		}
+	}
+	return n
+}
 
 // active are the nodes there are. It is called for every message of one.
 func (h *Hub) active() []nodeexec.Paired {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -35,10 +36,16 @@ type Desk struct {
 	cfg   Config
 	sub   *nats.Subscription
 	warns *rate.Limiter // whoever can send can have lines written
+	often rate.Sometimes
 
 	mu     sync.Mutex
-	nonces map[string]string // by key, of those that wait
+	nonces map[string]string        // by key, of those that wait
+	asks   map[string]*rate.Limiter // by key
 }
+
+// How often a machine may ask, a second and at once: it does every few seconds. What
+// comes beyond that is dropped, as if it had been lost.
+const asksRate, asksBurst = 5, 20
 
 // maxWaiting bounds the keys that are told of a decision at once; the others
 // hear of it when they ask again.
@@ -52,7 +59,7 @@ func Open(cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), nonces: map[string]string{}}
+	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), often: rate.Sometimes{Interval: time.Minute}, nonces: map[string]string{}, asks: map[string]*rate.Limiter{}}
 	ask, _ := fabric.PairSubjects("*")
 	sub, err := cfg.Conn.Subscribe(ask, d.receive)
 	if err != nil {
@@ -100,6 +107,12 @@ func (d *Desk) receive(m *nats.Msg) {
 	if !ok || pairing.ValidateKey(key) != nil {
 		return // the server lets nobody say that
 	}
+	if !d.lets(key) {
+		d.often.Do(func() {
+			d.cfg.Log.Warn("a machine asks too often whether it is a node; the rest is dropped", "key", key)
+		})
+		return
+	}
 	ask, err := parseAsk(m.Data)
 	if err != nil {
 		if d.warns.Allow() {
@@ -122,6 +135,21 @@ func (d *Desk) receive(m *nats.Msg) {
 		d.mu.Unlock()
 	}
 	d.tell(key, v)
+}
+
+// lets reports whether a key may ask now.
+func (d *Desk) lets(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.asks[key]
+	if l == nil {
+		if len(d.asks) >= maxWaiting { // whoever has many keys says little with each
+			clear(d.asks)
+		}
+		l = rate.NewLimiter(asksRate, asksBurst)
+		d.asks[key] = l
+	}
+	return l.Allow()
 }
 
 func (d *Desk) answer(key string, ask Ask) Verdict {

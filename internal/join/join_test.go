@@ -337,3 +337,40 @@ func FuzzVerdict(f *testing.F) {
 		}
 	})
 }
+
+// A machine that asks all the time is heard now and then, and one line says so.
+func TestAsksTooOften(t *testing.T) {
+	h := newHouse(t)
+	key, public := natstest.NewKey(t)
+	conn := h.machine(key)
+	ask, answer := fabric.PairSubjects(public)
+	answers, err := conn.SubscribeSync(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := encodeAsk(Ask{Version: Version, Nonce: "n", Hello: pairing.Hello{Name: "flood"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const asked = 2000
+	for range asked {
+		if err := conn.Publish(ask, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := 0
+	for ; ; heard++ {
+		if _, err := answers.NextMsg(2 * time.Second); err != nil {
+			break
+		}
+	}
+	if heard < 1 || heard > asked/10 {
+		t.Errorf("%d of %d asks were answered", heard, asked)
+	}
+	// Others are not kept from it.
+	other, _ := natstest.NewKey(t)
+	_, shown := h.request(Options{Key: other, Hello: pairing.Hello{Name: "other"}})
+	if v := <-shown; v.State != pairing.Pending {
+		t.Errorf("%+v", v)
+	}
+}

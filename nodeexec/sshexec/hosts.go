@@ -164,6 +164,32 @@ func (all *Hosts) Attach(ctx context.Context, id string) (corral.Process, error)
 	return all.procs.Attach(ctx, id)
 }
 
+// A Listed is a host that is allowed.
+type Listed struct {
+	Name string // with the prefix
+	// Connected: there is a connection now. Nobody is connected to before there
+	// is a command, nor long after it.
+	Connected bool
+}
+
+// List is the hosts that are allowed, in the order in which they are.
+func (all *Hosts) List() []Listed {
+	list := []Listed{}
+	for _, name := range all.cfg.Allowed() {
+		l := Listed{Name: Prefix + name}
+		all.mu.Lock()
+		h := all.hosts[name]
+		all.mu.Unlock()
+		if h != nil {
+			h.mu.Lock()
+			l.Connected = len(h.conns) > 0
+			h.mu.Unlock()
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
 // An executor is a corral.Executor of one host.
 type executor struct{ h *host }
 

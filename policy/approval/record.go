@@ -126,15 +126,20 @@ func (r Record) For(c Claim) bool {
 	return r.Host == c.Host && sameName(r.Node, r.Binding, c.Node, c.Binding) && r.Binding.Digest() == c.Binding.Digest()
 }
 
-// Settled says in one line what became of it.
+// Settled says in one line what became of it, with moments as in RFC 3339.
 func (r Record) Settled() string {
+	return r.SettledAs(func(t time.Time) string { return t.Format(time.RFC3339) })
+}
+
+// SettledAs is Settled with moments as they are shown elsewhere.
+func (r Record) SettledAs(show func(time.Time) string) string {
 	switch {
 	case r.State == Pending:
-		return fmt.Sprintf("approval %s is pending until %s", r.Slug, r.ExpiresAt.Format(time.RFC3339))
+		return fmt.Sprintf("approval %s is pending until %s", r.Slug, show(r.ExpiresAt))
 	case r.Verdict == "":
-		return fmt.Sprintf("approval %s expired at %s, nobody had answered", r.Slug, r.ExpiresAt.Format(time.RFC3339))
+		return fmt.Sprintf("approval %s expired at %s, nobody had answered", r.Slug, show(r.ExpiresAt))
 	}
-	text := fmt.Sprintf("approval %s was answered %s by %s at %s", r.Slug, r.Verdict, quote(r.AnsweredBy), r.AnsweredAt.Format(time.RFC3339))
+	text := fmt.Sprintf("approval %s was answered %s by %s at %s", r.Slug, r.Verdict, quote(r.AnsweredBy), show(r.AnsweredAt))
 	switch r.State {
 	case Denied:
 		if r.Void != "" {
@@ -143,7 +148,7 @@ func (r Record) Settled() string {
 	case Consumed:
 		text += " and used by the command " + r.CommandID
 	case Expired:
-		text += " and not used until " + r.ExpiresAt.Format(time.RFC3339)
+		text += " and not used until " + show(r.ExpiresAt)
 	}
 	return text
 }

@@ -13,6 +13,7 @@ const maxGranted = 4096
 // A Given is an approval that was given at a gateway, for a command on this host.
 type Given struct {
 	ID        string // that the gateway has it under
+	Slug      string // the same for people; it is taken over if it is one, and free
 	CommandID string
 	Verdict   Verdict
 	Scope     Scope
@@ -58,8 +59,12 @@ func (d *Desk) Redeem(ctx context.Context, g Given, req Request) (again bool, er
 		if granted >= maxGranted {
 			return was, corral.Errorf(corral.ErrUnavailable, "try again in some minutes", "%d approvals were used here in a short time, which have to be remembered", granted)
 		}
+		slug := g.Slug
+		if !isSlug(slug) || d.slugTaken(slug) {
+			slug = newSlug(d.slugTaken)
+		}
 		return Record{
-			ID: g.ID, Slug: newSlug(d.slugTaken), State: Consumed, Granted: true, Gateway: d.opts.Gateway,
+			ID: g.ID, Slug: slug, State: Consumed, Granted: true, Gateway: d.opts.Gateway,
 			Agent: req.Agent, Host: req.Host, Node: req.Node,
 			Command: req.Command.Command, Args: req.Command.Args, Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: req.PathPrepend,
 			Decision: req.Decision, Binding: req.Binding, Previews: []Preview{}, AllowedDecisions: []Verdict{},

@@ -3,6 +3,7 @@ package approval
 import (
 	"crypto/rand"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,6 +34,13 @@ func newSlug(taken func(string) bool) string {
 			}
 		}
 	}
+}
+
+// isSlug reports whether a slug may have been made by newSlug.
+func isSlug(s string) bool {
+	words := strings.Split(s, "-")
+	return len(words) == 3 && slices.Contains(firstWords, words[0]) && slices.Contains(secondWords, words[1]) &&
+		len(words[2]) > 0 && len(words[2]) <= 9 && strings.Trim(words[2], "0123456789") == ""
 }
 
 func random(below int64) int64 {

@@ -15,6 +15,8 @@ type grant struct {
 	// could be asked, or nobody answered.
 	Approval string `json:"approval,omitempty"`
 	Fallback bool   `json:"fallback,omitempty"`
+	// Slug is what people call it there, and are to call it on the node.
+	Slug string `json:"slug,omitempty"`
 
 	Agent   string `json:"agent"`
 	Command string `json:"command"` // the id of the process

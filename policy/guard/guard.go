@@ -119,6 +119,8 @@ func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approv
 	switch {
 	case e.node != nil:
 		claim.Binding, err = e.node.bind(e.Request, cmd.Env)
+	case e.Route.Sandboxed: // whose files nobody looks at
+		claim.Binding = approval.BindOnNode(e.Request, cmd.Env, "", approval.Binding{}, "")
 	default:
 		claim.Binding, err = approval.Bind(e.Request, e.Decision, cmd.Env, g.cfg.View)
 	}
@@ -215,8 +217,10 @@ type Explanation struct {
 
 	rules policy.Rules
 	view  policy.View
+	alone approval.Settings // how strict it is here, whatever the call wants
 
-	forGateway bool // this machine is the node: who asked runs it, if need be again
+	forGateway bool            // this machine is the node: who asked runs it, if need be again
+	on         corral.Executor // and this starts it
 
 	node    *nodeSide       // of a command for a node
 	gateway policy.Decision // and what is decided on it here, by its text
@@ -247,6 +251,7 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 	e.Host = host.Settings
 	e.Warnings = append(e.Warnings, host.Warnings...)
 	effective := approval.Effective(e.Requested, e.Host)
+	e.alone = approval.Effective(approval.Settings{Security: settings.Tools.Exec.Security, Ask: settings.Tools.Exec.Ask}, e.Host)
 	rules.Security, rules.Ask, rules.AskFallback = effective.Security, effective.Ask, effective.AskFallback
 	rules.List = append(rules.List[:len(rules.List):len(rules.List)], host.Rules...)
 

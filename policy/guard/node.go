@@ -30,6 +30,9 @@ import (
 // in the configuration, the gateway's word counts for nothing: the desk asks the
 // node's own operators.
 //
+// An executor that is Places may have commands run in a sandbox there, in which
+// none of that is asked.
+//
 // A process that there is already is started again without any of that, since
 // nothing runs by it. Methods may be called from any goroutine.
 type Node struct {
@@ -84,7 +87,7 @@ func (n *Node) Running() int {
 // wants to be executed is of no account.
 func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
 	said := cmd.Grant
-	agent, cmd, err := taken(agent, cmd)
+	agent, cmd, err := n.taken(agent, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,11 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		if o := old.Info().Origin; o != nil && o.Agent != agent {
 			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
 		}
-		p, err := n.host.Start(ctx, cmd)
+		on, _, err := n.place(agent, cmd)
+		if err != nil {
+			return nil, err
+		}
+		p, err := on.Start(ctx, cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +124,8 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	p, err := n.host.Start(hostexec.WithAgent(ctx, agent), leave.cmd)
+	leave.cmd.Fresh = true // on this machine, which was looked at
+	p, err := leave.on.Start(decided(hostexec.WithAgent(ctx, agent), leave.cmd), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
 			n.notUsed(leave.approval)
@@ -127,9 +135,10 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 	return n.wrap(p, leave.warnings), nil
 }
 
-// taken is what is taken over from a gateway: the agent, and of the command all
-// but what is decided here.
-func taken(agent string, cmd corral.Command) (string, corral.Command, error) {
+// taken is what is taken over from a gateway: the agent, and of the command all but
+// what is decided here. Elevated means something only where there is a sandbox to
+// leave.
+func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, error) {
 	if err := cmd.Validate(); err != nil {
 		return "", cmd, err
 	}
@@ -137,15 +146,19 @@ func taken(agent string, cmd corral.Command) (string, corral.Command, error) {
 	if err := corral.ValidateID(agent); err != nil { // "*" would be all of them
 		return "", cmd, corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", agent, err)
 	}
-	cmd.Exec, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node, cmd.Elevated = nil, nil, "", "", "", false
+	cmd.Exec, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node = nil, nil, "", "", ""
+	if _, ok := n.host.(Places); !ok {
+		cmd.Elevated = false
+	}
 	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
 	return agent, cmd, nil
 }
 
-// A leave is a command that may be started, by whose approval, and what there is
-// to say about that.
+// A leave is a command that may be started, on what, by whose approval, and what
+// there is to say about that.
 type leave struct {
 	cmd      corral.Command
+	on       corral.Executor
 	approval string
 	warnings []string
 }
@@ -168,14 +181,14 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 			return leave{}, err
 		}
 		cmd, err := n.guard.ask(ctx, agent, cmd, e)
-		return leave{cmd: cmd}, ownPending(err)
+		return leave{cmd: cmd, on: e.on}, ownPending(err)
 	case d.Outcome == policy.Asked && said == nil:
 		return leave{}, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
 	case said == nil || n.strict():
 		if n.guard.cfg.File != nil {
 			n.guard.cfg.File.Used(e.text(), d)
 		}
-		return leave{cmd: e.pinned(cmd)}, nil
+		return leave{cmd: e.pinned(cmd), on: e.on}, nil
 	}
 	return n.byGateway(ctx, cmd, e, said)
 }
@@ -226,7 +239,7 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 	if err != nil {
 		return leave{}, err
 	}
-	l := leave{cmd: e.pinned(cmd), approval: g.Approval}
+	l := leave{cmd: e.pinned(cmd), on: e.on, approval: g.Approval}
 	d := e.Decision
 	if g.Fallback {
 		if d.Outcome == policy.Asked && d.Fallback != policy.Allowed {
@@ -239,7 +252,7 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 		return leave{}, refusal("it cannot be remembered here")
 	}
 	again, err := desk.Redeem(ctx, approval.Given{
-		ID: g.Approval, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: until,
+		ID: g.Approval, Slug: g.Slug, CommandID: cmd.ID, Verdict: verdict(g), Scope: g.Always, By: cmp.Or(g.By, "somebody") + " at the gateway", Until: until,
 	}, approval.Request{
 		Agent: e.Agent, Host: claim.Host, Node: claim.Node, Command: e.Request, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding,
 	})
@@ -293,7 +306,7 @@ func (n *Node) previews(e Explanation) []approval.Preview {
 // Decide says what would become of a command, as a gateway's guard reads it. It
 // starts nothing and asks nobody.
 func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error) {
-	agent, cmd, err := taken(agent, cmd)
+	agent, cmd, err := n.taken(agent, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -302,8 +315,11 @@ func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]
 		return nil, err
 	}
 	a := answer{
-		Decision: e.Decision, Local: n.strict(), Warnings: e.Warnings,
+		Decision: e.Decision, Local: n.strict() && !e.Route.Sandboxed, Sandboxed: e.Route.Sandboxed, Warnings: e.Warnings,
 		Shell: e.Request.Shell, Dir: e.Request.Dir, Path: e.Request.Path, Home: e.Request.Home,
+	}
+	if !e.Route.Sandboxed {
+		a.Own = e.own()
 	}
 	if e.Decision.Outcome != policy.Denied {
 		if claim, err := n.guard.claimOf(agent, cmd, e); err != nil {
@@ -320,11 +336,19 @@ func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]
 
 // explain decides on a command by the policy of this machine.
 func (n *Node) explain(ctx context.Context, agent string, cmd corral.Command) (Explanation, error) {
-	e, err := n.guard.explainHere(ctx, agent, cmd, onNode, policy.Source{Name: fromGateway})
+	on, route, err := n.place(agent, cmd)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e, err := n.guard.explainHere(ctx, agent, cmd, route, policy.Source{Name: fromGateway})
 	if err != nil {
 		return e, err
 	}
-	e.forGateway = true
+	e.forGateway, e.on = true, on
+	if route.Sandboxed {
+		e.sandboxed()
+		return e, nil
+	}
 	return e, n.guard.allowedDir(e.Request.Dir)
 }
 

@@ -46,9 +46,20 @@ type answer struct {
 	Previews []approval.Preview `json:"previews,omitempty"`
 	// Local: only the node's own operators approve.
 	Local bool `json:"local,omitempty"`
+	// Sandboxed: it would run in a sandbox on the node.
+	Sandboxed bool `json:"sandboxed,omitempty"`
+	// Own is how strict the node would be by itself, if the gateway has it be
+	// stricter.
+	Own *strictnessOf `json:"own,omitempty"`
 	// Omitted is how many segments are not in Decision.
 	Omitted  int      `json:"omitted,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// strictnessOf is how strict one of the two sides is.
+type strictnessOf struct {
+	Security policy.Setting[policy.Security] `json:"security"`
+	Ask      policy.Setting[policy.Ask]      `json:"ask"`
 }
 
 // encode is the answer in at most maxAnswer bytes: of a long command not every

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -77,6 +78,7 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 		return e, err
 	}
 	a := &e.node.answer
+	e.Route.Sandboxed = a.Sandboxed
 	e.Warnings = append(e.Warnings, a.Warnings...)
 	if a.Local {
 		e.Warnings = append(e.Warnings, "Node "+e.node.name+" does not take approvals of a gateway: its own operators approve there.")
@@ -88,7 +90,39 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 		e.gateway = by
 	}
 	e.Decision = e.together()
+	e.Warnings = append(e.Warnings, e.twoSides()...)
 	return e, nil
+}
+
+// own is how strict this node is by itself; nil if it is no less than the gateway
+// wants.
+func (e *Explanation) own() *strictnessOf {
+	d := e.Decision
+	if e.alone.Security.Value == d.Security.Value && e.alone.Ask.Value == d.Ask.Value {
+		return nil
+	}
+	return &strictnessOf{e.alone.Security, e.alone.Ask}
+}
+
+// twoSides says which of the gateway and the node a setting is of that they have
+// differently.
+func (e *Explanation) twoSides() []string {
+	if e.Route.Sandboxed {
+		return nil
+	}
+	node := strictnessOf{e.node.answer.Decision.Security, e.node.answer.Decision.Ask}
+	if own := e.node.answer.Own; own != nil {
+		node = *own
+	}
+	var list []string
+	say := func(what, here, hereFrom, there, thereFrom string) {
+		if here != there && there != "" {
+			list = append(list, fmt.Sprintf("%s is %s at the gateway (%s), and %s on the node (%s): the stricter of the two counts.", what, here, hereFrom, there, thereFrom))
+		}
+	}
+	say("Security", string(e.Requested.Security.Value), e.Requested.Security.Source.String(), string(node.Security.Value), node.Security.Source.String())
+	say("Ask", string(e.Requested.Ask.Value), e.Requested.Ask.Source.String(), string(node.Ask.Value), node.Ask.Source.String())
+	return list
 }
 
 // onText is what the policy here says of a command for a node: what it forbids
@@ -176,7 +210,7 @@ func (e *Explanation) granted(cmd corral.Command, rec approval.Record) (corral.C
 	cmd.ID = cmp.Or(cmd.ID, corral.NewID())
 	now := time.Now()
 	g := grant{
-		Approval: rec.ID, Fallback: rec.ID == "", Agent: e.Agent, Command: cmd.ID, Binding: e.node.answer.Sum,
+		Approval: rec.ID, Slug: rec.Slug, Fallback: rec.ID == "", Agent: e.Agent, Command: cmd.ID, Binding: e.node.answer.Sum,
 		By: rec.AnsweredBy, At: now.UnixMilli(), Until: now.Add(grantLife).UnixMilli(),
 	}
 	if rec.Verdict == approval.AllowAlways {

@@ -553,3 +553,44 @@ func TestNodeJSON(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Which of the two sides a setting is of is said, whichever is the stricter.
+func TestTwoSides(t *testing.T) {
+	for name, tc := range map[string]struct{ node, gateway, warning, source string }{
+		"the gateway": {trusting, nodeSettings, "Security is allowlist at the gateway (", "config.json5"},
+		"the node":    {nodeSettings, trusting, "Security is full at the gateway (", "node builder:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, tc.node, tc.gateway)
+			e, err := p.gw.guard.Explain(t.Context(), "main", corral.Command{ID: "one", Shell: "tool a"}, toNode)
+			p.ok(err)
+			warnings := strings.Join(e.Warnings, "\n")
+			if e.Decision.Outcome != policy.Asked || e.Decision.Security.Value != policy.SecurityAllowlist || !strings.Contains(e.Decision.Security.Source.String(), tc.source) ||
+				strings.HasPrefix(e.Decision.Security.Source.String(), "node builder") != (name == "the node") {
+				t.Errorf("%+v", e.Decision.Security)
+			}
+			if !strings.Contains(warnings, tc.warning) || !strings.Contains(warnings, "on the node (node builder:") || !strings.Contains(warnings, "the stricter of the two counts") {
+				t.Errorf("%s", warnings)
+			}
+		})
+	}
+	same := newPair(t, nodeSettings, nodeSettings)
+	if e, err := same.gw.guard.Explain(t.Context(), "main", corral.Command{ID: "one", Shell: "tool a"}, toNode); err != nil || len(e.Warnings) != 0 {
+		t.Errorf("%q, %v", e.Warnings, err)
+	}
+}
+
+// An approval has the same name on both sides.
+func TestNodeSlug(t *testing.T) {
+	p := newPair(t, nodeSettings, trusting)
+	cmd := corral.Command{ID: "one", Shell: "tool a"}
+	rec := p.pendingAtGateway(cmd)
+	p.gw.answer(rec, approval.AllowOnce)
+	cmd.Approval = rec.ID
+	if _, err := p.start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if used, err := p.desk.Get("", rec.Slug); err != nil || used.ID != rec.ID {
+		t.Errorf("%+v, %v", used, err)
+	}
+}

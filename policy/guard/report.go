@@ -25,6 +25,8 @@ type Report struct {
 	// corral that make such a change.
 	Fix      []string `json:"fix,omitempty"`
 	Commands []string `json:"commands,omitempty"`
+	// OnNode: Commands are for the machine that is the node, and not for this one.
+	OnNode bool `json:"onNode,omitempty"`
 
 	Command string   `json:"command,omitempty"` // shell text
 	Args    []string `json:"args,omitempty"`    // or a program and its arguments
