@@ -121,7 +121,7 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 	for _, rec := range list {
 		expires := ""
 		if rec.State == approval.Pending || rec.State == approval.Allowed {
-			expires = "in " + ageText(rec.ExpiresAt.Sub(now))
+			expires = ageText(rec.ExpiresAt.Sub(now))
 		}
 		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
 			{brief(rec.Text(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}

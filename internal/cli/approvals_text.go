@@ -24,9 +24,9 @@ func brief(text string, columns int) string {
 func describeApproval(rec approval.Record, now time.Time) []string {
 	lines := []string{fmt.Sprintf("Approval %s (%s)", rec.Slug, rec.ID)}
 	if rec.State == approval.Pending {
-		lines = append(lines, fmt.Sprintf("State:     pending; expires in %s, at %s", ageText(rec.ExpiresAt.Sub(now)), rec.ExpiresAt.Local().Format(time.DateTime)))
+		lines = append(lines, "State:     pending; expires "+whenText(rec.ExpiresAt, now))
 	} else {
-		lines = append(lines, "State:     "+string(rec.State)+": "+visible(rec.Settled()))
+		lines = append(lines, "State:     "+string(rec.State)+": "+visible(rec.SettledAs(func(t time.Time) string { return whenText(t, now) })))
 	}
 	lines = append(lines, "Agent:     "+visible(rec.Agent))
 	if rec.SessionKey != "" {

@@ -166,7 +166,7 @@ func (a *app) sameRoute(o *execFlags, r *gatewayRecord, answer *guard.Report) (t
 		return there, a.askedBy(o) + " does not allow it", nil // what is said where it would run from here
 	case err != nil:
 		return there, fmt.Sprintf("%s asks for %s, where the gateway (--sandbox %s) runs no command", a.askedBy(o), placeName(here), r.Sandbox), nil
-	case here.Host != there.Host || here.Sandboxed != there.Sandboxed:
+	case here.Host != there.Host, here.Host != corral.HostNode && here.Sandboxed != there.Sandboxed: // a node's sandbox is its own affair
 		return there, fmt.Sprintf("%s asks for %s, and the gateway (--sandbox %s) would run it on %s", a.askedBy(o), placeName(here), r.Sandbox, placeName(there)), nil
 	}
 	return there, "", nil
@@ -192,10 +192,10 @@ func (a *app) askedBy(o *execFlags) string {
 
 func placeName(r corral.Route) string {
 	switch {
-	case r.Sandboxed:
-		return "a sandbox"
 	case r.Host == corral.HostNode:
 		return "a node"
+	case r.Sandboxed:
+		return "a sandbox"
 	}
 	return "this machine"
 }

@@ -28,7 +28,8 @@ would go, which settings apply and which file they are from, what allows each
 program of it or why nothing does, what to change to allow it, and what
 allow-always would remember. If a gateway runs it is asked, since its
 configuration and its environment are what counts; without one, and with
---local, the files are read from here.
+--local, the files are read from here. What a node decides only a gateway can ask
+it.
 
 The command is written as for corral exec. Without one, --env shows what
 every command is started with: each entry of PATH, each variable and where it
@@ -195,12 +196,35 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	if err != nil {
 		return r, errors.Join(err, p.close())
 	}
-	p.decide(ex, nil)
+	nodes := &unaskedNodes{local: o.local}
+	p.decide(ex, nodes)
 	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	r, err = hostPolicy{hosts: h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
+	if nodes.err != nil { // what is said of it would be made up
+		return guard.Report{}, nodes.err
+	}
 	r.FromFiles = true
 	return r, err
+}
+
+// unaskedNodes are the nodes of a gateway that does not run.
+type unaskedNodes struct {
+	local bool  // --local
+	err   error // of who wanted to know what one decides
+}
+
+// Decide implements guard.Nodes.
+func (n *unaskedNodes) Decide(_ context.Context, node, _ string, _ corral.Command) (id, name string, answer []byte, err error) {
+	who, hint := "the node", "start the gateway, which asks the node: corral gateway"
+	if node != "" {
+		who = "node " + node
+	}
+	if n.local {
+		hint = "leave out --local, so that the gateway asks the node"
+	}
+	n.err = corral.Errorf(corral.ErrUnavailable, hint, "the gateway's files have nothing against it, and %s decides as well, which cannot be asked without a gateway", who)
+	return "", node, nil, n.err
 }
 
 // look is how text is laid out for whoever reads our standard output.

@@ -83,8 +83,12 @@ func (l look) report(r guard.Report) string {
 		for _, fix := range r.Fix {
 			p.row(2, 0, "", plain, fix)
 		}
+		prompt := "$ "
+		if r.OnNode {
+			prompt = visible(r.Route.Node) + prompt
+		}
 		for _, c := range r.Commands { // as they can be pasted
-			fmt.Fprintf(&p.b, "  %s\n", p.in(bold, "$ "+visible(c)))
+			fmt.Fprintf(&p.b, "  %s\n", p.in(bold, prompt+visible(c)))
 		}
 	}
 	if len(r.Previews) > 0 {
@@ -161,6 +165,8 @@ var routeReasons = map[corral.RouteReason]string{
 func routeText(r corral.Route) string {
 	place := "the gateway's machine"
 	switch {
+	case r.Sandboxed && r.Host == corral.HostNode:
+		place = "a sandbox on the node " + r.Node
 	case r.Sandboxed:
 		place = "a sandbox"
 	case r.Host == corral.HostNode && r.Node != "":
@@ -171,6 +177,9 @@ func routeText(r corral.Route) string {
 	text := place
 	if why := routeReasons[r.Reason]; why != "" {
 		text += ", " + why
+	}
+	if r.Guarded && r.Sandboxed {
+		return text + "; only the gateway's policy applies"
 	}
 	if r.Guarded {
 		return text + "; policy and approvals apply"

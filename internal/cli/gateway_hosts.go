@@ -187,8 +187,7 @@ func (a *agentHosts) Route(ctx context.Context, cmd corral.Command) (corral.Rout
 func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Router, corral.Route, error) {
 	router, c := a.current()
 	if c.Err != nil {
-		return nil, corral.Route{}, corral.Errorf(corral.ErrDenied, closedHint(c.Err),
-			"the configuration cannot be used, so that nothing may run: %s", config.FirstLine(c.Err))
+		return nil, corral.Route{}, unusable(c)
 	}
 	route, err := router.Route(cmd)
 	if err != nil {
@@ -212,15 +211,19 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	}
 	ctx = nodeexec.WithAgent(ctx, a.name)
 	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
-	return router.Start(ctx, a.placed(cmd, route))
+	return router.Start(ctx, a.placed(ctx, cmd, route))
 }
 
 // placed is a command with its working directory in the agent's workspace, if
 // that is configured, where it goes to this machine: all agents share that.
-func (a *agentHosts) placed(cmd corral.Command, route corral.Route) corral.Command {
+func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corral.Route) corral.Command {
 	dir := a.hosts.app.settingsOf(a.hosts.policies.agent(a.name)).Workspace
 	if route.Host == corral.HostGateway && dir != "" && !filepath.IsAbs(cmd.Dir) {
 		cmd.Dir = filepath.Join(dir, cmd.Dir)
+	}
+	if route.Host == corral.HostNode && cmd.Elevated && ctx.Value(letThroughKey{}) == nil && !a.hosts.elevated {
+		// Who may not leave a sandbox here is not to leave that of a node either.
+		cmd.Elevated = a.hosts.policies.agent(a.name).Tools.Elevated.Check(config.CallerFrom(ctx).Sender) == nil
 	}
 	if route.Host == corral.HostNode && cmd.Approval != "" {
 		// What was approved for a node runs there, and not on another one of

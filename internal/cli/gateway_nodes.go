@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/policy/approval"
@@ -17,6 +18,19 @@ const nodesDir = "nodes"
 // messageServer is the one that the configuration names; without a URL, none.
 func (a *app) messageServer(c *config.Config) broker.External {
 	return broker.External{URL: c.NATS.URL.Value, Creds: config.ExpandHome(c.NATS.Creds.Value, accountHome()), Cert: c.NATS.Cert.Value}
+}
+
+// sshNodes are the hosts that commands may go to by SSH.
+func (h *hosts) sshNodes() []api.Node {
+	var list []api.Node
+	for _, l := range h.ssh.List() {
+		state := api.NodeUnknown
+		if l.Connected {
+			state = api.NodeOnline
+		}
+		list = append(list, api.Node{ID: l.Name, Kind: api.NodeSSH, Name: l.Name, State: state})
+	}
+	return list
 }
 
 // openNodes listens for nodes, if the flags or the configuration say so, and

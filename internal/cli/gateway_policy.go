@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -13,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/session"
 )
 
 // A hostPolicy is the policy of a gateway's agents, as the API has it.
@@ -36,12 +38,16 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
-	r, err := h.hosts.policies.guard.Report(ctx, agent, on.placed(cmd, route), route)
+	r, err := h.hosts.policies.guard.Report(ctx, agent, on.placed(ctx, cmd, route), route)
 	if err != nil {
 		return r, err
 	}
 	if r.Outcome != policy.Allowed {
 		r.Commands = h.hosts.app.changes(h.hosts.policies.live.Config(), r.Decision)
+		if len(r.Commands) == 0 && route.Host == corral.HostNode {
+			r.Commands = changesOnNode(agent, r.Decision.Fix)
+			r.OnNode = len(r.Commands) > 0
+		}
 	}
 	if o.Environment && r.Plan.Env.Vars != nil {
 		d := r.Plan.Env.Describe(cmd.Env, o.Values)
@@ -86,6 +92,24 @@ func (a *app) changes(c *config.Config, d policy.Decision) []string {
 	}
 	if s := d.Security; s.Value == policy.SecurityDeny && s.Source.File == c.File && s.Source.Key != "" {
 		add(s.Source.Key, string(policy.SecurityAllowlist))
+	}
+	return lines
+}
+
+// changesOnNode are the calls of corral on a node that make what its decision wants
+// changed: rules of its approvals file.
+func changesOnNode(agent string, fix []string) []string {
+	add := "corral approvals add "
+	if agent != session.DefaultAgent {
+		add += "--agent " + shellQuote(agent) + " "
+	}
+	var lines []string
+	for _, f := range fix {
+		if _, rule, ok := strings.Cut(f, ": add the rule {allow: "); ok && strings.HasPrefix(f, "on node ") {
+			if pattern, err := strconv.Unquote(strings.TrimSuffix(rule, "}")); err == nil {
+				lines = append(lines, add+shellQuote(pattern))
+			}
+		}
 	}
 	return lines
 }

@@ -111,6 +111,7 @@ func (s *service) makeServer(ctx context.Context) error {
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
 	}
+	cfg.SSHNodes = s.hosts.sshNodes
 	if s.hub != nil {
 		cfg.Nodes = s.hub
 	}

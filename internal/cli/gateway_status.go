@@ -141,16 +141,16 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
-		if len(r.Nodes) == 0 {
-			fmt.Fprintf(w, "nodes\toff\n")
-		}
 		if r.Sandbox != modeOff {
 			fmt.Fprintf(w, "image\t%s\n", r.Image)
 		}
 		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(r.Workspace, "none"))
 	}
-	if s.Nodes != nil {
+	switch {
+	case s.Nodes != nil:
 		fmt.Fprintf(w, "nodes\t%s: %s\n", strings.Join(s.Nodes.Listen, ", "), s.Nodes)
+	case s.Gateway != nil && len(s.Gateway.Nodes) == 0:
+		fmt.Fprint(w, "nodes\toff\n")
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)

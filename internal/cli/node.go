@@ -40,7 +40,8 @@ This machine decides for itself which commands run: by its configuration and its
 approvals file, of which the agents' names are those of the gateway. The gateway
 can only be stricter. What needs an approval is approved on the gateway, or with
 node.approvals: "local" in the configuration only here. node.directories limits
-where commands work.
+where commands work. With --sandbox all, or sandbox.mode in the configuration,
+commands run in a container of their agent's, where none of that is asked.
 
 Commands outlive the program: after a restart, also after kill -9, every one is
 there with its output and its exit status. Without a connection it connects
@@ -99,9 +100,11 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default what it was called before, or the machine's name)")
 	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
-	fromEnvironment(f, "gateway", "workspace", "log-format", "log-level")
+	a.settings.Mode = modeOff
+	addChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", modeOff, modeAll, modeRequired)
+	fromEnvironment(f, "gateway", "workspace", "sandbox", "log-format", "log-level")
 	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
-	group(f, groupNode, "gateway", "token-file", "name", "workspace", "log-format", "log-level")
+	group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
 	for _, name := range []string{"gateway", "name"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -171,11 +174,11 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 		log.Warn("this machine's name cannot be found out", "error", err) // people do without it
 	}
 	hello := pairing.Hello{
-		Name: cmp.Or(o.name, st.Name(), host), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Name: cmp.Or(o.name, host), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Version: a.versionInfo().Version, Addresses: ownAddresses(),
 	}
 	notifySystemd(log, daemon.SdNotifyReady)
-	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Log: log})
+	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Setup: a.nodeSetup(x), Log: log})
 	notifySystemd(log, daemon.SdNotifyStopping)
 	if err == nil {
 		log.Info("the node has stopped; what it runs goes on")

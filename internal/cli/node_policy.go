@@ -17,28 +17,27 @@ import (
 // A nodeHost is what a node's commands run on, behind the policy of this machine.
 type nodeHost struct {
 	*guard.Node
-	policies *policies
-	keeper   executor
+	places *nodePlaces
 }
 
 // openNodeHost opens it, in the directory of the node. The approvals file is the
 // one of the machine, of which a gateway that runs here has rules too.
 func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error) {
 	environ := slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
-	h := &nodeHost{policies: &policies{log: log}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.Close())
-		}
-	}()
-	h.keeper, err = a.backends.keeper(keeperOptions{
+	keeper, err := a.backends.keeper(keeperOptions{
 		gatewayOptions: gatewayOptions{workspace: a.settings.Workspace, environ: environ},
 		stateDir:       filepath.Join(dir, hostDir), node: pathenv.NodeHeadless, log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := h.policies
+	p := &policies{log: log}
+	h := &nodeHost{places: newNodePlaces(&hosts{app: a, stateDir: dir, log: log, gateway: keeper, policies: p, agents: map[string]*agentHosts{}, boxes: map[string]*lazySandbox{}})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
 	if p.live, err = a.liveConfig(); err != nil {
 		return nil, err
 	}
@@ -54,8 +53,8 @@ func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error
 	if err != nil {
 		return nil, err
 	}
-	p.decide(h.keeper, nil)
-	h.Node = guard.NewNode(h.keeper, p.guard)
+	p.decide(keeper, nil)
+	h.Node = guard.NewNode(h.places, p.guard)
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
 	p.owned.Go(func() {
@@ -67,10 +66,4 @@ func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error
 }
 
 // Close lets go of everything; commands go on.
-func (h *nodeHost) Close() error {
-	err := h.policies.close()
-	if h.keeper != nil {
-		err = errors.Join(err, h.keeper.Close())
-	}
-	return err
-}
+func (h *nodeHost) Close() error { return h.places.Close() }

@@ -15,7 +15,8 @@ import (
 // nodeState is what corral node status prints.
 type nodeState struct {
 	node.Report
-	StateDir string `json:"stateDir"` // the node's part of it
+	StateDir string      `json:"stateDir"` // the node's part of it
+	Policy   *nodePolicy `json:"policy,omitempty"`
 }
 
 func (a *app) nodeStatus() *cobra.Command {
@@ -23,7 +24,8 @@ func (a *app) nodeStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
 		Long: `Say whether a node runs with the state directory, and how it is: whether it is
-connected to its gateway, and whether somebody has to approve it.
+connected to its gateway, whether somebody has to approve it, and by what it
+decides on commands: that is of the agent main, by the files as they are now.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
@@ -41,7 +43,7 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 				end = &exitError{exitFindings, ""}
 			}
 			if asJSON {
-				return a.printJSON(nodeState{r, dir}, end)
+				return a.printJSON(nodeState{r, dir, a.nodePolicy(r, dir)}, end)
 			}
 			if err := a.printNode(r, dir); err != nil {
 				return err
@@ -66,9 +68,12 @@ func (a *app) printNode(r node.Report, dir string) error {
 		fmt.Fprint(w, "state\tstarting\n")
 	default:
 		fmt.Fprintf(w, "state\t%s\n", nodeStatusText(p.Status))
-		fmt.Fprintf(w, "since\t%s\n", ageText(time.Since(p.Since)))
+		fmt.Fprintf(w, "since\t%s\n", whenText(p.Since, time.Now()))
 	}
-	if r.Name != "" {
+	switch {
+	case r.Name != "" && r.Asked != "" && !strings.EqualFold(r.Name, r.Asked):
+		fmt.Fprintf(w, "name\t%s, and not %s, as it asked to be called\n", r.Name, brief(r.Asked, mostOfCommand))
+	case r.Name != "":
 		fmt.Fprintf(w, "name\t%s\n", r.Name)
 	}
 	fmt.Fprintf(w, "node\t%s\n", r.Node)
@@ -82,12 +87,13 @@ func (a *app) printNode(r node.Report, dir string) error {
 	fmt.Fprintf(w, "gateway\t%s\n", gateway)
 	switch {
 	case r.Paired:
-		fmt.Fprintf(w, "paired\t%s ago\n", ageText(time.Since(r.PairedAt)))
+		fmt.Fprintf(w, "paired\t%s\n", whenText(r.PairedAt, time.Now()))
 	case !r.EndedAt.IsZero():
-		fmt.Fprintf(w, "paired\tno more, since %s\n", ageText(time.Since(r.EndedAt)))
+		fmt.Fprintf(w, "paired\tno more, since %s\n", whenText(r.EndedAt, time.Now()))
 	default:
 		fmt.Fprint(w, "paired\tno\n")
 	}
+	a.nodePolicy(r, dir).print(w)
 	hint := ""
 	if p != nil {
 		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, ageText(time.Since(p.StartedAt)))

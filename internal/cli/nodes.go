@@ -53,8 +53,9 @@ func (a *app) nodesLs() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the nodes",
-		Long: `List the nodes, by name; with --all also those that were revoked. One is online if
-it was heard of in the last seconds. With --quiet only their IDs are printed.`,
+		Long: `List the nodes, by name, and the hosts of nodes.ssh; with --all also the nodes
+that were revoked. One is online if it was heard of in the last seconds; an SSH
+host while there is a connection to it. With --quiet only their IDs are printed.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
@@ -89,29 +90,32 @@ it was heard of in the last seconds. With --quiet only their IDs are printed.`,
 	return cmd
 }
 
-var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim}
+var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim, client.NodeUnknown: dim}
 
 func nodeTable(list []client.Node, now time.Time) table {
-	t := table{headings: []string{"NAME", "ID", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
+	t := table{headings: []string{"NAME", "ID", "KIND", "STATE", "HEARD", "ADDRESS", "SYSTEM", "VERSION", "LABELS"}}
 	for _, n := range list {
-		address := ""
+		address, id := "", n.ID
+		if n.Kind == client.NodeSSH {
+			id = "" // its name says it all
+		}
 		if len(n.Addresses) > 0 {
 			address = n.Addresses[0]
 		}
 		t.rows = append(t.rows, []cell{
-			{n.Name, plain}, {n.ID, plain}, {string(n.State), nodeStyles[n.State]}, {agoText(n.Heard, now), plain}, {address, plain},
+			{n.Name, plain}, {id, plain}, {string(n.Kind), plain}, {string(n.State), nodeStyles[n.State]}, {agedText(n.Heard, now), plain}, {address, plain},
 			{systemText(n.OS, n.Arch), plain}, {visible(n.Version), plain}, {labelsText(n.Labels), plain},
 		})
 	}
 	return t
 }
 
-// agoText is how long ago something was; empty if it never was.
-func agoText(t, now time.Time) string {
+// agedText is how long ago something was; empty if it never was.
+func agedText(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return ageText(now.Sub(t)) + " ago"
+	return ageText(now.Sub(t))
 }
 
 func systemText(os, arch string) string { return strings.Trim(visible(os)+"/"+visible(arch), "/") }
@@ -155,7 +159,7 @@ func (a *app) showNode(n client.Node, err error, asJSON bool, text string) error
 
 // describeNode is all about a node.
 func describeNode(n client.Node, now time.Time) []string {
-	lines := []string{fmt.Sprintf("Node %s (%s)", visible(n.Name), visible(n.ID))}
+	lines := []string{"Node " + nodeText(n)}
 	add := func(what, text string) {
 		if text != "" {
 			lines = append(lines, fmt.Sprintf("%-10s %s", what+":", text))
@@ -163,30 +167,53 @@ func describeNode(n client.Node, now time.Time) []string {
 	}
 	state := string(n.State)
 	switch {
+	case n.Kind == client.NodeSSH && n.State == client.NodeUnknown:
+		state += "; nobody is connected to it until there is a command"
+	case n.Kind == client.NodeSSH:
+		state += "; connected to it by SSH"
 	case n.State == client.NodeRevoked:
-		state += " " + n.RevokedAt.Local().Format(time.DateTime)
+		state += " " + whenText(n.RevokedAt, now)
 		if n.RevokedBy != "" {
 			state += " by " + visible(n.RevokedBy)
 		}
 	case !n.Heard.IsZero():
-		state += "; heard of " + agoText(n.Heard, now)
+		state += "; heard of " + whenText(n.Heard, now)
 	case n.State == client.NodeOffline:
 		state += "; not heard of since the gateway was started"
 	}
+	add("Kind", string(n.Kind))
 	add("State", state)
 	add("Labels", labelsText(n.Labels))
 	add("Addresses", visible(strings.Join(n.Addresses, ", ")))
 	add("Host", visible(n.Host))
 	add("System", systemText(n.OS, n.Arch))
 	add("Version", visible(n.Version))
+	add("Sandbox", sandboxText(n))
 	add("Features", visible(strings.Join(n.Features, ", ")))
 	add("Key", visible(n.Key))
-	paired := n.PairedAt.Local().Format(time.DateTime)
+	if n.PairedAt.IsZero() {
+		return lines
+	}
+	paired := whenText(n.PairedAt, now)
 	if n.ApprovedBy != "" {
 		paired += " by " + visible(n.ApprovedBy)
 	}
 	add("Paired", paired)
 	return lines
+}
+
+// sandboxText is whether commands run in a sandbox on a node, as it says; empty if
+// it says nothing.
+func sandboxText(n client.Node) string {
+	for _, f := range n.Features {
+		switch mode, _ := strings.CutPrefix(f, featureSandbox); {
+		case mode == modeRequired:
+			return "commands run in one on the node, and none leaves it"
+		case mode == modeAll:
+			return "commands run in one on the node"
+		}
+	}
+	return ""
 }
 
 // completeNodes completes the names of nodes that are wanted (nil: those that
@@ -202,14 +229,18 @@ func (a *app) completeNodes(wanted func(client.Node) bool) cobra.CompletionFunc 
 
 func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
 	if wanted == nil {
-		wanted = func(n client.Node) bool { return n.State != client.NodeRevoked }
+		wanted = func(n client.Node) bool { return n.State != client.NodeRevoked && n.Kind != client.NodeSSH }
 	}
 	var words []string
 	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
 		got, err := c.Nodes(ctx)
 		for _, n := range got.Nodes {
 			if wanted(n) {
-				words = append(words, cobra.CompletionWithDesc(n.Name, fmt.Sprintf("%s, %s", n.State, systemText(n.OS, n.Arch))))
+				about := []string{string(n.State)}
+				if system := systemText(n.OS, n.Arch); system != "" {
+					about = append(about, system)
+				}
+				words = append(words, cobra.CompletionWithDesc(n.Name, strings.Join(about, ", ")))
 			}
 		}
 		return err

@@ -124,16 +124,25 @@ more. The machine can ask again, and has to be approved; no setup token pairs it
 }
 
 func (a *app) nodesForget() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "forget [flags] NODE", Short: "Remove a node that was revoked from the list",
 		Long: `Remove a node that was revoked from the list. Its key is unknown from then on: to
 ask again it needs no more than any other machine.`,
 		Args:              exactly("name or ID of a node"),
 		ValidArgsFunction: a.completeNodes(func(n client.Node) bool { return n.State == client.NodeRevoked }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error { return c.ForgetNode(ctx, args[0]) })
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.Node(ctx, args[0])
+				if err == nil {
+					err = c.ForgetNode(ctx, n.ID)
+				}
+				return a.showNode(n, err, asJSON, "Forgotten: "+nodeText(n))
+			})
 		},
 	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
 }
 
 // addByFlag defines who decides.
@@ -143,4 +152,9 @@ func addByFlag(cmd *cobra.Command, by *string) {
 }
 
 // nodeText is a node in a line.
-func nodeText(n client.Node) string { return visible(n.Name) + " (" + visible(n.ID) + ")" }
+func nodeText(n client.Node) string {
+	if n.Kind == client.NodeSSH {
+		return visible(n.Name)
+	}
+	return visible(n.Name) + " (" + visible(n.ID) + ")"
+}

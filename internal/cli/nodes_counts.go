@@ -15,8 +15,9 @@ type nodeCounts struct {
 	Listen  []string `json:"listen"` // where they connect to
 	Online  int      `json:"online"`
 	Offline int      `json:"offline"`
-	Pending int      `json:"pending"` // that ask to be nodes
-	Away    []string `json:"-"`       // names of those that are offline
+	Pending int      `json:"pending"`       // that ask to be nodes
+	SSH     int      `json:"ssh,omitempty"` // hosts that are reached by SSH
+	Away    []string `json:"-"`             // names of those that are offline
 }
 
 // countNodes asks a gateway for its nodes; nil if it has none and never will.
@@ -28,14 +29,22 @@ func countNodes(ctx context.Context, c *client.Client) (*nodeCounts, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(got.Listen) == 0 {
+		return nil, nil // it has SSH hosts alone
+	}
 	n := &nodeCounts{Listen: got.Listen, Pending: got.Pending}
 	for _, node := range got.Nodes {
+		if node.Kind == client.NodeSSH {
+			n.SSH++
+			continue
+		}
 		switch node.State {
 		case client.NodeOnline:
 			n.Online++
 		case client.NodeOffline:
 			n.Offline++
 			n.Away = append(n.Away, visible(node.Name))
+		case client.NodeUnknown: // by SSH, of which nothing is known
 		case client.NodeRevoked: // it is none
 		}
 	}
@@ -50,6 +59,9 @@ func (n nodeCounts) String() string {
 	}
 	if n.Offline > 0 {
 		words = append(words, fmt.Sprintf("%d offline", n.Offline))
+	}
+	if n.SSH > 0 {
+		words = append(words, fmt.Sprintf("%d by SSH", n.SSH))
 	}
 	if len(words) == 0 {
 		words = []string{"none"}

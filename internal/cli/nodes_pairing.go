@@ -118,7 +118,7 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 	}
 	for _, q := range list {
 		row := []cell{{q.Code, bold}, {q.Name, plain}, {q.From, plain}, {systemText(q.OS, q.Arch), plain}, {visible(q.Version), plain},
-			{ageText(now.Sub(q.AskedAt)), plain}, {"in " + ageText(q.ExpiresAt.Sub(now)), plain}, {requestNote(q), yellow}}
+			{ageText(now.Sub(q.AskedAt)), plain}, {ageText(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
 		if all {
 			row = slices.Insert(row, 1, cell{q.State, plain})
 		}
@@ -128,12 +128,12 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 }
 
 // requestNote is what to think of before a machine is approved.
-func requestNote(q client.NodeRequest) string {
+func requestNote(q client.NodeRequest, now time.Time) string {
 	switch {
 	case q.AnsweredBy != "":
 		return "by " + visible(q.AnsweredBy)
 	case !q.RevokedAt.IsZero():
-		return "this key was revoked on " + q.RevokedAt.Local().Format(time.DateTime)
+		return "this key was revoked " + whenText(q.RevokedAt, now)
 	case q.SameName != "":
 		return "calls itself " + brief(q.Host, mostOfCommand) + ", as node " + q.SameName + " is called: is it another machine?"
 	}
@@ -158,6 +158,9 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ApproveNode(ctx, args[0], client.NodeAnswer{Name: name, Labels: labels, By: cmp.Or(by, a.whoAnswers())})
+				if err == nil && name == "" && n.Host != "" && !strings.EqualFold(n.Host, n.Name) {
+					a.warn(fmt.Sprintf("The machine calls itself %s, and is called %s here; corral nodes rename gives it another name.", brief(n.Host, mostOfCommand), visible(n.Name)))
+				}
 				return a.showNode(n, err, asJSON, "Paired: "+nodeText(n))
 			})
 		},
@@ -170,8 +173,20 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 	return cmd
 }
 
+// rejected is what corral nodes reject prints as JSON.
+type rejected struct {
+	Code  string `json:"code"`
+	State string `json:"state"`
+}
+
+// withdrawn is what corral nodes tokens rm prints as JSON.
+type withdrawn struct {
+	ID string `json:"id"`
+}
+
 func (a *app) nodesReject() *cobra.Command {
 	var by string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
@@ -181,11 +196,15 @@ func (a *app) nodesReject() *cobra.Command {
 				if err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers())); err != nil {
 					return err
 				}
+				if asJSON {
+					return a.printJSON(rejected{args[0], "rejected"}, nil)
+				}
 				return a.show("Rejected: " + visible(args[0]))
 			})
 		},
 	}
 	addByFlag(cmd, &by)
+	addJSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -283,7 +302,7 @@ func (a *app) tokensLs() *cobra.Command {
 				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
-					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {"in " + ageText(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
+					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {ageText(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
 				}
 				return a.writeTable(t)
 			})
@@ -294,14 +313,25 @@ func (a *app) tokensLs() *cobra.Command {
 }
 
 func (a *app) tokensRm() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
 		Args: exactly("ID of a setup token"), ValidArgsFunction: a.completeTokens,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error { return c.WithdrawNodeToken(ctx, args[0]) })
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				switch err := c.WithdrawNodeToken(ctx, args[0]); {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.printJSON(withdrawn{args[0]}, nil)
+				}
+				return a.show("Withdrawn: " + visible(args[0]))
+			})
 		},
 	}
+	addJSONFlag(cmd, &asJSON)
+	return cmd
 }
 
 // completeTokens completes the IDs of setup tokens.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,11 @@ func (a *app) knownNodes(cmd *cobra.Command) ([]client.Node, error) {
 		list, err = c.Nodes(ctx)
 		return err
 	})
-	if !errors.Is(err, errNoGateway) && !errors.Is(err, corral.ErrNotFound) {
-		return list.Nodes, err
+	if err == nil && len(list.Listen) > 0 {
+		return slices.DeleteFunc(list.Nodes, func(n client.Node) bool { return n.Kind == client.NodeSSH }), nil
+	}
+	if err != nil && !errors.Is(err, errNoGateway) && !errors.Is(err, corral.ErrNotFound) {
+		return nil, err
 	}
 	dir, err := a.stateDir()
 	if err != nil {

@@ -37,7 +37,7 @@ type policies struct {
 	file  *approval.File
 	desk  *approval.Desk
 	guard *guard.Guard
-	over  *guard.Overrides
+	over  *guard.Overrides // nil on a node
 
 	log    *slog.Logger
 	owned  sync.WaitGroup
@@ -112,7 +112,11 @@ func planned(_ context.Context, cmd corral.Command) (hostexec.Plan, error) {
 
 // agent is what the configuration says of an agent now, with what /exec set.
 func (p *policies) agent(name string) config.Agent {
-	return p.live.Config().Agent(name).With(p.over.Get(name))
+	c := p.live.Config().Agent(name)
+	if p.over == nil { // on a node
+		return c
+	}
+	return c.With(p.over.Get(name))
 }
 
 // serve does what follows from the answers to approvals, until close.

@@ -81,7 +81,7 @@ func (a *app) printSessions(list, shown []session.Status, agents, asJSON bool) e
 }
 
 func sessionTable(list, shown []session.Status, agents bool, now time.Time) table {
-	t := table{headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "NAME"}}
+	t := table{headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "COMMAND"}}
 	if agents {
 		t.headings = slices.Insert(t.headings, 1, "AGENT")
 	}

@@ -121,6 +121,16 @@ func ageText(d time.Duration) string {
 	return twoUnits(int(d.Hours())/24, "d", int(d.Hours())%24, "h")
 }
 
+// whenText is a moment for people: the local time, and how long ago it was, or how
+// soon it is. In a table there is the age alone.
+func whenText(t, now time.Time) string {
+	age := ageText(now.Sub(t)) + " ago"
+	if t.After(now) {
+		age = "in " + ageText(t.Sub(now))
+	}
+	return t.Local().Format(time.DateTime) + " (" + age + ")"
+}
+
 func twoUnits(large int, unit string, small int, smaller string) string {
 	if small == 0 {
 		return fmt.Sprintf("%d%s", large, unit)
