@@ -57,6 +57,7 @@ func TestExitString(t *testing.T) {
 		{corral.Exit{Code: -1, Signal: corral.SIGKILL, Reason: corral.ReasonExited}, "signal SIGKILL (9)", false},
 		{corral.Exit{Code: -1, Signal: corral.SIGTERM, Reason: corral.ReasonTimeout}, "timed out, signal SIGTERM (15)", false},
 		{corral.Exit{Code: 0, Reason: corral.ReasonTimeout}, "timed out, exit code 0", false},
+		{corral.Exit{Code: -1, Signal: corral.SIGKILL, Reason: corral.ReasonOOM}, "out of memory, signal SIGKILL (9)", false},
 		{corral.Exit{Code: -1, Signal: 37, Reason: corral.ReasonExited}, "signal SIGRTMIN+3 (37)", false},
 		{corral.Exit{}, "exit code 0", false}, // no process ended like that
 	} {

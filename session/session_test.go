@@ -567,6 +567,7 @@ func TestExitJSON(t *testing.T) {
 		{corral.Exit{Code: 0, Reason: corral.ReasonExited}, `{"exitCode":0,"signal":null,"signalName":null,"reason":"exited",`},
 		{corral.Exit{Code: 3, Reason: corral.ReasonExited, Orphans: []int{7, 8}}, `{"exitCode":3,"signal":null,"signalName":null,"reason":"exited",`},
 		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonTimeout}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"timeout",`},
+		{corral.Exit{Code: -1, Signal: 9, Reason: corral.ReasonOOM}, `{"exitCode":null,"signal":9,"signalName":"SIGKILL","reason":"oom",`},
 	} {
 		tc.exit.StartedAt, tc.exit.EndedAt = at, at
 		b, err := json.Marshal(Exit{tc.exit})

@@ -67,6 +67,9 @@ func TestProcessText(t *testing.T) {
 		"poll after a time-out": {
 			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonTimeout, SessionEnd: &SessionEnd{SignalName: ptr("SIGTERM")}, SessionOutput: out("x\n")},
 			"x\n\nProcess exited with signal SIGTERM (its time was up)."},
+		"poll of what had no memory": {
+			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonOOM, SessionEnd: &SessionEnd{SignalName: ptr("SIGKILL")}, SessionOutput: out("x\n")},
+			"x\n\nProcess exited with signal SIGKILL (there was no memory left)."},
 		"poll of what never began": {
 			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonNotStarted, SessionEnd: &SessionEnd{}, SessionOutput: out("")},
 			"(no output recorded)\n\nProcess failed (it was never started)."},

@@ -360,6 +360,8 @@ func TestSessionEnd(t *testing.T) {
 		{session.Status{State: session.Completed, Exit: exit(9, 0, corral.ReasonExited)}, 9},
 		{session.Status{State: session.Completed, Exit: exit(-1, 9, corral.ReasonExited)}, 137},
 		{session.Status{State: session.Failed, Reason: session.ReasonTimeout, Exit: exit(-1, 15, corral.ReasonTimeout)}, 124},
+		{session.Status{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(-1, 9, corral.ReasonOOM)}, 137},
+		{session.Status{State: session.Failed, Reason: session.ReasonOOM, Exit: exit(137, 0, corral.ReasonOOM)}, 137},
 		{session.Status{State: session.Failed, Reason: session.ReasonKilled, Exit: exit(-1, 15, corral.ReasonExited)}, 143},
 		{session.Status{State: session.Failed, Reason: session.ReasonNotStarted}, 125},
 		{session.Status{State: session.Unknown, Reason: session.ReasonLost}, 125},

@@ -78,7 +78,7 @@ func TestDocsAreComplete(t *testing.T) {
 	})
 	for _, set := range [][]string{
 		{string(StatusCompleted), string(StatusFailed), string(StatusDenied), string(StatusUnknown)},
-		{string(ReasonTimeout), string(ReasonCancelled), string(ReasonInvalid), string(ReasonWorkdir), string(ReasonUnavailable), string(ReasonConflict), string(ReasonDenied), string(ReasonLost), string(ReasonInternal)},
+		{string(ReasonTimeout), string(ReasonOOM), string(ReasonCancelled), string(ReasonInvalid), string(ReasonWorkdir), string(ReasonUnavailable), string(ReasonConflict), string(ReasonDenied), string(ReasonLost), string(ReasonInternal)},
 	} {
 		for _, word := range set {
 			want(word)

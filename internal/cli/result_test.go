@@ -42,6 +42,10 @@ func TestNewResult(t *testing.T) {
 			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
 			Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
+		{"out of memory", corral.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonOOM)}, nil, Result{
+			Status: StatusFailed, Reason: ReasonOOM, Error: "out of memory, signal SIGKILL (9)",
+			Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
+		}},
 		{"timeout, and it exited by itself", corral.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
 			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
 		}},
