@@ -28,5 +28,11 @@
 // What is in a container is hostile: nothing it sends is trusted, and its
 // warden can at worst lie about that container's own commands.
 //
+// What a sandbox is not given is decided by package boundary, before anything is
+// made; what it may ask the kernel for by package seccomp. What it may use is
+// limited, see [Config]. Not limited yet: how fast commands write output (how
+// much of it is kept is), how long a sandbox lives while it is used, and how
+// much of the disk a workspace takes, where the file system has no quota.
+//
 // Engines are behind the interface [Engine]; package sandbox/docker is one.
 package sandbox
