@@ -18,6 +18,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -47,8 +48,11 @@ type Options struct {
 
 // An Engine is a connection to a Docker engine.
 type Engine struct {
-	c    *client.Client
-	name string
+	c *client.Client
+
+	mu    sync.Mutex
+	name  string // which engine it is
+	asked bool   // it said so itself
 }
 
 // New returns an Engine. It does not connect yet.
@@ -87,7 +91,7 @@ func (e *Engine) fail(what string, err error) error {
 	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied while trying to connect"):
 		return corral.Errorf(corral.ErrUnavailable, "let this user use it: usermod -aG docker USER, then log in again (that makes the user as powerful as root), or use a rootless engine",
 			"cannot %s: no permission for the Docker engine at %s", what, socket)
-	case client.IsErrConnectionFailed(err) && e.name == "podman":
+	case client.IsErrConnectionFailed(err) && e.called() == podman:
 		return corral.Errorf(corral.ErrUnavailable, "install Podman and start its socket (systemctl enable --now podman.socket, with --user for a user's own), or set CONTAINER_HOST to where it listens",
 			"cannot %s: no Podman answers at %s", what, socket)
 	case client.IsErrConnectionFailed(err):
@@ -102,6 +106,13 @@ func (e *Engine) fail(what string, err error) error {
 	return corral.Errorf(corral.ErrUnavailable, "", "cannot %s: %w", what, err)
 }
 
+// called is which engine it is, as far as that is known.
+func (e *Engine) called() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.name
+}
+
 // Info implements sandbox.Engine.
 func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
@@ -110,8 +121,12 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	if err != nil {
 		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
 	}
+	name, err := e.kind(ctx)
+	if err != nil {
+		return sandbox.EngineInfo{}, e.fail("ask which engine it is", err)
+	}
 	out := sandbox.EngineInfo{
-		Name: e.name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
+		Name: name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
 		CPUs:    info.NCPU,
 		Default: info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
 		// Docker Desktop listens on a local socket, but runs in a machine
@@ -181,7 +196,7 @@ func goarch(uname string) string {
 }
 
 // Create implements sandbox.Engine.
-func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (string, error) {
+func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()
 	cfg, host, err := configs(s)
@@ -190,6 +205,17 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (string, error) {
 	}
 	if err := e.checkNetwork(ctx, host.NetworkMode); err != nil {
 		return "", err
+	}
+	name, err := e.kind(ctx)
+	if err != nil {
+		return "", e.fail("make the container "+s.Name, err)
+	}
+	if name == podman {
+		remove, ferr := forPodman(cfg, host)
+		defer func() { err = errors.Join(err, remove()) }()
+		if ferr != nil {
+			return "", fmt.Errorf("cannot write the seccomp profile of the container %s: %w", s.Name, ferr)
+		}
 	}
 	made, err := e.c.ContainerCreate(ctx, cfg, host, nil, nil, s.Name)
 	switch {
