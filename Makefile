@@ -119,6 +119,11 @@ chaos: setup-test ## Kill gateways under load, break what is under them and cut 
 cycles: setup-test ## Make, use and kill sandboxes a thousand times, and look for anything that is left (make test does it 20 times)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CYCLES=1000 $(GO) test -tags e2e -count=1 -timeout 60m -v -run 'TestCycles|TestKilledAtEachStep' $(TESTFLAGS) ./sandbox
 
+.PHONY: escape
+escape: setup-test ## Try to get out of sandboxes on every engine, and let bombs go off beside a neighbour, whose commands are measured (make test does it in short)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_ESCAPE_LONG=1 \
+		$(GO) test -tags e2e -count=1 -timeout 30m -v $(TESTFLAGS) ./e2e/escape
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell commands past the policy
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh
