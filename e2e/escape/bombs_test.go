@@ -87,6 +87,7 @@ func TestBombs(t *testing.T) {
 			for _, b := range bombs {
 				t.Run(b.name, func(t *testing.T) { f.t = t; f.try(b) })
 			}
+			t.Run("reason", func(t *testing.T) { f.t = t; f.reason() })
 		})
 	}
 }
@@ -179,6 +180,22 @@ func (f field) once(b bomb) (ratio float64) {
 		t.Errorf("%s: %d bytes of output are kept", b.name, kept)
 	}
 	return ratio
+}
+
+// reason demands that a command which was killed for want of memory says so. On
+// gVisor it takes the sandbox with it, so it is lost, and that is said.
+func (f field) reason() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	f.run(f.attacker, "rm -rf /tmp/* /var/tmp/* /dev/shm/*")
+	res, err := corral.Run(ctx, f.attacker, corral.Command{Args: []string{program, "bomb", "memory"}}, corral.RunOptions{})
+	f.t.Logf("memory: %v, %v", res.Exit, err)
+	switch {
+	case f.tg.gvisor() && errors.Is(err, corral.ErrLost):
+	case err != nil || res.Exit.Reason != corral.ReasonOOM || res.Exit.Signal != corral.SIGKILL:
+		f.t.Errorf("memory: %v (reason %q), %v", res.Exit, res.Exit.Reason, err)
+	}
 }
 
 // slice is how long the neighbour is watched without, and then with the bomb, in
