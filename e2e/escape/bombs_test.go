@@ -26,6 +26,7 @@ type bomb struct {
 	does    string // what it does, for the table
 	command string // shell text; goes on until it is killed
 	limit   string // what stops it, for the table
+	told    string // and what is told of it
 	says    string // what its output says once it has met its limit
 	// fatal says why the bomb ends its whole sandbox on gVisor; empty: it does
 	// not.
@@ -35,13 +36,13 @@ type bomb struct {
 const ownThreads = "each process of the sandbox is a thread of gVisor's on the machine, of which there may be no more than that: gVisor itself ends"
 
 var bombs = []bomb{
-	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; sleep 60", "processes of a sandbox", `can't fork`, ownThreads},
-	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed"},
-	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", `No space left`, ""},
-	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", `inode stopped after \d+: no space left`, "it knows no such limit and holds the files in its memory, so it is gVisor that is killed"},
-	{"fd", "opens files", program + " bomb fd", "open files of a process", `fd stopped after \d+: too many open files`, ""},
-	{"output", "prints without end", "yes", "size of the log: head and tail are kept", `y`, ""},
-	{"zombie", "starts processes and does not wait for their end", program + " bomb zombie", "processes of a sandbox", `zombie stopped after \d+: .*resource temporarily unavailable`, ownThreads},
+	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; sleep 60", "processes of a sandbox", "`can't fork` by the shell", `can't fork`, ownThreads},
+	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", "the reason `oom`", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed"},
+	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", "`No space left on device` to who writes", `No space left`, ""},
+	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", "`no space left on device` to who makes one", `inode stopped after \d+: no space left`, "it knows no such limit and holds the files in its memory, so it is gVisor that is killed"},
+	{"fd", "opens files", program + " bomb fd", "open files of a process", "`too many open files` to who opens one", `fd stopped after \d+: too many open files`, ""},
+	{"output", "prints without end", "yes", "size of the log: head and tail are kept", "the number of bytes left out", `y`, ""},
+	{"zombie", "starts processes and does not wait for their end", program + " bomb zombie", "processes of a sandbox", "`resource temporarily unavailable` to who starts one", `zombie stopped after \d+: .*resource temporarily unavailable`, ownThreads},
 }
 
 const program = sandbox.Workdir + "/probe"
@@ -318,13 +319,13 @@ func resident() int64 {
 func checkBombTable(t *testing.T) {
 	t.Helper()
 	var out strings.Builder
-	out.WriteString("\n| bomb | what it does | stopped by | on gVisor |\n|---|---|---|---|\n")
+	out.WriteString("\n| bomb | what it does | stopped by | what is told | on gVisor |\n|---|---|---|---|---|\n")
 	for _, b := range bombs {
 		gvisor := "the same"
 		if b.fatal != "" {
 			gvisor = "may end its sandbox: " + b.fatal
 		}
-		fmt.Fprintf(&out, "| %s | %s | the limit of the %s | %s |\n", b.name, b.does, b.limit, gvisor)
+		fmt.Fprintf(&out, "| %s | %s | the limit of the %s | %s | %s |\n", b.name, b.does, b.limit, b.told, gvisor)
 	}
 	doctable.Table{
 		File:  docsFile,
