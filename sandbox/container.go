@@ -79,7 +79,11 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	case rec.Workspace != "":
 		c.Mounts[0] = Mount{Source: "corral-workspace-" + rec.Workspace, Target: Workdir, Volume: true}
 	case !info.Local:
-		return Spec{}, corral.Errorf(corral.ErrUnavailable, "use access none, or an engine on this machine", "the workspace %s cannot be mounted by the engine at %s, which does not see this machine's files", s.Workspace, info.Address)
+		source, err := info.onEngine(s.Workspace)
+		if err != nil {
+			return Spec{}, err
+		}
+		c.Mounts[0].Source = source
 	}
 	if err := s.adapt(&c, info); err != nil {
 		return Spec{}, err

@@ -51,8 +51,13 @@ type EngineInfo struct {
 
 	// Local says that the engine sees this machine's file system, so that
 	// directories and sockets can be mounted.
-	Local    bool `json:"local"`
-	Rootless bool `json:"rootless"`
+	Local bool `json:"local"`
+	// Nested says that this program runs in a container of the engine, which is
+	// not Local for that reason: Shared are the directories that both see, as the
+	// engine's machine names them (Source) and this program does (Target).
+	Nested   bool    `json:"nested,omitempty"`
+	Shared   []Mount `json:"-"`
+	Rootless bool    `json:"rootless"`
 	// RemapUID and RemapGID are what IDs outside have more than in a container
 	// whose users the engine remaps.
 	RemapUID int      `json:"remapUID,omitempty"`

@@ -53,6 +53,11 @@ type Engine struct {
 	mu    sync.Mutex
 	name  string // which engine it is
 	asked bool   // it said so itself
+
+	// Where this program runs, as seen by this engine; see nested.
+	looked bool
+	inside bool
+	shared []sandbox.Mount
 }
 
 // New returns an Engine. It does not connect yet.
@@ -132,6 +137,12 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 		// Docker Desktop listens on a local socket, but runs in a machine
 		// of its own, into which no socket reaches.
 		Local: strings.HasPrefix(e.c.DaemonHost(), "unix://") && !strings.Contains(info.OperatingSystem, "Docker Desktop"),
+	}
+	if out.Local {
+		if out.Shared, out.Nested, err = e.nested(ctx); err != nil {
+			return sandbox.EngineInfo{}, err
+		}
+		out.Local = !out.Nested
 	}
 	for name := range info.Runtimes {
 		out.Runtimes = append(out.Runtimes, name)

@@ -1,0 +1,80 @@
+package docker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// A program that runs in a container of the engine that it uses, through the
+// engine's socket, has another view of files than the engine: what it names is
+// looked for on the engine's machine. What the two share are the mounts of the
+// program's container.
+
+// nested is whether this program runs in a container of this engine, and what it
+// shares with the engine's machine then. It may be in a container of another
+// engine, or in one that has this engine in it: then paths are the same.
+func (e *Engine) nested(ctx context.Context) (shared []sandbox.Mount, nested bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.looked {
+		return e.shared, e.inside, nil
+	}
+	id, err := ownContainer("/proc/self/mountinfo")
+	if err != nil || id == "" {
+		e.looked = err == nil
+		return nil, false, err
+	}
+	c, err := e.c.ContainerInspect(ctx, id)
+	switch {
+	case errdefs.IsNotFound(err):
+		e.looked = true
+		return nil, false, nil
+	case err != nil:
+		return nil, false, e.fail("look at the container that this program is in", err)
+	}
+	for _, m := range c.Mounts {
+		if m.Source != "" {
+			e.shared = append(e.shared, sandbox.Mount{Source: m.Source, Target: m.Destination, ReadOnly: !m.RW})
+		}
+	}
+	e.looked, e.inside = true, true
+	return e.shared, true, nil
+}
+
+// ownFile is a file that engines mount into a container from a directory that is
+// named after it.
+var ownFile = regexp.MustCompile(`/(?:containers|overlay-containers)/([0-9a-f]{64})/(?:userdata/)?(?:hostname|hosts|resolv\.conf)$`)
+
+// ownContainer is the ID of the container that this program is in, by its
+// mounts; empty if it is in none.
+func ownContainer(mountinfo string) (string, error) {
+	f, err := os.Open(mountinfo)
+	if errors.Is(err, fs.ErrNotExist) { // another system
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// ID, parent, device, root of the mount, mount point, …: proc(5)
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 || !strings.HasPrefix(fields[4], "/etc/") {
+			continue
+		}
+		if m := ownFile.FindStringSubmatch(fields[3]); m != nil {
+			return m[1], nil
+		}
+	}
+	return "", lines.Err()
+}
