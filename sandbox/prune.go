@@ -77,7 +77,8 @@ func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string,
 	return removed, errors.Join(errs...)
 }
 
-// pruneWorkspace removes the private workspace of a sandbox without containers.
+// pruneWorkspace removes the private workspace, and the secrets, of a sandbox
+// without containers.
 func (e *Executor) pruneWorkspace(ctx context.Context) error {
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
@@ -85,7 +86,10 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 	}
 	defer unlock()
 	rec, err := loadSandbox(e.stateDir, e.name)
-	if err != nil || rec.Workspace == "" || len(rec.Boxes) > 0 {
+	if err != nil || len(rec.Boxes) > 0 {
+		return err
+	}
+	if err := dropSecrets(e.stateDir, e.name); err != nil || rec.Workspace == "" {
 		return err
 	}
 	if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {

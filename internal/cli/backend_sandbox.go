@@ -154,10 +154,26 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 	if err != nil {
 		return nil, err
 	}
+	// The label says for whom a container was made. One that came from a pool
+	// was made for nobody, and is somebody's all the same.
+	known, err := sandbox.Sandboxes(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, s := range known {
+		for _, b := range s.Boxes {
+			names[b.Container] = s.Name
+		}
+	}
 	rows := make([]sandboxRow, 0, len(list))
 	for _, c := range list {
+		name := cmp.Or(names[c.Name], c.Labels[labelName])
+		if name == "" {
+			continue // it waits in a pool
+		}
 		rows = append(rows, sandboxRow{
-			Name: c.Labels[labelName], Container: c.Name, ID: c.ID,
+			Name: name, Container: c.Name, ID: c.ID,
 			Image: c.Image, Driver: c.Labels[labelDriver], Running: c.Running,
 		})
 	}

@@ -34,7 +34,7 @@ belongs to the state directory that it was made with.`,
 		RunE: onlyCommands,
 	}
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
-	cmd.AddCommand(a.sandboxList(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
+	cmd.AddCommand(a.sandboxList(), a.sandboxShow(), a.sandboxPrune(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
 	cmd.AddCommand(a.sandboxFileCommands()...)
 	return cmd
 }
@@ -85,6 +85,8 @@ A directory given with --workspace is left alone.`,
 					for _, r := range rows {
 						names = append(names, r.Name)
 					}
+					slices.Sort(names) // one may have several containers
+					names = slices.Compact(names)
 				}
 				removed := []string{}
 				var errs []error

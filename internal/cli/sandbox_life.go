@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// sandboxDetails are a sandbox as corral sandbox show prints it.
+type sandboxDetails struct {
+	sandbox.Sandbox
+	Running []string `json:"running"` // names of those of its containers that run
+}
+
+func (a *app) sandboxShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show [flags] NAME", Short: "Say what there is of a sandbox",
+		Long: `Say what there is of a sandbox: whose it is, when it was used, its private
+workspace and its containers. The last of those is what commands go to; the
+others are left for commands that have not ended yet.`,
+		Args: exactly("NAME"), ValidArgsFunction: a.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ engine, dir string, rows []sandboxRow) error {
+				s, err := sandbox.Find(dir, args[0])
+				if err != nil {
+					return err
+				}
+				d := sandboxDetails{Sandbox: s, Running: []string{}}
+				for _, b := range s.Boxes {
+					if slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Container == b.Container && r.Running }) {
+						d.Running = append(d.Running, b.Container)
+					}
+				}
+				if asJSON {
+					return a.printJSON(d, nil)
+				}
+				return a.printSandbox(d)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printSandbox(d sandboxDetails) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	line := func(what, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", what, visible(value))
+		}
+	}
+	line("Name:", d.Name)
+	line("Agent:", d.Owner)
+	line("Key:", d.Key)
+	line("Created:", d.Created.Format(time.RFC3339))
+	line("Used:", d.Used.Format(time.RFC3339))
+	line("Workspace:", d.Workspace)
+	for i, b := range slices.Backward(d.Boxes) {
+		state := "ended"
+		switch running := slices.Contains(d.Running, b.Container); {
+		case running && i == len(d.Boxes)-1:
+			state = "running"
+		case running:
+			state = "left for its commands"
+		}
+		line("Container:", strings.Join([]string{b.Container, state, b.Image, string(b.Driver), "made " + b.Created.Format(time.RFC3339)}, ", "))
+	}
+	return w.Flush()
+}
+
+func (a *app) sandboxPrune() *cobra.Command {
+	var asJSON bool
+	var idle, age time.Duration
+	cmd := &cobra.Command{
+		Use: "prune [flags]", Short: "Remove sandboxes that were not used for long, and containers that are old",
+		Long: `Remove sandboxes that were not used for long, with their private workspaces, and
+containers that are old, which the next command replaces. Nothing is removed in
+which a command runs, or that a program uses, such as a gateway: that does the
+same by itself, as it is configured.`,
+		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if idle < 0 || age < 0 {
+				return corral.Errorf(corral.ErrInvalid, "use 0 for never", "a negative time means nothing")
+			}
+			c, err := a.config()
+			if err != nil {
+				return err
+			}
+			f := cmd.Flags()
+			return a.withEngine(cmd.Context(), func(ctx context.Context, eng engine) error {
+				dir, err := a.stateDir()
+				if err != nil {
+					return err
+				}
+				removed, err := eng.Prune(ctx, dir, func(s sandbox.Sandbox) sandbox.PruneOptions {
+					p := c.Agent(s.Owner).Sandbox.Prune
+					o := sandbox.PruneOptions{Idle: p.IdleHours.Value, Age: p.MaxAgeDays.Value}
+					if f.Changed("idle") {
+						o.Idle = idle
+					}
+					if f.Changed("age") {
+						o.Age = age
+					}
+					return o
+				})
+				if removed == nil {
+					removed = []string{}
+				}
+				return a.printRemoved(removed, asJSON, err)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&idle, "idle", 0, "`TIME`: how long a sandbox is not used until it goes, such as 24h, or 0 for never (default as configured)")
+	cmd.Flags().DurationVar(&age, "age", 0, "`TIME`: how old a container gets, such as 168h, or 0 for any age (default as configured)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	must(cmd.RegisterFlagCompletionFunc("idle", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("age", cobra.NoFileCompletions))
+	return cmd
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral/sandbox"
+)
+
+func TestSandboxShow(t *testing.T) {
+	state := t.TempDir()
+	for name, text := range map[string]string{
+		"sandboxes/main/sandbox.json": `{"version": 1, "name": "main", "owner": "main", "key": "agent:main", "created": "2026-01-02T03:04:05Z", "workspace": "main-w", "boxes": ["main-a", "main-gone", "main-b"]}`,
+		"boxes/main-a/box.json":       `{"id": "main-a", "container": "corral-main-a", "image": "old", "driver": "fds", "created": "2026-01-02T03:04:06Z"}`,
+		"boxes/main-b/box.json":       `{"id": "main-b", "container": "corral-main-b", "image": "new", "driver": "fds", "created": "2026-01-02T03:04:07Z"}`,
+	} {
+		file := filepath.Join(state, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "main", Container: "corral-main-a", Running: true}, {Name: "main", Container: "corral-main-b", Running: true}}}}
+	code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != 0 || len(lines) != 8 || !strings.Contains(lines[5], "workspaces/main-w") ||
+		!strings.Contains(lines[6], "corral-main-b, running, new, fds, made 2026-01-02T03:04:07Z") || !strings.Contains(lines[7], "corral-main-a, left for its commands, old") {
+		t.Errorf("%d, %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = m.run(t, nil, "sandbox", "show", "--state-dir", state, "--json", "main")
+	if code != 0 || !strings.Contains(stdout, `"running":["corral-main-a","corral-main-b"]`) || !strings.Contains(stdout, `"key":"agent:main"`) {
+		t.Errorf("%d, %s", code, stdout)
+	}
+	for _, name := range []string{"other", "../main"} {
+		if code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, name); code == 0 || stdout != "" || !strings.Contains(stderr, "corral sandbox ls") {
+			t.Errorf("%s: %d, %s%s", name, code, stdout, stderr)
+		}
+	}
+}
+
+func TestSandboxPrune(t *testing.T) {
+	const day = 24 * time.Hour
+	file := filepath.Join(t.TempDir(), "config.json5")
+	if err := os.WriteFile(file, []byte(`{sandbox: {prune: {idleHours: 1.5}}, agents: {list: [{id: "main", sandbox: {prune: {maxAgeDays: 0}}}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args string
+		want sandbox.PruneOptions // for main
+	}{
+		{"", sandbox.PruneOptions{Idle: day, Age: 7 * day}},
+		{"--idle 2h", sandbox.PruneOptions{Idle: 2 * time.Hour, Age: 7 * day}},
+		{"--idle 0 --age 0", sandbox.PruneOptions{}},
+		{"--config " + file, sandbox.PruneOptions{Idle: 90 * time.Minute}},
+		{"--age 1h --config " + file, sandbox.PruneOptions{Idle: 90 * time.Minute, Age: time.Hour}},
+	} {
+		m := &fakeMachine{eng: fakeEngine{swept: []string{"corral-x"}}}
+		code, stdout, stderr := m.run(t, nil, append([]string{"sandbox", "prune"}, strings.Fields(tc.args)...)...)
+		if code != 0 || stdout != "corral-x\n" || len(m.eng.pruned) != 1 || m.eng.pruned[0] != tc.want {
+			t.Errorf("%s: %d, %v, %s%s", tc.args, code, m.eng.pruned, stdout, stderr)
+		}
+	}
+	m := &fakeMachine{}
+	if code, _, _ := m.run(t, nil, "sandbox", "prune", "--idle", "-1h"); code != 2 || len(m.eng.pruned) != 0 {
+		t.Errorf("a negative time: %d", code)
+	}
+}
