@@ -431,7 +431,7 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 			}
 			return b, nil
 		}
-		if !auto || ctx.Err() != nil || !errors.Is(err, errNoWarden) && !errors.Is(err, errSilent) {
+		if !auto || ctx.Err() != nil || !errors.Is(err, errNoWarden) && !errors.Is(err, errSilent) && !errors.Is(err, errElsewhere) {
 			break
 		}
 		e.log.Warn("cannot reach the warden", "driver", driver, "image", set.Image, "error", err)

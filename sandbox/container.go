@@ -60,7 +60,7 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	switch rec.Driver {
 	case DriverFDs:
 		if !info.Local {
-			return Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds needs an engine on this machine; this one is at %s", info.Address)
+			return Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
 		}
 		c.Args = []string{wardenPath, "-dir", socketDir}
 		c.Mounts = append(c.Mounts, Mount{Source: filepath.Join(boxDir(s.StateDir, rec.ID), boxRun), Target: socketDir, ReadOnly: true})
@@ -97,6 +97,9 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	}
 	return c, nil
 }
+
+// errElsewhere: no socket of this program reaches into the engine's containers.
+var errElsewhere = errors.New("it does not see this program's files")
 
 // create makes a container and starts it. What it mounts is what was judged.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
