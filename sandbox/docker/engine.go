@@ -55,9 +55,10 @@ type Engine struct {
 	asked bool   // it said so itself
 
 	// Where this program runs, as seen by this engine; see nested.
-	looked bool
-	inside bool
-	shared []sandbox.Mount
+	looking sync.Mutex
+	looked  bool
+	inside  bool
+	shared  []sandbox.Mount
 }
 
 // New returns an Engine. It does not connect yet.

@@ -23,8 +23,8 @@ import (
 // shares with the engine's machine then. It may be in a container of another
 // engine, or in one that has this engine in it: then paths are the same.
 func (e *Engine) nested(ctx context.Context) (shared []sandbox.Mount, nested bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.looking.Lock()
+	defer e.looking.Unlock()
 	if e.looked {
 		return e.shared, e.inside, nil
 	}
