@@ -70,7 +70,6 @@ func TestPool(t *testing.T) {
 			// One that is configured otherwise is made for whom it is.
 			ended(t, begin(t, b.open(with("other", 100)), "", "true"), 0)
 			b.fill(p, 2)
-			ready = b.containers()
 			// The next life goes on where this one was.
 			was := mine("one")
 			if err := one.Close(); err != nil {

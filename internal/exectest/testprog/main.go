@@ -91,13 +91,15 @@ func duration(s string) time.Duration {
 // eat takes memory until there is none.
 func eat([]string) {
 	fmt.Println("hungry")
-	var all [][]byte
-	for {
-		b := make([]byte, 4<<20)
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
+	type block struct {
+		bytes [4 << 20]byte
+		next  *block
+	}
+	for all := (*block)(nil); ; {
+		all = &block{next: all}
+		for i := 0; i < len(all.bytes); i += 4096 {
+			all.bytes[i] = 1
 		}
-		all = append(all, b)
 	}
 }
 
