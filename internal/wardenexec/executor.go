@@ -68,6 +68,9 @@ type Executor struct {
 	client *client // the connection; nil before the first and between two
 	procs  map[string]*process
 	closed bool
+	// Ends that could not be recorded, as on a full disk, and are tried again.
+	unnoted []unnoted
+	noting  sync.Mutex // held while they are
 }
 
 // New returns an Executor, which connects when it is first needed.
@@ -102,6 +105,7 @@ var settleTimeout = 2 * time.Second
 func (e *Executor) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
+	e.noteNow()
 	for _, p := range e.all() {
 		if p.running() {
 			continue

@@ -133,5 +133,8 @@ func (p *process) Remove(ctx context.Context) error {
 	}
 	p.removed = true
 	p.e.forget(p)
+	if p.unnoted { // then nobody has told the warden yet
+		p.e.acks.add(p.id, p.e.current)
+	}
 	return nil
 }

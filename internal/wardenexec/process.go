@@ -39,6 +39,7 @@ type process struct {
 	exit     corral.Exit
 	err      error // why it is not known how it ended
 	removed  bool
+	unnoted  bool // its end could not be recorded yet
 
 	concluded bool
 }
@@ -407,16 +408,24 @@ func (p *process) record() {
 	if !p.conclude(exit, nil) {
 		return
 	}
-	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit}); err != nil {
-		// Then the warden keeps it, and a later life records it.
-		p.e.log.Error("an exit status could not be recorded", "id", p.id, "error", err)
-	} else {
-		if !p.e.opts.Ephemeral {
-			p.e.forget(p)
-		}
-		p.e.acks.add(p.id, p.e.current)
+	if !p.note(exit) {
+		p.e.noteLater(p, exit)
 	}
 	close(p.recorded)
+}
+
+// note writes down how the process ended, and has the warden forget it. Until
+// then the warden keeps it, for a later life if need be.
+func (p *process) note(exit corral.Exit) bool {
+	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit}); err != nil {
+		p.e.log.Error("an exit status could not be recorded", "id", p.id, "error", err)
+		return false
+	}
+	if !p.e.opts.Ephemeral {
+		p.e.forget(p)
+	}
+	p.e.acks.add(p.id, p.e.current)
+	return true
 }
 
 // maxPID is beyond what Linux gives to a process.

@@ -241,11 +241,15 @@ func (e *Engine) removeTask(ctx context.Context, id string, kill bool) error {
 }
 
 // killInit kills the first process of a container that was made and not started:
-// gVisor refuses to signal that. It has no other process.
+// gVisor refuses to signal that. It has no other process. It refuses as well to
+// signal what has ended, and then there is nothing to kill.
 func (e *Engine) killInit(ctx context.Context, id string) error {
 	r, err := e.c.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
 	if err != nil {
 		return native(err)
+	}
+	if r.Process.Status == task.Status_STOPPED {
+		return nil
 	}
 	if r.Process.Status != task.Status_CREATED || r.Process.Pid <= 1 {
 		return fmt.Errorf("its first process is %v", r.Process.Status)
