@@ -48,11 +48,35 @@ type Host struct {
 	addr netip.Addr // guarded by net.mu
 }
 
-// New makes a network without hosts. It ends with the test.
+// New makes a network without hosts. It ends with the test. What is left of tests
+// that were killed is removed first.
 func New(tb testing.TB) *Net {
+	tb.Helper()
+	sweep(tb)
 	n := &Net{tb: tb, hosts: map[netip.Addr]*Host{}, wires: map[[2]*Host]Wire{}}
 	tb.Cleanup(n.close)
 	return n
+}
+
+// namespaceName is that of a host's namespace, by the process whose it is.
+const namespaceName = "corral-%d-%d"
+
+// sweep removes the namespaces of processes that are gone.
+func sweep(tb testing.TB) {
+	tb.Helper()
+	list, err := os.ReadDir("/run/netns")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		tb.Fatal(err)
+	}
+	for _, e := range list {
+		var pid, count int
+		if _, err := fmt.Sscanf(e.Name(), namespaceName, &pid, &count); err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		if out, err := exec.Command("ip", "netns", "del", e.Name()).CombinedOutput(); err != nil {
+			tb.Logf("cannot remove a network that is left: %s", out) // another test may be faster
+		}
+	}
 }
 
 // close ends the network. Programs on its hosts have ended by then.
@@ -76,7 +100,7 @@ func (n *Net) Host(name, address string) *Host {
 	n.count++
 	h := &Host{
 		net: n, name: name, addr: netip.MustParseAddr(address),
-		ns: fmt.Sprintf("corral-%d-%d", os.Getpid(), n.count), dev: fmt.Sprintf("ct%d-%d", os.Getpid()%1_000_000, n.count),
+		ns: fmt.Sprintf(namespaceName, os.Getpid(), n.count), dev: fmt.Sprintf("ct%d-%d", os.Getpid()%1_000_000, n.count),
 	}
 	n.mu.Unlock()
 	h.run("ip", "netns", "add", h.ns)

@@ -3,8 +3,10 @@
 package testnet
 
 import (
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -104,11 +106,20 @@ func TestNet(t *testing.T) {
 	}
 }
 
-// Nothing of a network is left when its test is over.
+// Nothing of a network is left when its test is over, and what was left of one
+// that was killed is removed by the next.
 func TestNothingLeft(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	killed := fmt.Sprintf(namespaceName, gone.Process.Pid, 1)
+	if out, err := exec.Command("ip", "netns", "add", killed).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
 	t.Run("network", func(t *testing.T) { New(t).Host("a", "10.77.0.1") })
 	out, err := exec.Command("ip", "netns", "list").CombinedOutput()
-	if err != nil || strings.Contains(string(out), "corral-") {
+	if mine := fmt.Sprintf("corral-%d-", os.Getpid()); err != nil || strings.Contains(string(out), mine) || strings.Contains(string(out), killed) {
 		t.Errorf("%s: %v", out, err)
 	}
 }
