@@ -444,7 +444,9 @@ func TestSettledLinger(t *testing.T) {
 	if r, err := d.Wait(t.Context(), first.ID); err != nil || r.State != Denied {
 		t.Errorf("a late waiter: %+v, %v", r, err)
 	}
+	d.mu.Lock()
 	d.settledBytes = 1 << 20
+	d.mu.Unlock()
 	big := request("x " + strings.Repeat("y", 100_000))
 	for range 30 {
 		r := ask(t, d, big)
