@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
@@ -32,15 +31,7 @@ func Containerd(t testing.TB) *containerd.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	store := images.Store{Engine: engine.Images()}
-	if _, err := store.Ensure(t.Context(), images.Busybox, nil); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, engine)
 	return engine
 }
 

@@ -17,6 +17,16 @@ func New(t testing.TB) *docker.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	prepare(t, engine)
+	return engine
+}
+
+// prepare gets an engine the image images.Busybox, and closes it when t ends.
+func prepare(t testing.TB, engine interface {
+	Images() images.Engine
+	Close() error
+}) {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := engine.Close(); err != nil {
 			t.Error(err)
@@ -26,5 +36,4 @@ func New(t testing.TB) *docker.Engine {
 	if _, err := store.Ensure(t.Context(), images.Busybox, nil); err != nil {
 		t.Fatal(err)
 	}
-	return engine
 }
