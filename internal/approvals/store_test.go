@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
@@ -51,12 +49,10 @@ func soon(t testing.TB, what string, is func() bool) {
 
 // cluster is a message server with JetStream, for gateways with one key.
 type cluster struct {
-	t    testing.TB
-	dir  string
-	port int
-	srv  *server.Server
-	key  nkeys.KeyPair
-	log  *lines
+	*natstest.Embedded
+	t   testing.TB
+	key nkeys.KeyPair
+	log *lines
 }
 
 // lines are what is logged.
@@ -79,41 +75,13 @@ func (l *lines) String() string {
 
 func newCluster(t testing.TB) *cluster {
 	key, _ := natstest.NewKey(t)
-	c := &cluster{t: t, dir: t.TempDir(), port: server.RANDOM_PORT, key: key, log: &lines{}}
-	c.start()
-	t.Cleanup(c.stop)
-	return c
-}
-
-func (c *cluster) start() {
-	c.t.Helper()
-	var err error
-	c.srv, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: c.port, JetStream: true, StoreDir: c.dir, NoSigs: true, NoLog: true})
-	ok(c.t, err)
-	c.srv.Start()
-	if !c.srv.ReadyForConnections(10 * time.Second) {
-		c.t.Fatal("the message server does not start")
-	}
-	c.port = c.srv.Addr().(*net.TCPAddr).Port
-}
-
-func (c *cluster) stop() {
-	c.srv.Shutdown()
-	c.srv.WaitForShutdown()
-}
-
-func (c *cluster) connect() *nats.Conn {
-	c.t.Helper()
-	conn, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", c.port), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
-	ok(c.t, err)
-	c.t.Cleanup(conn.Close)
-	return conn
+	return &cluster{Embedded: natstest.NewEmbedded(t, server.Options{}), t: t, key: key, log: &lines{}}
 }
 
 // Open implements desktest.World.
 func (c *cluster) Open(gateway string, opts approval.Options) (*approval.Desk, error) {
 	log := slog.New(slog.NewTextHandler(c.log, nil))
-	s, err := Open(c.t.Context(), Config{Conn: c.connect(), Key: c.key, Log: log})
+	s, err := Open(c.t.Context(), Config{Conn: c.Connect(), Key: c.key, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +103,7 @@ func (c *cluster) desk(gateway string, change ...func(*approval.Options)) *appro
 
 func (c *cluster) stream() jetstream.Stream {
 	c.t.Helper()
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.Connect())
 	ok(c.t, err)
 	s, err := js.Stream(c.t.Context(), "KV_"+BucketName)
 	ok(c.t, err)
@@ -151,7 +119,7 @@ func TestDesks(t *testing.T) {
 			c, owner = newCluster(t), t
 			return c
 		}
-		js, err := jetstream.New(c.connect())
+		js, err := jetstream.New(c.Connect())
 		ok(t, err)
 		ok(t, js.DeleteStream(t.Context(), "KV_"+BucketName))
 		return c
@@ -278,7 +246,7 @@ func TestAllowAlwaysElsewhere(t *testing.T) {
 // answered and waited for elsewhere, and there when it is back.
 func TestGatewayKilled(t *testing.T) {
 	c := newCluster(t)
-	conn := c.connect()
+	conn := c.Connect()
 	s, err := Open(t.Context(), Config{Conn: conn, Key: c.key})
 	ok(t, err)
 	a, err := approval.OpenDesk(approval.Options{Store: s, Gateway: "a"})
@@ -325,7 +293,7 @@ func TestServerRestarts(t *testing.T) {
 	a, b := c.desk("a"), c.desk("b")
 	r := ask(t, a, here("x"))
 	knows(t, b, r)
-	c.stop()
+	c.Stop()
 	if got, err := b.Get("", r.Slug); err != nil || got.State != approval.Pending {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -339,7 +307,7 @@ func TestServerRestarts(t *testing.T) {
 		t.Errorf("answered without anybody to note it: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
-	c.start()
+	c.Start()
 	ok(t, <-done)
 	soon(t, "a learns of it", func() bool { got, err := a.Get("", r.ID); return err == nil && got.State == approval.Denied })
 }
@@ -352,7 +320,7 @@ func TestHostile(t *testing.T) {
 	req := desktest.Request("x")
 	r := ask(t, a, req)
 	kvStream := c.stream()
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.Connect())
 	ok(t, err)
 	kv, err := js.KeyValue(t.Context(), BucketName)
 	ok(t, err)
@@ -373,11 +341,11 @@ func TestHostile(t *testing.T) {
 	knows(t, b, pending)
 
 	// The gateways' own key, in the hands of one that has another version.
-	signed, err := natskv.Open(t.Context(), natskv.Config{Conn: c.connect(), Name: BucketName, Holds: "the approvals", Key: c.key, MaxText: 8 << 20})
+	signed, err := natskv.Open(t.Context(), natskv.Config{Conn: c.Connect(), Name: BucketName, Holds: "the approvals", Key: c.key, MaxText: 8 << 20})
 	ok(t, err)
 	t.Cleanup(signed.Close)
 	another, _ := natstest.NewKey(t)
-	evil, err := natskv.Open(t.Context(), natskv.Config{Conn: c.connect(), Name: BucketName, Holds: "the approvals", Key: another})
+	evil, err := natskv.Open(t.Context(), natskv.Config{Conn: c.Connect(), Name: BucketName, Holds: "the approvals", Key: another})
 	ok(t, err)
 	t.Cleanup(evil.Close)
 	forged := pending
@@ -451,7 +419,7 @@ func TestHostile(t *testing.T) {
 // What every gateway has forgotten is at the message server no more.
 func TestForgotten(t *testing.T) {
 	c := newCluster(t)
-	s, err := Open(t.Context(), Config{Conn: c.connect(), Key: c.key})
+	s, err := Open(t.Context(), Config{Conn: c.Connect(), Key: c.key})
 	ok(t, err)
 	ok(t, s.Follow(func(approval.Record) {}))
 	t.Cleanup(func() { ok(t, s.Close()) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -19,46 +18,17 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/natstest"
 )
 
 // cluster is a message server with JetStream, for several gateways.
 type cluster struct {
-	t    testing.TB
-	dir  string
-	port int
-	srv  *server.Server
+	*natstest.Embedded
+	t testing.TB
 }
 
 func newCluster(t testing.TB) *cluster {
-	c := &cluster{t: t, dir: t.TempDir(), port: server.RANDOM_PORT}
-	c.start()
-	t.Cleanup(c.stop)
-	return c
-}
-
-func (c *cluster) start() {
-	c.t.Helper()
-	var err error
-	c.srv, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: c.port, JetStream: true, StoreDir: c.dir, SyncAlways: true, NoSigs: true, NoLog: true})
-	ok(c.t, err)
-	c.srv.Start()
-	if !c.srv.ReadyForConnections(10 * time.Second) {
-		c.t.Fatal("the message server does not start")
-	}
-	c.port = c.srv.Addr().(*net.TCPAddr).Port
-}
-
-func (c *cluster) stop() {
-	c.srv.Shutdown()
-	c.srv.WaitForShutdown()
-}
-
-func (c *cluster) connect() *nats.Conn {
-	c.t.Helper()
-	conn, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", c.port), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
-	ok(c.t, err)
-	c.t.Cleanup(conn.Close)
-	return conn
+	return &cluster{Embedded: natstest.NewEmbedded(t, server.Options{SyncAlways: true}), t: t}
 }
 
 func gatewayPair(n int) nkeys.KeyPair {
@@ -71,7 +41,7 @@ func gatewayPair(n int) nkeys.KeyPair {
 
 func (c *cluster) bucket() *Bucket {
 	c.t.Helper()
-	b, err := OpenBucket(c.t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000)})
+	b, err := OpenBucket(c.t.Context(), BucketConfig{Conn: c.Connect(), Key: gatewayPair(60000)})
 	ok(c.t, err)
 	return b
 }
@@ -250,7 +220,7 @@ func TestServerRestarts(t *testing.T) {
 	pair(t, a, 1, "one")
 	soon(t, "b knows it", knows(b, 1))
 	ask(t, a, 2, "two")
-	c.stop()
+	c.Stop()
 	wantAuthorised(t, a, 1)
 	done := make(chan error, 1)
 	go func() { _, err := a.Approve(ID(key(2)), Approval{By: "anna"}); done <- err }()
@@ -260,7 +230,7 @@ func TestServerRestarts(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	wantAuthorised(t, a, 1)
-	c.start()
+	c.Start()
 	ok(t, <-done)
 	wantAuthorised(t, a, 1, 2)
 	soon(t, "b learns of it", knows(b, 1, 2))
@@ -279,11 +249,11 @@ func TestRevokedWithoutServer(t *testing.T) {
 	pair(t, a, 1, "one")
 	pair(t, a, 2, "two")
 	soon(t, "b knows them", knows(b, 1, 2))
-	c.stop()
+	c.Stop()
 	_, err := a.Revoke("one", "anna")
 	wantKind(t, err, corral.ErrUnavailable, "one is revoked, but")
 	wantAuthorised(t, a, 2)
-	c.start()
+	c.Start()
 	// Meanwhile b writes something else.
 	_, err = b.Rename("two", "other")
 	ok(t, err)
@@ -308,7 +278,7 @@ func TestLargeRegistry(t *testing.T) {
 	if diff := cmp.Diff(a.Nodes(), late.Nodes()); diff != "" || len(late.Nodes()) != nodes {
 		t.Error(diff)
 	}
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.Connect())
 	ok(t, err)
 	kv, err := js.KeyValue(t.Context(), BucketName)
 	ok(t, err)
@@ -344,7 +314,7 @@ func TestForgedRegistry(t *testing.T) {
 			t.Error("closed without an error, although what was to be written cannot be")
 		}
 	})
-	conn := c.connect()
+	conn := c.Connect()
 	js, err := jetstream.New(conn)
 	ok(t, err)
 	kv, err := js.KeyValue(t.Context(), BucketName)
@@ -375,10 +345,10 @@ func TestForgedRegistry(t *testing.T) {
 	_, err = st.pair(key(9), "evil", false)
 	ok(t, err)
 	evil := newCluster(t)
-	other, err := OpenBucket(t.Context(), BucketConfig{Conn: evil.connect(), Key: gatewayPair(60001)})
+	other, err := OpenBucket(t.Context(), BucketConfig{Conn: evil.Connect(), Key: gatewayPair(60001)})
 	ok(t, err)
 	ok(t, other.write(st, patient))
-	evilJS, err := jetstream.New(evil.connect())
+	evilJS, err := jetstream.New(evil.Connect())
 	ok(t, err)
 	evilKV, err := evilJS.KeyValue(t.Context(), BucketName)
 	ok(t, err)
@@ -430,7 +400,7 @@ func TestOtherGatewayKey(t *testing.T) {
 	c := newCluster(t)
 	a, _ := c.gateway()
 	pair(t, a, 1, "one")
-	b, err := OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60001)})
+	b, err := OpenBucket(t.Context(), BucketConfig{Conn: c.Connect(), Key: gatewayPair(60001)})
 	ok(t, err)
 	_, err = Open(Options{Bucket: b, GatewayKey: keyOf(nkeys.PrefixByteUser, 60001)})
 	wantKind(t, err, corral.ErrDenied, "not signed with the key of this gateway")
@@ -457,7 +427,7 @@ func TestLongAsleep(t *testing.T) {
 		_, err := a.Relabel("one", map[string]*string{"n": &label})
 		ok(t, err)
 	}
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.Connect())
 	ok(t, err)
 	stream, err := js.Stream(t.Context(), "KV_"+BucketName)
 	ok(t, err)
@@ -479,11 +449,11 @@ func TestLongAsleep(t *testing.T) {
 // A bucket that would forget is not used, and without JetStream there is none.
 func TestUnfitServers(t *testing.T) {
 	c := newCluster(t)
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.Connect())
 	ok(t, err)
 	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: BucketName, Storage: jetstream.MemoryStorage})
 	ok(t, err)
-	_, err = OpenBucket(t.Context(), BucketConfig{Conn: c.connect(), Key: gatewayPair(60000)})
+	_, err = OpenBucket(t.Context(), BucketConfig{Conn: c.Connect(), Key: gatewayPair(60000)})
 	wantKind(t, err, corral.ErrInvalid, "in memory alone")
 
 	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
