@@ -143,6 +143,8 @@ var shellBypasses = []bypassClass{
 		{text: "./evil/ls", nature: "a copy of rm under another name"},
 		{text: "links/ls victim"},
 		{text: "cd links; ./ls ../victim", nature: "links are not followed from where a cd leads"},
+		{text: "~/none; links/ls victim"}, // what is at ~/none is no cd
+		{text: "bin/none$FOO; links/ls victim"},
 		{text: "links/RM victim"},
 		{text: "links/l\u0455 victim"},      // a Cyrillic s
 		{text: "links/\uff4c\uff53 victim"}, // full-width letters

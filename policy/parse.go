@@ -457,5 +457,7 @@ func changesDirectory(words []Word) bool {
 	case "cd", "pushd", "popd":
 		return true
 	}
-	return !words[0].Static
+	// What only running it tells may be cd; what is sure to have a slash is not.
+	w := words[0]
+	return !w.Static && !strings.Contains(w.Prefix, "/") && !strings.HasPrefix(w.Text, "~/")
 }
