@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -83,6 +84,8 @@ type node struct {
 
 	ctx   context.Context
 	owned sync.WaitGroup
+	work  chan func()   // to those of owned that have nothing to do
+	idle  atomic.Int64  // how many those are
 	whos  chan struct{} // somebody wants a hello
 
 	mu       sync.Mutex
@@ -147,7 +150,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	n := &node{
 		id: cfg.ID, boot: corral.NewID(), share: share, now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
-		parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
+		work: make(chan func()), parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
 	}
 	if n.log == nil {
@@ -239,11 +242,37 @@ func (n *node) warn(text string, args ...any) {
 	}
 }
 
-// spawnLocked runs f as one of the goroutines that Serve waits for. n.mu is
+// maxIdle is how many goroutines wait for the next request. One that has run
+// has a stack that is large enough: to grow a new one takes a tenth of the time
+// that a request takes.
+const maxIdle = 32
+
+// spawnLocked runs f in one of the goroutines that Serve waits for. n.mu is
 // held.
 func (n *node) spawnLocked(f func()) {
-	if !n.closed {
-		n.owned.Go(f)
+	if n.closed {
+		return
+	}
+	select {
+	case n.work <- f: // one that waits
+	default:
+		n.owned.Go(func() { n.worker(f) })
+	}
+}
+
+func (n *node) worker(f func()) {
+	for {
+		f()
+		if n.idle.Add(1) > maxIdle {
+			n.idle.Add(-1)
+			return
+		}
+		select {
+		case f = <-n.work:
+			n.idle.Add(-1)
+		case <-n.ctx.Done():
+			return
+		}
 	}
 }
 
