@@ -164,7 +164,7 @@ func (j *judge) forbid() {
 				j.forbidBy(&ownRule, seg)
 				seg.Refused = why
 			}
-			t := j.target(seg)
+			t := j.target(seg, seg.elsewhere...)
 			for i := range j.rules.List {
 				r := &j.rules.List[i]
 				if r.Action == Allow {
@@ -366,12 +366,12 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 
 func (seg *Segment) name() string { return normalizeName(seg.Words[0].Text) }
 
-func (j *judge) target(seg *Segment) target {
+func (j *judge) target(seg *Segment, more ...string) target {
 	t := target{argv: seg.Words, home: j.req.Home}
 	if seg.Words[0].Static {
 		t.name = seg.Words[0].Text
 	}
-	for _, p := range []string{seg.Path, seg.RealPath} {
+	for _, p := range append([]string{seg.Path, seg.RealPath}, more...) {
 		if p != "" && !slices.Contains(t.paths, p) {
 			t.paths = append(t.paths, p)
 		}

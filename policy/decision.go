@@ -109,12 +109,13 @@ type Segment struct {
 	Reason string `json:"reason,omitempty"`
 
 	call      *call
-	wrapper   bool   // it runs what comes after it
-	own       bool   // and has to be allowed itself
-	missing   string // why there is no path
-	operand   int    // which word Script is
-	scriptWhy string // why there is no digest
-	safeBin   string // why it is no safe bin, of one that is on the list
+	elsewhere []string // paths that it may have after a cd
+	wrapper   bool     // it runs what comes after it
+	own       bool     // and has to be allowed itself
+	missing   string   // why there is no path
+	operand   int      // which word Script is
+	scriptWhy string   // why there is no digest
+	safeBin   string   // why it is no safe bin, of one that is on the list
 }
 
 // What allows a segment.

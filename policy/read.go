@@ -21,7 +21,7 @@ type reading struct {
 const maxCalls = 1000
 
 func read(req Request, view View) *reading {
-	r := &reading{finder: finder{req: req, view: view, known: map[string]located{}, dirs: map[string]string{}}}
+	r := &reading{finder: finder{req: req, view: view, known: map[sought]located{}, dirs: map[string]string{}}}
 	if len(req.Args) > 0 {
 		c := &call{text: QuotePattern(req.Args...)}
 		for i, a := range req.Args {
@@ -31,13 +31,14 @@ func read(req Request, view View) *reading {
 		}
 		r.calls = []*call{c}
 		r.expand(c, c.words, nil, 0)
-		return r
+	} else {
+		shell := "sh"
+		if len(req.Shell) > 0 {
+			shell = filepath.Base(req.Shell[0])
+		}
+		r.scripts = r.text(req.Command, shell, 0, false)
 	}
-	shell := "sh"
-	if len(req.Shell) > 0 {
-		shell = filepath.Base(req.Shell[0])
-	}
-	r.scripts = r.text(req.Command, shell, 0, false)
+	r.wander()
 	return r
 }
 

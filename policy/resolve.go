@@ -14,7 +14,7 @@ import (
 type finder struct {
 	req   Request
 	view  View
-	known map[string]located
+	known map[sought]located
 	dirs  map[string]string // directories without symbolic links
 }
 
@@ -39,12 +39,7 @@ func (f *finder) program(w Word, moved bool) (Word, located) {
 	if moved && !filepath.IsAbs(w.Text) && (strings.Contains(w.Text, "/") || f.relativePath()) {
 		return w, located{why: "it is relative to a directory that the command changes to"}
 	}
-	got, ok := f.known[w.Text]
-	if !ok {
-		got = f.look(w.Text)
-		f.known[w.Text] = got
-	}
-	return w, got
+	return w, f.look(f.req.Dir, w.Text)
 }
 
 func (f *finder) relativePath() bool {
@@ -56,18 +51,32 @@ func (f *finder) relativePath() bool {
 	return false
 }
 
-// look finds a program as a shell does: the first file on PATH that can be
-// executed. Empty entries of PATH are the working directory to a shell.
-func (f *finder) look(name string) located {
-	if name == "" {
+// A sought is a program's name in a working directory.
+type sought struct{ dir, name string }
+
+// look finds a program as a shell in dir does.
+func (f *finder) look(dir, name string) located {
+	s := sought{dir, name}
+	got, ok := f.known[s]
+	if !ok {
+		got = f.search(s)
+		f.known[s] = got
+	}
+	return got
+}
+
+// search finds the first file on PATH that can be executed. Empty entries of
+// PATH are the working directory to a shell.
+func (f *finder) search(s sought) located {
+	if s.name == "" {
 		return located{why: "the program has no name"}
 	}
-	if strings.Contains(name, "/") {
-		return f.file(f.absolute(name))
+	if strings.Contains(s.name, "/") {
+		return f.file(from(s.dir, s.name))
 	}
 	why := "command not found on PATH"
 	for dir := range strings.SplitSeq(f.req.Path, ":") {
-		got := f.file(filepath.Join(f.absolute(dir), name))
+		got := f.file(filepath.Join(from(s.dir, dir), s.name))
 		if got.path != "" {
 			return got
 		}
@@ -80,11 +89,14 @@ func (f *finder) look(name string) located {
 
 const notThere = "there is no such file"
 
-func (f *finder) absolute(name string) string {
+func (f *finder) absolute(name string) string { return from(f.req.Dir, name) }
+
+// from is the path of what has a name in a directory.
+func from(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
 	}
-	return filepath.Join(f.req.Dir, name)
+	return filepath.Join(dir, name)
 }
 
 // linkView is a View that can tell links from files, which spares it to look at
