@@ -32,7 +32,7 @@ func TestTestsLeaveNothing(t *testing.T) {
 			map[string]int{"process": 4, "file": 1}},
 		{"hostexec", "TestConformanceInProcess$/^(timeout|signal|tty|drain)$", "TestConformanceWarden$/^exit$/^code$",
 			map[string]int{"process": 3, "file": 1}},
-		{"sandbox", "TestConformance(FDs|Frames)$/^(timeout|signal|reopen|tty)$", "TestConformanceFDs$/^exit$/^code$",
+		{"e2e/sandbox/docker", "TestConformance(FDs|Frames)$/^(timeout|signal|reopen|tty)$", "TestConformanceFDs$/^exit$/^code$",
 			map[string]int{"container": 1, "process": 5, "mount": 1, "file": 1}},
 	} {
 		t.Run(tc.pkg+" "+tc.busy, func(t *testing.T) {

@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/sandboxtest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -97,6 +97,9 @@ var rules = map[string]rule{
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
 	"e2e/interactive":                  {tests: append([]string{"session", "session/keys"}, program...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
+	"e2e/sandbox/containerd":           {tests: hosts},
+	"e2e/sandbox/docker":               {tests: hosts},
+	"e2e/sandbox/gvisor":               {tests: hosts},
 	"internal/escape/probetest":        {},
 	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
 	"internal/exectest/pattern":        {},
@@ -112,6 +115,7 @@ var rules = map[string]rule{
 	"internal/testdir":                 {tests: hosts},
 	"internal/moments":                 {},
 	"internal/natstest":                {},
+	"internal/sandboxtest":             {imports: append([]string{"internal/enginetest", "internal/exectest", "internal/testdir", "internal/wardenbin/wardenbintest"}, hosts...)},
 	"internal/traces":                  {},
 	"internal/wardenbin/wardenbintest": {imports: []string{"internal/testdir", "internal/wardenbin"}},
 	"internal/testreport":              {},

@@ -1,6 +1,7 @@
-//go:build e2e
-
-package sandbox_test
+// Package sandboxtest runs the conformance suite on sandboxes. It is for tests
+// alone: those of e2e/sandbox, of which each is a package of its own so that they
+// run side by side.
+package sandboxtest
 
 import (
 	"io"
@@ -21,33 +22,26 @@ import (
 	"github.com/corral-exec/corral/sandbox/docker"
 )
 
-// place makes sandboxes, each over a state directory of its own.
-type place struct {
-	cfg    sandbox.Config
-	router bool
-	// engine connects to the engine; nil: to Docker's.
-	engine func(testing.TB) engine
+// A Place is where the suite is run: sandboxes, each over a state directory of
+// its own.
+type Place struct {
+	Name   string         // of the suite's target
+	Config sandbox.Config // what sandboxes are like: their driver, or their runtime
+	Router bool           // they are behind a Router
+	// Engine connects to the engine, which has the image images.Busybox; nil: to
+	// Docker's.
+	Engine func() (sandbox.Engine, error)
 
 	mu     sync.Mutex
 	states map[corral.Executor]string
 }
 
-// An engine has images, too.
-type engine interface {
-	sandbox.Engine
-	Images() images.Engine
-}
-
-func opened(t testing.TB, e engine, err error) engine {
+func (pl *Place) open(t testing.TB, state string) corral.Executor {
+	engine, err := pl.Engine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
-}
-
-func (pl *place) open(t testing.TB, state string) corral.Executor {
-	engine := pl.engine(t)
-	cfg := pl.cfg
+	cfg := pl.Config
 	cfg.StateDir, cfg.Engine = state, engine
 	e, err := sandbox.New(cfg)
 	if err != nil {
@@ -62,7 +56,7 @@ func (pl *place) open(t testing.TB, state string) corral.Executor {
 		}
 	})
 	var x corral.Executor = e
-	if pl.router {
+	if pl.Router {
 		x = corral.NewRouter(corral.RouterOptions{Sandbox: e, SandboxOn: true, Nodes: nodeexec.None{}})
 	}
 	pl.mu.Lock()
@@ -71,7 +65,7 @@ func (pl *place) open(t testing.TB, state string) corral.Executor {
 	return x
 }
 
-func (pl *place) reopen(t testing.TB, old corral.Executor) corral.Executor {
+func (pl *Place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 	if err := old.(io.Closer).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +75,10 @@ func (pl *place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 	return pl.open(t, state)
 }
 
-func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
-	if pl.engine == nil {
-		pl.engine = func(t testing.TB) engine {
-			engine, err := docker.New(docker.Options{})
-			return opened(t, engine, err)
-		}
+// Run runs the suite.
+func (pl *Place) Run(t *testing.T) {
+	if pl.Engine == nil {
+		pl.Engine = func() (sandbox.Engine, error) { return docker.New(docker.Options{}) }
 		enginetest.New(t)
 	}
 	pl.states = map[corral.Executor]string{}
@@ -95,13 +87,13 @@ func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
 		t.Fatal(err)
 	}
 	exectest.BuildTestProg(t, work)
-	pl.cfg.Image = images.Busybox
-	pl.cfg.WardenPath = wardenbintest.Build(t)
-	pl.cfg.Workspace, pl.cfg.WorkspaceAccess = work, sandbox.AccessReadWrite
-	pl.cfg.Pids, pl.cfg.Memory = 4096, 512<<20
+	pl.Config.Image = images.Busybox
+	pl.Config.WardenPath = wardenbintest.Build(t)
+	pl.Config.Workspace, pl.Config.WorkspaceAccess = work, sandbox.AccessReadWrite
+	pl.Config.Pids, pl.Config.Memory = 4096, 512<<20
 	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	tg := exectest.Target{
-		Name: name,
+		Name: pl.Name,
 		New: func(t testing.TB) corral.Executor {
 			return pl.open(t, filepath.Join(testdir.New(t), "state"))
 		},
@@ -116,30 +108,19 @@ func run(t *testing.T, name string, pl *place, change func(*exectest.Target)) {
 		IgnoreEnv: []string{"CORRAL_PROCESS"},
 		Exempt:    map[string]string{"path/prepend-first": "Debian's busybox runs its own applets without looking at PATH"},
 		Info:      corral.Info{Host: corral.HostSandbox, Sandboxed: true},
-		Memory:    pl.cfg.Memory,
+		Memory:    pl.Config.Memory,
 		Slow:      2,
 	}
-	if change != nil {
-		change(&tg)
+	if pl.Config.Runtime == GVisor {
+		tg.Slow = 5
+		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
+		maps.Copy(tg.Exempt, gvisorLacks)
 	}
 	exectest.Run(t, tg)
 }
 
-func TestConformanceFDs(t *testing.T) {
-	run(t, "sandbox fds", &place{cfg: sandbox.Config{Driver: sandbox.DriverFDs}}, nil)
-}
-
-func TestConformanceFrames(t *testing.T) {
-	run(t, "sandbox frames", &place{cfg: sandbox.Config{Driver: sandbox.DriverFrames}}, nil)
-}
-
-func TestConformanceGVisor(t *testing.T) {
-	run(t, "sandbox gvisor", &place{cfg: sandbox.Config{Runtime: "runsc"}}, func(tg *exectest.Target) {
-		tg.Slow = 5
-		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
-		maps.Copy(tg.Exempt, gvisorLacks)
-	})
-}
+// GVisor is the runtime of which it is known what it lacks.
+const GVisor = "runsc"
 
 // What gVisor lacks, as of the release in Debian 12.
 var gvisorLacks = map[string]string{
@@ -151,20 +132,4 @@ var gvisorLacks = map[string]string{
 	"tty/interrupt":     "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/interrupt-job": "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/eof":           "gVisor's terminals do not wake a reader at end-of-file",
-}
-
-func TestConformanceRouterFDs(t *testing.T) {
-	run(t, "router, sandbox fds", &place{cfg: sandbox.Config{Driver: sandbox.DriverFDs}, router: true}, nil)
-}
-
-func TestConformanceRouterFrames(t *testing.T) {
-	run(t, "router, sandbox frames", &place{cfg: sandbox.Config{Driver: sandbox.DriverFrames}, router: true}, nil)
-}
-
-func TestConformanceRouterGVisor(t *testing.T) {
-	run(t, "router, sandbox gvisor", &place{cfg: sandbox.Config{Runtime: "runsc"}, router: true}, func(tg *exectest.Target) {
-		tg.Slow = 5
-		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
-		maps.Copy(tg.Exempt, gvisorLacks)
-	})
 }

@@ -1,0 +1,24 @@
+//go:build e2e
+
+// Package gvisor_test runs the conformance suite on sandboxes of Docker's in
+// gVisor, and on those behind a Router.
+package gvisor_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/internal/sandboxtest"
+	"github.com/corral-exec/corral/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	(&sandboxtest.Place{Name: "sandbox gvisor", Config: sandbox.Config{Runtime: sandboxtest.GVisor}}).Run(t)
+}
+
+func TestConformanceRouter(t *testing.T) {
+	(&sandboxtest.Place{Name: "router, sandbox gvisor", Config: sandbox.Config{Runtime: sandboxtest.GVisor}, Router: true}).Run(t)
+}
