@@ -23,13 +23,15 @@ func TestRestart(t *testing.T) {
 	if got := read(t, p, 0, 4); got != "one\n" {
 		t.Fatalf("%q", got)
 	}
+	// Its end is an event, for nobody waits for it.
+	alone := start(t, c, corral.Command{Shell: "cat", Stdin: true})
 	type result struct {
 		exit corral.Exit
 		text string
 		err  error
 	}
 	waiting, reading, starting, ending := make(chan result, 1), make(chan result, 1), make(chan result, 1), make(chan result, 1)
-	ctx := t.Context()
+	ctx := g.limit()
 	go func() { exit, err := p.Wait(ctx); waiting <- result{exit: exit, err: err} }()
 	go func() {
 		chunk, err := p.Log().Read(ctx, 4, make([]byte, 100))
@@ -37,8 +39,10 @@ func TestRestart(t *testing.T) {
 	}()
 	go func() {
 		for e, err := range c.Events(ctx, client.EventOptions{}) {
-			ending <- result{text: e.SessionID, err: err}
-			return
+			if err != nil || e.SessionID == alone.Info().ID {
+				ending <- result{text: e.SessionID, err: err}
+				return
+			}
 		}
 	}()
 	g.away()
@@ -62,19 +66,21 @@ func TestRestart(t *testing.T) {
 	}
 	g.away()
 	g.back()
-	if err := p.CloseStdin(ctx); err != nil {
-		t.Errorf("CloseStdin: %v", err)
+	for _, p := range []corral.Process{p, alone} {
+		if err := p.CloseStdin(ctx); err != nil {
+			t.Errorf("CloseStdin: %v", err)
+		}
 	}
 	if r := <-waiting; r.err != nil || !r.exit.Success() {
 		t.Errorf("the Wait: %+v", r)
 	}
-	if r := <-ending; r.err != nil || r.text != p.Info().ID {
+	if r := <-ending; r.err != nil || r.text != alone.Info().ID {
 		t.Errorf("the event: %+v", r)
 	}
 	if _, err := p.Log().Read(ctx, 8, make([]byte, 1)); err != io.EOF {
 		t.Errorf("Read at the end: %v", err)
 	}
-	if n := g.exec.Starts(); n != 2 {
+	if n := g.exec.Starts(); n != 3 {
 		t.Errorf("%d commands were begun", n)
 	}
 }
@@ -83,8 +89,9 @@ func TestRestart(t *testing.T) {
 func TestRestartTerminal(t *testing.T) {
 	g := newRig(t)
 	c := g.client(nil)
+	ctx := g.limit()
 	p := start(t, c, corral.Command{Shell: "cat", TTY: &corral.Size{}})
-	term, err := p.Attach(t.Context(), 0)
+	term, err := p.Attach(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +100,7 @@ func TestRestartTerminal(t *testing.T) {
 	hear := func(want string) {
 		t.Helper()
 		for len(text) < len(want) {
-			m, err := term.Next(t.Context())
+			m, err := term.Next(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,33 +113,33 @@ func TestRestartTerminal(t *testing.T) {
 			t.Fatalf("%q, want %q", text, want)
 		}
 	}
-	if err := term.Write(t.Context(), []byte("one ")); err != nil {
+	if err := term.Write(ctx, []byte("one ")); err != nil {
 		t.Fatal(err)
 	}
 	hear("one ")
-	if err := term.Resize(t.Context(), corral.Size{Rows: 10, Cols: 20}); err != nil {
+	if err := term.Resize(ctx, corral.Size{Rows: 10, Cols: 20}); err != nil {
 		t.Fatal(err)
 	}
 	g.away()
 	g.back()
 	write(t, p, "two ")
 	hear("one two ")
-	if err := term.Signal(t.Context(), 99); err != nil {
+	if err := term.Signal(ctx, 99); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := term.Next(t.Context()); err != nil || !errors.Is(m.Err, corral.ErrInvalid) {
+	if m, err := term.Next(ctx); err != nil || !errors.Is(m.Err, corral.ErrInvalid) {
 		t.Errorf("a signal that there is not: %+v, %v", m, err)
 	}
-	if err := term.Signal(t.Context(), corral.SIGTERM); err != nil {
+	if err := term.Signal(ctx, corral.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := term.Next(t.Context()); err != nil || m.Exit == nil || m.Exit.Exit.Signal != corral.SIGTERM {
+	if m, err := term.Next(ctx); err != nil || m.Exit == nil || m.Exit.Exit.Signal != corral.SIGTERM {
 		t.Errorf("the end: %+v, %v", m, err)
 	}
 	if err := term.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := term.Next(t.Context()); !errors.Is(err, corral.ErrInvalid) {
+	if _, err := term.Next(ctx); !errors.Is(err, corral.ErrInvalid) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -309,18 +316,19 @@ func TestAway(t *testing.T) {
 func TestPatience(t *testing.T) {
 	g := newRig(t)
 	c := g.client(func(o *client.Options) { o.Retry = 2 * time.Second })
+	ctx := g.limit()
 	p := start(t, c, corral.Command{Shell: "cat", Stdin: true})
-	terminal, err := p.Attach(t.Context(), 0)
+	terminal, err := p.Attach(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
 	calls := map[string]func() error{
-		"Wait": func() error { _, err := p.Wait(t.Context()); return err },
-		"Read": func() error { _, err := p.Log().Read(t.Context(), 0, make([]byte, 100)); return err },
-		"Next": func() error { _, err := terminal.Next(t.Context()); return err },
+		"Wait": func() error { _, err := p.Wait(ctx); return err },
+		"Read": func() error { _, err := p.Log().Read(ctx, 0, make([]byte, 100)); return err },
+		"Next": func() error { _, err := terminal.Next(ctx); return err },
 		"Events": func() error {
-			for _, err := range c.Events(t.Context(), client.EventOptions{}) {
+			for _, err := range c.Events(ctx, client.EventOptions{}) {
 				return err
 			}
 			return nil
@@ -338,10 +346,10 @@ func TestPatience(t *testing.T) {
 	g.away()
 	time.Sleep(100 * time.Millisecond)
 	g.back()
-	if _, err := c.Begin(t.Context(), corral.Command{Shell: "exit 0"}, true); err != nil { // an event
+	if _, err := c.Begin(ctx, corral.Command{Shell: "exit 0"}, true); err != nil { // an event
 		t.Fatal(err)
 	}
-	if err := p.CloseStdin(t.Context()); err != nil {
+	if err := p.CloseStdin(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for range calls {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
@@ -49,6 +50,19 @@ func newRig(t testing.TB) *rig {
 	})
 	g.back()
 	return g
+}
+
+// limit is a context for what is sure to happen. If it does not in a minute, the
+// test fails, and shows how things are then.
+func (g *rig) limit() context.Context {
+	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	g.t.Cleanup(func() {
+		cancel()
+		if g.t.Failed() {
+			g.t.Logf("there were %d events; sessions: %+v", g.sessions.LastEvent(), g.sessions.Agent(session.DefaultAgent).List(context.Background()))
+		}
+	})
+	return ctx
 }
 
 func (g *rig) socket() string { return filepath.Join(g.dir, "gateway.sock") }
