@@ -3,6 +3,7 @@ package nodeexec_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -146,17 +147,19 @@ func poolRouter(g *nodeexec.Fabric) *corral.Router {
 	return corral.NewRouter(corral.RouterOptions{Host: corral.HostNode, Node: "pool:gpu", Nodes: g})
 }
 
-// hello says what a node says that is not served here.
+// hello is a node that is not served here, as far as gateways see it that ask
+// whether it is there: it says so, and once more whenever it is asked. A node that
+// does not listen is gone, whatever it said before.
 func hello(t testing.TB, conn *nats.Conn, id string, h fabric.Hello) {
 	t.Helper()
 	b, err := json.Marshal(h)
-	if err == nil {
-		err = conn.Publish(fabric.HelloSubject(id), b)
-	}
-	if err == nil {
-		err = conn.Flush()
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	say := func() error { return conn.Publish(fabric.HelloSubject(id), b) }
+	// That it cannot be sent is that the test is over.
+	_, err = conn.Subscribe(fabric.WhoSubject(id), func(*nats.Msg) { _ = say() })
+	if err := errors.Join(err, conn.Flush(), say(), conn.Flush()); err != nil {
 		t.Fatal(err)
 	}
 }
