@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
 )
 
@@ -37,14 +36,7 @@ func TestNodes(t *testing.T) {
 
 	ask := func(name string) pairing.Request {
 		t.Helper()
-		key, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := key.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, public := natstest.NewKey(t)
 		q, err := h.Registry().Ask(public, netip.Addr{}, pairing.Hello{Name: name})
 		if err != nil {
 			t.Fatal(err)

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
 )
 
@@ -33,14 +32,7 @@ func withNodes(t *testing.T) (*rig, *hub.Hub) {
 // asks has a machine ask, and returns its request.
 func asks(t *testing.T, h *hub.Hub, name string) pairing.Request {
 	t.Helper()
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, public := natstest.NewKey(t)
 	q, err := h.Registry().Ask(public, netip.MustParseAddr("192.0.2.7"), pairing.Hello{Name: name, OS: "linux", Arch: "arm64", Version: "v1", Features: []string{"x"}, Addresses: []string{"10.0.0.7"}})
 	if err != nil {
 		t.Fatal(err)

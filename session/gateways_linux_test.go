@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/nodeexec"
@@ -36,19 +36,8 @@ func (owned) Decide(context.Context, string, corral.Command) ([]byte, error) {
 // A session that an agent began through one gateway goes on through another, when
 // the first is gone: with all of its output, its input and its exit status.
 func TestGateways(t *testing.T) {
-	user := func() (nkeys.KeyPair, string) {
-		k, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := k.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k, public
-	}
-	key, public := user()
-	node, nodePublic := user()
+	key, public := natstest.NewKey(t)
+	node, nodePublic := natstest.NewKey(t)
 	server, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Authorize: func(k string) (string, bool) { return "n1", k == nodePublic }})
 	if err != nil {
 		t.Fatal(err)

@@ -18,25 +18,14 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/desktest"
+	"github.com/corral-exec/corral/internal/errtest"
 	"github.com/corral-exec/corral/internal/natskv"
 	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err, kind error, says string) {
-	t.Helper()
-	if !errors.Is(err, kind) || !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("%v, want %v that says %q", err, kind, says)
-	}
-}
+var ok, wantKind = errtest.None, errtest.Kind
 
 func soon(t testing.TB, what string, is func() bool) {
 	t.Helper()

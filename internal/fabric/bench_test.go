@@ -7,16 +7,14 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/natstest"
 )
 
 // BenchmarkRequest measures the parts of the way of a request to start a
 // command, in the order in which they are taken: what none of them does costs
 // nothing.
 func BenchmarkRequest(b *testing.B) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		b.Fatal(err)
-	}
+	key, _ := natstest.NewKey(b)
 	signer, err := NewSigner(key)
 	if err != nil {
 		b.Fatal(err)

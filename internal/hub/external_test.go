@@ -20,18 +20,6 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-func newKey(t *testing.T) (key nkeys.KeyPair, public string) {
-	t.Helper()
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if public, err = key.PublicKey(); err != nil {
-		t.Fatal(err)
-	}
-	return key, public
-}
-
 // external is a message server of somebody else's, for a gateway and two machines
 // that may ask.
 func external(t *testing.T, shared bool) (*External, []nkeys.KeyPair) {
@@ -48,11 +36,11 @@ func external(t *testing.T, shared bool) (*External, []nkeys.KeyPair) {
 // externalAt is one that a function starts, for a gateway and some machines.
 func externalAt(t *testing.T, shared bool, count int, start func(config string) (url, cert string)) (*External, []nkeys.KeyPair) {
 	t.Helper()
-	own, gateway := newKey(t)
+	own, gateway := natstest.NewKey(t)
 	machines, asking := make([]nkeys.KeyPair, count), make([]string, count)
 	var nodes []api.Node
 	for i := range machines {
-		machines[i], asking[i] = newKey(t)
+		machines[i], asking[i] = natstest.NewKey(t)
 		nodes = append(nodes, api.Node{Key: asking[i], ID: pairing.ID(asking[i]), Name: fmt.Sprintf("m%d", i)})
 	}
 	nodes = append(nodes, api.Node{Key: gateway, ID: "gone", State: api.NodeRevoked})

@@ -23,6 +23,7 @@ import (
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
 )
 
@@ -66,9 +67,7 @@ func newMachine(t *testing.T, h *Hub) *machine {
 	}
 	x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"echo": fakeexec.Print("out\n", "", 3)}}
 	m := &machine{t: t, line: line, exec: x}
-	if m.key, err = nkeys.CreateUser(); err != nil {
-		t.Fatal(err)
-	}
+	m.key, _ = natstest.NewKey(t)
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil {
 			t.Error(err)

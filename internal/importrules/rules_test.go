@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/sandboxtest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/errtest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/sandboxtest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -106,6 +106,7 @@ var rules = map[string]rule{
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
 	"internal/clitest":                 {},
 	"internal/enginetest":              {imports: append([]string{"internal/testdir"}, hosts...)},
+	"internal/errtest":                 {},
 	"internal/exectrace":               {},
 	"internal/fakeexec":                {imports: contract},
 	"internal/filestest":               {imports: []string{".", "sandbox/files"}},

@@ -318,14 +318,7 @@ func FuzzAsk(f *testing.F) {
 }
 
 func FuzzVerdict(f *testing.F) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		f.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		f.Fatal(err)
-	}
+	key, public := natstest.NewKey(f)
 	b, err := Verdict{Version: 1, Nonce: "n"}.encode(key, public)
 	if err != nil {
 		f.Fatal(err)

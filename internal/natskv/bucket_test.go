@@ -17,22 +17,11 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/errtest"
 	"github.com/corral-exec/corral/internal/natstest"
 )
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err, kind error, says string) {
-	t.Helper()
-	if !errors.Is(err, kind) || !strings.Contains(fmt.Sprint(err), says) {
-		t.Errorf("%v, want %v that says %q", err, kind, says)
-	}
-}
+var ok, wantKind = errtest.None, errtest.Kind
 
 // start starts a message server, and returns how to connect to it.
 func start(t testing.TB, jetStream bool) func() *nats.Conn {

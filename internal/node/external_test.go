@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
@@ -18,10 +16,7 @@ import (
 // The message server may be somebody else's, which speaks before TLS does. A
 // machine whose key it does not know waits, and says which key that is.
 func TestExternalServer(t *testing.T) {
-	own, err := nkeys.CreateUser()
-	must(t, err)
-	gateway, err := own.PublicKey()
-	must(t, err)
+	own, gateway := natstest.NewKey(t)
 	seed, err := own.Seed()
 	must(t, err)
 	creds := filepath.Join(t.TempDir(), "gateway.nk")

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -59,10 +60,7 @@ type house struct {
 func newHouse(tb testing.TB) *house { return newHouseLike(tb, like{}) }
 
 func newHouseLike(tb testing.TB, l like) *house {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key, _ := natstest.NewKey(tb)
 	h := &house{tb: tb, dir: tb.TempDir(), listen: "127.0.0.1:0", like: l, key: key, asked: make(chan pairing.Request, 100)}
 	h.open()
 	return h

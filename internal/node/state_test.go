@@ -13,14 +13,12 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/join"
+	"github.com/corral-exec/corral/internal/natstest"
 )
 
 func newLine(t *testing.T, host string) join.Line {
 	t.Helper()
-	key, err := nkeys.CreateUser()
-	must(t, err)
-	public, err := key.PublicKey()
-	must(t, err)
+	_, public := natstest.NewKey(t)
 	return join.Line{Hosts: []string{host}, Key: public}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/errtest"
 )
 
 // keyOf is the nth key of tests, always the same.
@@ -40,24 +41,7 @@ var (
 	home    = netip.MustParseAddr("192.0.2.1")
 )
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err, kind error, parts ...string) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Fatalf("error %v, want kind %v", err, kind)
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q does not say %q", err, p)
-		}
-	}
-}
+var ok, wantKind = errtest.None, errtest.Kind
 
 func newDir(t testing.TB) string { return filepath.Join(t.TempDir(), "nodes") }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/errtest"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -55,24 +56,7 @@ func newFile(t *testing.T, text string) *File {
 	return f
 }
 
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t *testing.T, err, kind error, parts ...string) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Fatalf("error %v, want kind %v", err, kind)
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q does not say %q", err, p)
-		}
-	}
-}
+var ok, wantKind = errtest.None, errtest.Kind
 
 // What a file says has the place where it says it.
 func TestRules(t *testing.T) {
