@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/broker"
+	"github.com/corral-exec/corral/internal/errtest"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/join"
 	"github.com/corral-exec/corral/internal/natstest"
@@ -178,12 +179,7 @@ func (h *house) node(name string) corral.Executor {
 	}
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
+var must = errtest.None
 
 // machine is one that is a node, or wants to be. Its directory outlives its
 // lives.
