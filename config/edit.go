@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 	"github.com/corral-exec/corral/internal/json5"
 )
 
@@ -126,7 +127,7 @@ func real(file string) (string, error) {
 }
 
 // write replaces a file by one with the same mode, as a whole or not at all.
-func write(file string, data, old []byte, missing bool) (err error) {
+func write(file string, data, old []byte, missing bool) error {
 	if missing {
 		_, err := Create(file, data)
 		return err
@@ -135,23 +136,23 @@ func write(file string, data, old []byte, missing bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot write the configuration: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".corral-config-")
-	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "make its directory writable for this user", "cannot write the configuration: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("cannot write the configuration %s: %w", file, err), os.Remove(f.Name()))
+	err = atomicfile.Write(file, data, atomicfile.Options{Mode: info.Mode().Perm(), Durable: true, Prepare: func(f *os.File) error {
+		if err := keepOwner(f, info); err != nil {
+			return err
 		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(info.Mode().Perm()), keepOwner(f, info), f.Sync(), f.Close())
-	if err != nil {
-		return err
+		// Somebody else's change since it was read is not to be lost.
+		if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, old) {
+			return errors.Join(err, errChanged)
+		}
+		return nil
+	}})
+	switch {
+	case errors.Is(err, errChanged):
+		return corral.Errorf(corral.ErrUnavailable, "try again", "cannot write the configuration %s: %w", file, err)
+	case err != nil:
+		return corral.Errorf(corral.ErrUnavailable, "see whether this user may write in its directory, and whether the disk is full", "cannot write the configuration %s: %w", file, err)
 	}
-	// Somebody else's change since it was read is not to be lost.
-	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, old) {
-		return errors.Join(err, errors.New("it was changed meanwhile; try again"))
-	}
-	return os.Rename(f.Name(), file)
+	return nil
 }
+
+var errChanged = errors.New("it was changed meanwhile")

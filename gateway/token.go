@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 const (
@@ -30,16 +30,8 @@ func Token(path string) (string, error) {
 	token := hex.EncodeToString(raw)
 	// All of it or nothing: a file that has only begun would keep every later
 	// gateway from starting.
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-") // 0600
-	if err != nil {
-		return "", fmt.Errorf("cannot make the token file: %w", err)
-	}
-	_, err = f.WriteString(token + "\n")
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("cannot write the token file %s: %w", path, err), os.Remove(f.Name()))
+	if err := atomicfile.Write(path, []byte(token+"\n"), atomicfile.Options{Durable: true}); err != nil {
+		return "", fmt.Errorf("cannot write the token file %s: %w", path, err)
 	}
 	return token, nil
 }

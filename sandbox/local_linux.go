@@ -207,12 +207,3 @@ func ownerOf(file string) (uid int, ok bool) {
 	}
 	return int(st.Uid), true
 }
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

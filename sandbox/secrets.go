@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // A Secret is where the content of a file in SecretsDir is from: one of the two.
@@ -163,26 +164,13 @@ func (c *Config) writeSecrets() (err error) {
 		if err != nil {
 			return err
 		}
-		if err := writeSecret(filepath.Join(dir, name), content, uid, gid); err != nil {
+		// It is nobody else's at any moment.
+		err = atomicfile.Write(filepath.Join(dir, name), content, atomicfile.Options{
+			Mode: 0o400, Prepare: func(f *os.File) error { return f.Chown(uid, gid) },
+		})
+		if err != nil {
 			return fmt.Errorf("cannot write the secret %s: %w", name, err)
 		}
-	}
-	return nil
-}
-
-// writeSecret replaces a file as a whole. It is nobody else's at any moment.
-func writeSecret(file string, content []byte, uid, gid int) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // with 0600; the next call removes what is left of it
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o400), f.Chown(uid, gid), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

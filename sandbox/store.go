@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -155,7 +156,7 @@ func saveBox(state string, rec boxRecord) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("cannot note the box %s: %w", rec.ID, err), os.RemoveAll(tmp))
 	}
-	return syncDir(boxes)
+	return atomicfile.SyncDir(boxes)
 }
 
 // sweepNascent removes boxes' directories that were never whole.
@@ -213,29 +214,13 @@ func readJSON(file string, v any) error {
 	return nil
 }
 
-// writeJSON replaces a file, so that a crash leaves the old or the new one. One
-// program at a time does so. Without sync a power cut may leave the old one.
-func writeJSON(file string, v any, sync bool) (err error) {
+// writeJSON replaces a file.
+func writeJSON(file string, v any, durable bool) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file))
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err == nil && sync {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, file); err != nil || !sync {
-		return err
-	}
-	return syncDir(filepath.Dir(file))
+	return atomicfile.Write(file, append(b, '\n'), atomicfile.Options{Durable: durable})
 }
 
 // removeTree removes a directory with what is in it, whatever a command has made

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 func fingerprint(der []byte) string {
@@ -29,7 +31,7 @@ func certificate(dir string) (tls.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if data, err = newCertificate(); err == nil {
-			err = writeFile(path, data)
+			err = atomicfile.Write(path, data, atomicfile.Options{Durable: true})
 		}
 	}
 	if err != nil {
@@ -62,23 +64,4 @@ func newCertificate() ([]byte, error) {
 	}
 	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
-}
-
-// writeFile writes a file that is whole or not there, and nobody else's.
-func writeFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".nodes-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // recordFile is what a gateway says of itself, in its state directory.
@@ -54,16 +55,8 @@ func (r gatewayRecord) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+recordFile+"-") // 0600
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, recordFile), append(data, '\n'), atomicfile.Options{}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", recordFile, err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, recordFile))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", recordFile, err), os.Remove(f.Name()))
 	}
 	return nil
 }

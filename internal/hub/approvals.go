@@ -58,7 +58,7 @@ func ownName(dir string) (string, error) {
 			}
 			return -1
 		}, strings.ToLower(firstLabel(host)))+"-"+corral.NewID()[:8], "-")
-		err = writeNew(dir, path, []byte(name+"\n"+here+"\n"))
+		err = writeNew(path, []byte(name+"\n"+here+"\n"))
 	}
 	if err != nil {
 		return "", corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot tell the gateway from others that share its approvals: %w", err)

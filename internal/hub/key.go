@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 const (
@@ -33,7 +34,7 @@ func ownKey(dir string) (nkeys.KeyPair, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "put back a copy of it, or move "+dir+" away and pair the nodes again",
 			"the gateway's key %s is lost, and there are nodes that obey no other", path)
 	}
-	if err := makeKey(dir, path); err != nil {
+	if err := makeKey(path); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot make a key for the gateway: %w", err)
 	}
 	return readKey(path)
@@ -80,7 +81,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // makeKey makes a key, unless another program has made it in the meantime.
-func makeKey(dir, path string) error {
+func makeKey(path string) error {
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		return err
@@ -89,35 +90,14 @@ func makeKey(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	return writeNew(dir, path, append(seed, '\n'))
+	return writeNew(path, append(seed, '\n'))
 }
 
-// writeNew writes a file, unless another program has done so in the meantime. It is
-// whole or not there.
-func writeNew(dir, path string, text []byte) (err error) {
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir has a new name on disk, where that can be done.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
+// writeNew writes a file, unless another program has done so in the meantime.
+func writeNew(path string, text []byte) error {
+	err := atomicfile.Create(path, text, atomicfile.Options{Durable: true})
+	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }

@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/wire", "internal/outlog", "internal/wardenbin"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -30,13 +30,14 @@ var rules = map[string]rule{
 	".": {tests: []string{"hostexec", "nodeexec"}},
 
 	"policy":          {imports: contract},
-	"policy/approval": {imports: []string{".", "policy"}},
-	"policy/guard":    {imports: []string{".", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
+	"policy/approval": {imports: []string{".", "internal/atomicfile", "policy"}},
+	"policy/guard":    {imports: []string{".", "internal/atomicfile", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
 
 	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup":      {},
 	"internal/wire":       {imports: contract},
 	"internal/outlog":     {imports: contract},
+	"internal/atomicfile": {},
 	"internal/wardenbin":  {imports: contract},
 	"internal/warden":     {imports: ground},
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
@@ -53,7 +54,7 @@ var rules = map[string]rule{
 	"sandbox/seccomp":  {imports: contract},
 	"nodeexec":         {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
 	"images":           {imports: contract},
-	"config":           {imports: []string{".", "policy", "pathenv", "internal/json5"}},
+	"config":           {imports: []string{".", "policy", "pathenv", "internal/atomicfile", "internal/json5"}},
 	"internal/json5":   {},
 	"session":          {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
 	"session/keys":     {imports: contract},
@@ -61,7 +62,7 @@ var rules = map[string]rule{
 	"tool/runshell":    {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/patch":       {imports: []string{".", "internal/script"}, tests: hosts},
 	"tool/mcp":         {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":          {imports: []string{".", "session", "sandbox/files", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"gateway":          {imports: []string{".", "session", "sandbox/files", "internal/api", "internal/atomicfile", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
 	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":     {imports: contract},
 	// Hosts of which there is only what commands read and write.
@@ -70,17 +71,17 @@ var rules = map[string]rule{
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
 	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
-	"internal/broker": {imports: []string{".", "internal/fabric"}, tests: []string{"internal/pairing"}},
+	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
 	"internal/pairing":   {imports: []string{".", "internal/natskv"}},
 	"internal/join":      {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/hub":       {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
+	"internal/hub":       {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
 	"internal/cli":       {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	"internal/natskv":    {imports: contract},
 	"internal/approvals": {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
-	"internal/node":     {imports: []string{".", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
+	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 

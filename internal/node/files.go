@@ -7,9 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // Files of a state directory.
@@ -52,25 +52,10 @@ func readPrivate(path string) ([]byte, error) {
 // writePrivate replaces a file in one step, with one that nobody else can use.
 // A durable one is on disk when it returns.
 func writePrivate(path string, data []byte, durable bool) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-") // 0600
-	if err != nil {
+	if err := atomicfile.Write(path, data, atomicfile.Options{Durable: durable}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	_, err = f.Write(data)
-	if err == nil && durable {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", path, err), os.Remove(f.Name()))
-	}
-	if durable {
-		err = syncDir(dir)
-	}
-	return err
+	return nil
 }
 
 func writeJSON(path string, v any, durable bool) error {

@@ -15,12 +15,3 @@ func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|uni
 const errLocked = unix.EWOULDBLOCK
 
 const privateFiles = true // permissions mean something
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

@@ -15,5 +15,3 @@ func tryLock(f *os.File) error {
 const errLocked = windows.ERROR_LOCK_VIOLATION
 
 const privateFiles = false // permissions are those of the directory
-
-func syncDir(string) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // The desk on disk is a journal: one JSON object a line, each a record as it is
@@ -106,7 +107,7 @@ func openJournal(dir string, each func(line) error) (_ *journal, cut int, err er
 	if j.f, err = root.OpenFile(journalName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, 0, corral.Errorf(corral.ErrUnavailable, "", "cannot open the approvals: %w", err)
 	}
-	if err := syncDir(dir); err != nil {
+	if err := atomicfile.SyncDir(dir); err != nil {
 		return nil, 0, corral.Errorf(corral.ErrUnavailable, "", "cannot keep the approvals: %w", err)
 	}
 	text, err := io.ReadAll(j.f)
@@ -213,7 +214,7 @@ func (j *journal) replace(lines []line) error {
 	}
 	old := j.f
 	j.f, j.size, j.compacted, j.broken = f, int64(b.Len()), int64(b.Len()), nil
-	return errors.Join(old.Close(), syncDir(j.dir.Name()))
+	return errors.Join(old.Close(), atomicfile.SyncDir(j.dir.Name()))
 }
 
 func (j *journal) close() error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // fileID tells whether a file was changed.
@@ -104,29 +105,14 @@ func (f *File) locked(change func() error) error {
 }
 
 // writeFile replaces a file in one step.
-func writeFile(path string, text []byte) (err error) {
+func writeFile(path string, text []byte) error {
 	if len(text) > maxFile {
 		return corral.Errorf(corral.ErrUnavailable, "remove entries that are no longer used", "the approvals in %s would be larger than %d bytes", path, maxFile)
 	}
-	defer func() {
-		if err != nil {
-			err = corral.Errorf(corral.ErrUnavailable, "see whether the disk is full, and who owns the directory", "cannot write the approvals: %w", err)
-		}
-	}()
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
-	if err != nil {
-		return err
+	if err := atomicfile.Write(path, text, atomicfile.Options{Durable: true}); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether the disk is full, and who owns the directory", "cannot write the approvals: %w", err)
 	}
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return syncDir(dir)
+	return nil
 }
 
 // checkLinks refuses to write through symbolic links: who made them decides

@@ -29,4 +29,3 @@ func checkDir(dir string) error {
 
 func waitLock(*os.File) error { return nil }
 func tryLock(*os.File) error  { return nil }
-func syncDir(string) error    { return nil }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // Overrides are what /exec set, by agent. They are state, in a file of their
@@ -60,29 +60,9 @@ func (o *Overrides) Set(agent string, to config.Overrides) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(o.path, append(b, '\n')); err != nil {
+	if err := atomicfile.Write(o.path, append(b, '\n'), atomicfile.Options{Durable: true}); err != nil {
 		return fmt.Errorf("cannot write the session overrides: %w", err)
 	}
 	o.table = next
 	return nil
-}
-
-// replaceFile writes a file as one, for its owner alone.
-func replaceFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -16,6 +16,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
 // shimRuntime is the shim of every runtime that has none of its own.
@@ -95,14 +96,5 @@ func (e *Engine) gvisor(runsc string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(f.Name()) // unless it was renamed
-	_, err = f.Write(script)
-	if err = errors.Join(err, f.Chmod(0o755), f.Close()); err != nil {
-		return "", err
-	}
-	return file, os.Rename(f.Name(), file)
+	return file, atomicfile.Write(file, script, atomicfile.Options{Mode: 0o755})
 }
