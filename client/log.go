@@ -6,13 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/streams"
 )
 
 // log reads a session's log. Who reads on where the last Read ended reads from
@@ -21,30 +19,22 @@ import (
 type log struct {
 	p *Process
 
-	mu    sync.Mutex
-	idle  []*stream // answers that nobody reads now, the oldest first
-	next  int64     // where the last Read ended
-	ended int64     // the least offset of which it is known that the log has ended before it; -1: none
+	idle streams.Idle[*stream]
 }
-
-const (
-	idleStreams = 4
-	// idleLimit is for how long an answer is kept that nobody reads on. It
-	// costs the gateway a connection, and a place among its followers.
-	idleLimit = 2 * time.Second
-)
 
 // A stream is an answer of which some was read.
 type stream struct {
 	frames *api.FrameReader
 	body   io.Closer
 	cancel context.CancelFunc
-	next   int64
 	single bool // has one frame
-	expiry *time.Timer
 }
 
-func (l *log) init(p *Process) { l.p, l.ended = p, -1 }
+// Close lets go of an answer that is not wanted any more.
+func (s *stream) Close() {
+	s.cancel()
+	_ = s.body.Close() // its error would be that
+}
 
 // Stat says how long the log is now.
 func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
@@ -63,9 +53,9 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 	case ctx.Err() != nil:
 		return corral.Chunk{Offset: off}, ctx.Err()
 	}
-	s, sequential, ended := l.take(off)
-	if ended {
-		return corral.Chunk{Offset: off}, io.EOF
+	s, sequential, err := l.idle.Take(off)
+	if err != nil {
+		return corral.Chunk{Offset: off}, err
 	}
 	for w := l.p.c.patience(); ; {
 		c, err := l.read(ctx, s, off, buf, sequential)
@@ -101,29 +91,27 @@ func (l *log) read(ctx context.Context, s *stream, off int64, buf []byte, sequen
 		}
 	}
 	if !stop() { // s is broken, but what was read was read
-		l.close(s)
+		s.Close()
 		if err == nil {
 			return c, nil
 		}
 		return corral.Chunk{Offset: off}, ctx.Err()
 	}
+	if err == nil && !over {
+		l.idle.Keep(s, c.Next())
+		return c, nil
+	}
+	s.Close()
 	switch {
 	case err == nil:
-		l.put(s, c.Next(), over)
+		l.idle.Passed(c.Next())
 		return c, nil
 	case errors.Is(err, io.EOF):
-		l.close(s)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.ended < 0 || off < l.ended {
-			l.ended = off
-		}
+		l.idle.End(off)
 		return corral.Chunk{Offset: off}, io.EOF
 	case errors.Is(err, api.ErrFrame):
-		l.close(s)
 		return corral.Chunk{Offset: off}, err
 	}
-	l.close(s)
 	return corral.Chunk{Offset: off}, &noAnswer{cause: err}
 }
 
@@ -138,7 +126,7 @@ func (l *log) open(ctx context.Context, off int64, most int, sequential bool) (*
 		req.query.Set("limit", strconv.Itoa(min(most, api.MaxFrame)))
 	}
 	req.context = own
-	s := &stream{cancel: cancel, next: off, single: !sequential}
+	s := &stream{cancel: cancel, single: !sequential}
 	err := l.p.c.do(ctx, req, func(resp *http.Response) error {
 		s.frames, s.body = api.NewFrameReader(resp.Body), resp.Body
 		resp.Body = http.NoBody // what do closes; ours stays
@@ -149,58 +137,4 @@ func (l *log) open(ctx context.Context, off int64, most int, sequential bool) (*
 		return nil, err
 	}
 	return s, nil
-}
-
-// take returns an answer that goes on at off, if there is one; and otherwise
-// whether it is worth asking for one that goes on.
-func (l *log) take(off int64) (s *stream, sequential, ended bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended >= 0 && off >= l.ended {
-		return nil, false, true
-	}
-	i := slices.IndexFunc(l.idle, func(s *stream) bool { return s.next == off })
-	if i < 0 {
-		return nil, off == 0 || off == l.next, false
-	}
-	s = l.idle[i]
-	l.idle = slices.Delete(l.idle, i, i+1)
-	s.expiry.Stop()
-	return s, true, false
-}
-
-// put keeps s for the next Read, unless it is over.
-func (l *log) put(s *stream, next int64, over bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next, s.next = next, next
-	if over {
-		l.close(s)
-		return
-	}
-	l.idle = append(l.idle, s)
-	s.expiry = time.AfterFunc(idleLimit, func() { l.expire(s) })
-	if len(l.idle) > idleStreams {
-		old := l.idle[0]
-		l.idle = l.idle[1:]
-		old.expiry.Stop()
-		l.close(old)
-	}
-}
-
-func (l *log) expire(s *stream) {
-	l.mu.Lock()
-	i := slices.Index(l.idle, s)
-	if i >= 0 {
-		l.idle = slices.Delete(l.idle, i, i+1)
-	}
-	l.mu.Unlock()
-	if i >= 0 {
-		l.close(s)
-	}
-}
-
-func (l *log) close(s *stream) {
-	s.cancel()
-	_ = s.body.Close() // an answer that is not wanted any more
 }

@@ -25,7 +25,7 @@ func (c *Client) process(st session.Status) *Process {
 		ID: st.ID, PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed,
 		Dir: st.Dir, StartedAt: st.StartedAt, Warnings: st.Warnings,
 	}}
-	p.log.init(p)
+	p.log.p = p
 	return p
 }
 

@@ -47,7 +47,7 @@ func FuzzFabric(f *testing.F) {
 				continue
 			}
 			p := &process{link: link{f: g, peer: g.peer(id), name: id}, info: corral.Info{ID: "job"}, known: make(chan struct{})}
-			p.log.init(p)
+			p.log.p = p
 			processes[n] = p
 			_, replies[n] = g.expect(p.peer)
 			g.ids.Store(uint64(n - 1))

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/streams"
 )
 
 // log reads a process's log on its node. Who reads on where the last Read
@@ -19,23 +17,11 @@ import (
 type log struct {
 	p *process
 
-	mu    sync.Mutex
-	idle  []*stream // streams that nobody reads now, the oldest first
-	next  int64     // where the last Read ended
-	ended int64     // the least offset of which it is known that the log has ended before it; -1: none
-
-	streams atomic.Int32 // that go on
+	idle    streams.Idle[*stream]
+	flowing atomic.Int32 // streams that go on
 
 	final atomic.Pointer[corral.LogStat] // what it holds, when it has ended; nil: that has not been told
 }
-
-const (
-	idleStreams = 4
-	// idleLimit is for how long a stream is kept that nobody reads on.
-	idleLimit = 2 * time.Second
-)
-
-func (l *log) init(p *process) { l.p, l.ended = p, -1 }
 
 // Stat implements corral.Log.
 func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
@@ -65,95 +51,41 @@ func (l *log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 	case ctx.Err() != nil:
 		return corral.Chunk{Offset: off}, ctx.Err()
 	}
-	s, sequential, ended := l.take(off)
-	if ended {
-		return corral.Chunk{Offset: off}, io.EOF
+	s, sequential, err := l.idle.Take(off)
+	if err != nil {
+		return corral.Chunk{Offset: off}, err
 	}
 	if s == nil {
 		s = l.open(off, !sequential, len(buf))
 	}
 	c, err := s.read(ctx, buf)
 	switch {
+	case err == nil && s.single:
+		l.idle.Passed(c.Next())
+		s.Close()
 	case err == nil:
-		l.put(s, c.Next())
+		l.idle.Keep(s, c.Next())
 	case errors.Is(err, io.EOF):
-		s.close()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.ended < 0 || off < l.ended {
-			l.ended = off
-		}
+		l.idle.End(off)
+		s.Close()
 		return corral.Chunk{Offset: off}, io.EOF
 	case ctx.Err() != nil && !s.single:
-		l.put(s, off)
+		l.idle.Keep(s, off)
 		return corral.Chunk{Offset: off}, ctx.Err()
 	default:
-		s.close()
+		s.Close()
 		return corral.Chunk{Offset: off}, err
 	}
 	return c, nil
 }
 
-// take returns a stream that goes on at off, if there is one; and otherwise
-// whether it is worth opening one that goes on.
-func (l *log) take(off int64) (s *stream, sequential, ended bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended >= 0 && off >= l.ended {
-		return nil, false, true
-	}
-	i := slices.IndexFunc(l.idle, func(s *stream) bool { return s.at == off })
-	if i < 0 {
-		return nil, off == 0 || off == l.next, false
-	}
-	s = l.idle[i]
-	l.idle = slices.Delete(l.idle, i, i+1)
-	s.expiry.Stop()
-	return s, true, false
-}
-
-// put keeps s for the next Read, unless it is over.
-func (l *log) put(s *stream, next int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next, s.at = next, next
-	if s.single {
-		s.close()
-		return
-	}
-	l.idle = append(l.idle, s)
-	s.expiry = time.AfterFunc(idleLimit, func() { l.expire(s) })
-	if len(l.idle) > idleStreams {
-		old := l.idle[0]
-		l.idle = l.idle[1:]
-		old.expiry.Stop()
-		old.close()
-	}
-}
-
-func (l *log) expire(s *stream) {
-	l.mu.Lock()
-	i := slices.Index(l.idle, s)
-	if i >= 0 {
-		l.idle = slices.Delete(l.idle, i, i+1)
-	}
-	l.mu.Unlock()
-	if i >= 0 {
-		s.close()
-	}
-}
-
 // flows reports whether output comes, or has come, by itself.
-func (l *log) flows() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.streams.Load() > 0 || l.ended >= 0
-}
+func (l *log) flows() bool { return l.flowing.Load() > 0 || l.idle.Ended() }
 
 // open makes a stream. Single streams have one chunk, of at most that many
 // bytes.
 func (l *log) open(off int64, single bool, most int) *stream {
-	s := &stream{log: l, n: l.p.f.ids.Add(1), single: single, at: off, expected: off, ready: make(chan struct{}, 1)}
+	s := &stream{log: l, n: l.p.f.ids.Add(1), single: single, expected: off, ready: make(chan struct{}, 1)}
 	s.most = min(most, fabric.MaxData)
 	if single {
 		s.window = int64(s.most)
@@ -164,7 +96,7 @@ func (l *log) open(off int64, single bool, most int) *stream {
 	}
 	s.limit = off + s.window
 	if !single {
-		l.streams.Add(1)
+		l.flowing.Add(1)
 	}
 	f := l.p.f
 	f.mu.Lock()

@@ -46,11 +46,11 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	err := n.start(ctx, cmd.ID, &fabric.StartRequest{Agent: agentOf(ctx), Command: cmd, Read: first.first(cmd.Log.Head)}, p)
 	done(err == nil)
 	if err != nil {
-		first.close()
+		first.Close()
 		return nil, err
 	}
 	p.noStdin = !cmd.Stdin && cmd.TTY == nil
-	p.log.put(first, 0)
+	p.log.idle.Keep(first, 0)
 	return p, nil
 }
 
@@ -109,7 +109,7 @@ func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
 
 func (n *Node) newProcess(id string) *process {
 	p := &process{link: n.link, info: corral.Info{ID: id}, known: make(chan struct{})}
-	p.log.init(p)
+	p.log.p = p
 	return p
 }
 

@@ -36,9 +36,6 @@ type stream struct {
 	single bool
 	most   int
 
-	at     int64       // where the next Read goes on; guarded by log.mu
-	expiry *time.Timer // guarded by log.mu
-
 	ready chan struct{}
 
 	mu       sync.Mutex
@@ -265,11 +262,11 @@ func (s *stream) send(g fabric.Grant) {
 	p.f.send(p.peer, sealed)
 }
 
-// close lets go of it, here and on the node.
-func (s *stream) close() {
+// Close lets go of it, here and on the node.
+func (s *stream) Close() {
 	s.mu.Lock()
 	if !s.single && !s.closed {
-		s.log.streams.Add(-1)
+		s.log.flowing.Add(-1)
 	}
 	told := s.closed || s.err != nil || s.single || !s.asked
 	lent := s.lent

@@ -16,7 +16,7 @@ import (
 func testStream(window int64) *stream {
 	f := &Fabric{pool: poolBytes}
 	p := &process{link: link{f: f}, known: make(chan struct{})}
-	p.log.init(p)
+	p.log.p = p
 	return &stream{log: &p.log, ready: make(chan struct{}, 1), window: window, limit: window, granted: 1 << 62, asked: true}
 }
 

@@ -52,7 +52,7 @@ var rules = map[string]rule{
 	// What a sandbox may not have, and what it may ask the kernel for.
 	"sandbox/boundary": {imports: contract},
 	"sandbox/seccomp":  {imports: contract},
-	"nodeexec":         {imports: []string{".", "internal/fabric"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
+	"nodeexec":         {imports: []string{".", "internal/fabric", "internal/streams"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
 	"images":           {imports: contract},
 	"config":           {imports: []string{".", "policy", "pathenv", "internal/atomicfile", "internal/json5"}},
 	"internal/json5":   {},
@@ -63,8 +63,9 @@ var rules = map[string]rule{
 	"tool/patch":       {imports: []string{".", "internal/script"}, tests: hosts},
 	"tool/mcp":         {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
 	"gateway":          {imports: []string{".", "session", "sandbox/files", "internal/api", "internal/atomicfile", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
-	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":     {imports: contract},
+	"internal/streams": {},
 	// Hosts of which there is only what commands read and write.
 	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
