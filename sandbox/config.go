@@ -195,7 +195,7 @@ func (c *Config) completeWorkspace() error {
 }
 
 // minPids is how many processes and threads a sandbox needs at least: the warden
-// has up to ten.
+// has up to a dozen, see its reserveThreads.
 const minPids = 16
 
 // nobody is who runs commands when nobody else is named.

@@ -113,6 +113,9 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	// What it does is short and mostly in the kernel: with one processor, one
 	// thread does it without waking others, which is where the time goes.
 	runtime.GOMAXPROCS(1)
+	if err := reserveThreads(); err != nil {
+		return err
+	}
 	// The name that ps shows; started again by /proc/self/exe it is "exe".
 	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("corral-warden\x00")[0])), 0, 0, 0); err != nil {
 		log("cannot set this process's name: %v", err)

@@ -48,6 +48,8 @@ type Supervisor struct {
 	// starting makes Start of one ID, on two connections, one start. The
 	// runtime forks one at a time anyway.
 	starting sync.Mutex
+	// looking has a token for each goroutine that looks for processes.
+	looking chan struct{}
 	// forking is held for reading while a process has been made and is not
 	// in procs yet, so that the reaper can tell its children from orphans.
 	forking sync.RWMutex
@@ -85,7 +87,7 @@ func New(opts Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
 		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{},
-		idle: make(chan struct{}, 1), worked: make(chan struct{}, 1),
+		idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
 	}
 	s.spawned = sync.NewCond(&s.mu)
 	s.learnMarks()
@@ -471,14 +473,8 @@ func (s *Supervisor) signal(id string, sig int) *fail {
 		}
 		return nil
 	}
-	members := s.members(p)
-	if len(members) == 0 {
+	if s.strike(p, unix.Signal(sig), map[int]bool{}) == 0 {
 		return failf(wire.CodeEnded, "nothing of process %s is left", id)
-	}
-	for _, pid := range members {
-		// It may have ended meanwhile, which is what was wanted or no
-		// business of ours.
-		_ = unix.Kill(pid, unix.Signal(sig))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package warden
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -192,21 +193,30 @@ func readFile(name string, limit int) ([]byte, error) {
 	return b, nil
 }
 
+// strike sends a signal to every process of p's tree that is not in struck, which
+// gets them, and returns how many there were.
+func (s *Supervisor) strike(p *proc, sig unix.Signal, struck map[int]bool) (n int) {
+	s.looking <- struct{}{}
+	defer func() { <-s.looking }()
+	for _, pid := range s.members(p) {
+		if !struck[pid] {
+			struck[pid] = true
+			n++
+			// It may have ended meanwhile, which is what was wanted or no
+			// business of ours.
+			_ = unix.Kill(pid, sig)
+		}
+	}
+	return n
+}
+
 // killTree kills every process of p's tree and returns how many there were.
 // They are stopped first, until no new one turns up: a tree that forks faster
 // than it is looked at would otherwise outrun the killing.
 func (s *Supervisor) killTree(p *proc) int {
 	stopped := map[int]bool{}
 	for round := 0; round < 100; round++ {
-		fresh := 0
-		for _, pid := range s.members(p) {
-			if !stopped[pid] {
-				stopped[pid] = true
-				fresh++
-				_ = unix.Kill(pid, unix.SIGSTOP) // gone already: fine
-			}
-		}
-		if fresh == 0 {
+		if s.strike(p, unix.SIGSTOP, stopped) == 0 {
 			break
 		}
 	}
@@ -215,15 +225,12 @@ func (s *Supervisor) killTree(p *proc) int {
 		_ = os.WriteFile(p.cgroup+"/cgroup.kill", []byte("1"), 0)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		left := s.members(p)
-		if len(left) == 0 {
+		left := map[int]bool{}
+		if s.strike(p, unix.SIGKILL, left) == 0 {
 			return len(stopped)
 		}
-		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL) // gone already: fine
-		}
 		if time.Now().After(deadline) {
-			s.logf("processes of %s do not die: %v", p.id, left)
+			s.logf("processes of %s do not die: %v", p.id, slices.Sorted(maps.Keys(left)))
 			return len(stopped)
 		}
 	}
@@ -258,9 +265,7 @@ func (s *Supervisor) expire(p *proc) {
 		s.killTree(p)
 		return
 	}
-	for _, pid := range s.members(p) {
-		_ = unix.Kill(pid, unix.SIGTERM) // gone already: fine
-	}
+	s.strike(p, unix.SIGTERM, map[int]bool{})
 }
 
 // A mark is a limit of real-time processor time (RLIMIT_RTTIME) that is
