@@ -78,17 +78,28 @@ func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFu
 	}
 }
 
+// killed is the exit code of a container whose init was killed.
+const killed = 128 + int(corral.SIGKILL)
+
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
 func gone(c Container) error {
-	if c.OOM {
+	switch {
+	case c.diedOfMemory():
 		return &wardenexec.Ended{How: "there was no memory left in the sandbox, or for it"}
+	case c.Exit != 0 && c.Exit != killed:
+		return &wardenexec.Ended{How: fmt.Sprintf("its init ended by itself, with code %d", c.Exit)}
 	}
 	return wardenexec.ErrGone
 }
 
+// diedOfMemory reports whether a container's end was for want of memory. An
+// engine says as well of one that goes on, and ends otherwise later, that some
+// process in it was killed for that.
+func (c Container) diedOfMemory() bool { return c.OOM && c.Exit == killed }
+
 func because(c Container) string {
 	switch {
-	case c.OOM:
+	case c.diedOfMemory():
 		return ", out of memory"
 	case c.Error != "":
 		return ": " + c.Error
