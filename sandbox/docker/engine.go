@@ -386,26 +386,6 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.
 	return out, nil
 }
 
-// Remove implements sandbox.Engine.
-func (e *Engine) Remove(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, longCall)
-	defer cancel()
-	for {
-		err := e.c.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		switch {
-		case err == nil, errdefs.IsNotFound(err):
-			return nil
-		case errdefs.IsConflict(err): // somebody else removes it: until it is gone
-			select {
-			case <-time.After(50 * time.Millisecond):
-				continue
-			case <-ctx.Done():
-			}
-		}
-		return e.fail("remove the container "+id, err)
-	}
-}
-
 // Attach implements sandbox.Engine.
 func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, error) {
 	dial, cancel := context.WithTimeout(ctx, shortCall)
