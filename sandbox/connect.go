@@ -87,7 +87,11 @@ func gone(c Container) error {
 	case c.diedOfMemory():
 		return &wardenexec.Ended{How: "there was no memory left in the sandbox, or for it"}
 	case c.Exit != 0 && c.Exit != killed:
-		return &wardenexec.Ended{How: fmt.Sprintf("its init ended by itself, with code %d", c.Exit)}
+		how := fmt.Sprintf("its init ended by itself, with code %d", c.Exit)
+		if c.OOM { // gVisor ends so when a part of it was killed
+			how += "; something in it had been killed because there was no memory left"
+		}
+		return &wardenexec.Ended{How: how}
 	}
 	return wardenexec.ErrGone
 }

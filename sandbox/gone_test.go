@@ -16,7 +16,7 @@ func TestGone(t *testing.T) {
 		want string
 	}{
 		{Container{Exit: 137, OOM: true}, plain + ": there was no memory left in the sandbox, or for it"},
-		{Container{Exit: 2, OOM: true}, plain + ": its init ended by itself, with code 2"},
+		{Container{Exit: 2, OOM: true}, plain + ": its init ended by itself, with code 2; something in it had been killed because there was no memory left"},
 		{Container{Exit: 1}, plain + ": its init ended by itself, with code 1"},
 		{Container{Exit: 137}, plain},
 		{Container{}, plain},
