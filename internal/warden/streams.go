@@ -135,8 +135,8 @@ func (st *streams) read(f *os.File, stream uint64) {
 var errEnd = errors.New("end of output")
 
 // terminalHolds is more than a terminal holds of output, in bytes, of which
-// TIOCINQ counts only a part; outlog has its reason.
-const terminalHolds = 64 << 10
+// TIOCINQ counts only a part; outlog has Linux' reason. GVisor's holds 132 KiB.
+const terminalHolds = 256 << 10
 
 // sweep takes what is in the pipe now: the process wrote it before its exit,
 // and only a full window kept it from being read in time.
