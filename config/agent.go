@@ -30,7 +30,7 @@ type Sandbox struct {
 	Scope    policy.Setting[Scope] `json:"scope" default:"agent" by:"sandbox" doc:"What has a container of its own: every session, every agent, or all together."`
 
 	Image   policy.Setting[string] `json:"image" by:"sandbox" doc:"Image that it runs on. Without one: corral/sandbox:bookworm."`
-	Engine  policy.Setting[Engine] `json:"engine" default:"auto" by:"sandbox" doc:"What makes containers. auto is the first of docker, podman and containerd that answers."`
+	Engine  policy.Setting[Engine] `json:"engine" default:"auto" by:"sandbox" doc:"What makes containers. auto is the first of docker, containerd and podman that answers."`
 	Runtime policy.Setting[string] `json:"runtime" by:"sandbox" doc:"OCI runtime that the engine knows, such as runsc. Without one: the engine's."`
 	Driver  policy.Setting[Driver] `json:"driver" default:"auto" by:"sandbox" doc:"How commands are started in it."`
 

@@ -211,7 +211,7 @@ var sets = map[reflect.Type][]any{
 	reflect.TypeFor[Tool]():            setOf(toolNames...),
 	reflect.TypeFor[Mode]():            setOf(ModeOff, ModeAll),
 	reflect.TypeFor[Scope]():           setOf(ScopeSession, ScopeAgent, ScopeShared),
-	reflect.TypeFor[Engine]():          setOf[Engine]("auto", "docker", "podman", "containerd"),
+	reflect.TypeFor[Engine]():          setOf[Engine]("auto", "docker", "containerd", "podman"),
 	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
 	reflect.TypeFor[Access]():          setOf[Access]("none", "ro", "rw"),
 	reflect.TypeFor[Approver]():        setOf(ApproverGateway, ApproverLocal),

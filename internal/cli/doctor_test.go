@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,36 @@ func TestCheckStateDir(t *testing.T) {
 	check(t, "proc", checkStateDir("/proc/corral"), levelFail, "cannot be written")
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Which engine is used, why, and what there is beside it.
+func TestCheckEngines(t *testing.T) {
+	none := corral.Errorf(corral.ErrUnavailable, "", "none answers.")
+	tried := func(docker, containerd, podman error) []engineTried {
+		return []engineTried{{engineDocker, docker}, {engineContainerd, containerd}, {enginePodman, podman}}
+	}
+	for _, k := range engineKinds() {
+		t.Setenv(k.variable, "")
+	}
+	check(t, "all", checkEngines(engineAuto, tried(nil, nil, nil)), levelOK, "docker is used, the first", "containerd answers, too.", "podman answers, too.")
+	check(t, "no Docker", checkEngines(engineAuto, tried(none, nil, nil)), levelOK, "containerd is used, the first", "Of docker: none answers.", "podman answers, too.")
+	check(t, "Podman", checkEngines(engineAuto, tried(none, none, nil)), levelOK, "podman is used, the first", "Of docker: ", "Of containerd: ")
+	check(t, "none", checkEngines(engineAuto, tried(none, none, none)), levelOK, "docker is used, since none answers")
+	check(t, "configured", checkEngines(enginePodman, tried(nil, nil, nil)), levelOK, "podman is used, as it is configured", "docker answers, too.")
+	for _, k := range slices.Backward(engineKinds()) { // the first of several counts
+		t.Setenv(k.variable, "unix:///x.sock")
+		check(t, k.name, checkEngines(engineAuto, tried(nil, nil, nil)), levelOK, k.name+" is used, since "+k.variable)
+		engine, err := connectEngine(t.Context(), engineAuto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := engine.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "/x.sock") {
+			t.Errorf("%s: %v", k.name, err)
+		}
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -38,19 +38,34 @@ type engineClient interface {
 
 // An engineKind is one that auto tries.
 type engineKind struct {
-	name string
-	open func() (engineClient, error)
+	name     string
+	variable string // of the environment: where it listens
+	open     func() (engineClient, error)
 }
 
-// engineKinds are in the order in which auto tries them.
+// engineKinds are in the order in which auto tries them: Docker does all that
+// there is, containerd all but networks and exec, both are tested in full; Podman
+// is Docker's interface once more, and loses some of it. A user who is not root
+// cannot use the machine's containerd, and comes to a Podman of their own.
 func engineKinds() []engineKind {
 	return []engineKind{
-		{engineDocker, func() (engineClient, error) { return docker.New(docker.Options{}) }},
-		{enginePodman, func() (engineClient, error) {
+		{engineDocker, "DOCKER_HOST", func() (engineClient, error) { return docker.New(docker.Options{}) }},
+		{engineContainerd, "CONTAINERD_ADDRESS", func() (engineClient, error) { return containerd.New(containerd.Options{}) }},
+		{enginePodman, "CONTAINER_HOST", func() (engineClient, error) {
 			return docker.New(docker.Options{Name: enginePodman, Host: podmanHost(os.Getenv, os.Geteuid())})
 		}},
-		{engineContainerd, func() (engineClient, error) { return containerd.New(containerd.Options{}) }},
 	}
+}
+
+// pointedAt is the first engine of which the environment says where it is: whoever
+// says so means it. Nil: there is none.
+func pointedAt(kinds []engineKind) *engineKind {
+	for i, k := range kinds {
+		if os.Getenv(k.variable) != "" {
+			return &kinds[i]
+		}
+	}
+	return nil
 }
 
 // podmanHost is where Podman listens: CONTAINER_HOST, which is Podman's own
@@ -66,7 +81,8 @@ func podmanHost(getenv func(string) string, uid int) string {
 }
 
 // connectEngine returns the engine of that name, which need not answer. Auto is
-// the first that does; if none does, it is docker, whose error says what to do.
+// the one that the environment points at, else the first that answers; if none
+// does, it is docker, whose error says what to do.
 func connectEngine(ctx context.Context, choice string) (engineClient, error) {
 	kinds := engineKinds()
 	if choice = cmp.Or(choice, engineAuto); choice != engineAuto {
@@ -75,11 +91,10 @@ func connectEngine(ctx context.Context, choice string) (engineClient, error) {
 				return k.open()
 			}
 		}
-		return nil, corral.Errorf(corral.ErrInvalid, "use auto, docker, podman or containerd", "there is no engine %q", choice)
+		return nil, corral.Errorf(corral.ErrInvalid, "use auto, docker, containerd or podman", "there is no engine %q", choice)
 	}
-	// Whoever says where Docker is means it.
-	if os.Getenv("DOCKER_HOST") != "" {
-		return kinds[0].open()
+	if k := pointedAt(kinds); k != nil {
+		return k.open()
 	}
 	for _, k := range kinds {
 		eng, err := k.open()
@@ -124,12 +139,12 @@ func checkEngines(choice string, tried []engineTried) finding {
 		used, why = engineDocker, "since none answers"
 		for _, t := range tried {
 			if t.err == nil {
-				used, why = t.name, "the first that answers"
+				used, why = t.name, "the first of docker, containerd and podman that answers"
 				break
 			}
 		}
-		if os.Getenv("DOCKER_HOST") != "" {
-			used, why = engineDocker, "since DOCKER_HOST says where it is"
+		if k := pointedAt(engineKinds()); k != nil {
+			used, why = k.name, "since "+k.variable+" says where it is"
 		}
 	}
 	var others []string
@@ -149,7 +164,7 @@ func checkEngines(choice string, tried []engineTried) finding {
 
 // addEngineFlag defines the flag that says which engine.
 func (a *app) addEngineFlag(cmd *cobra.Command, f *pflag.FlagSet) {
-	names := []string{engineAuto, engineDocker, enginePodman, engineContainerd}
+	names := []string{engineAuto, engineDocker, engineContainerd, enginePodman}
 	f.Var(choice{&a.settings.Engine, names}, "engine", "`"+strings.Join(names, "|")+"`: what makes containers (default auto)")
 	must(cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 	fromEnvironment(f, "engine")
