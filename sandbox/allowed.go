@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -51,7 +52,10 @@ func (c *Config) judge() error {
 			errs = append(errs, r)
 		}
 	}
-	sources := boundary.Machine(os.Getenv)
+	var sources boundary.Sources
+	if len(c.Binds) > 0 || c.Workspace != "" { // which takes a look at the machine
+		sources = boundary.Machine(os.Getenv)
+	}
 	sources.Roots = c.BindRoots
 	if c.StateDir != "" {
 		sources.Private = append(sources.Private, c.StateDir)
@@ -200,10 +204,16 @@ func (c *Config) restrict(s *Spec) {
 
 // digest tells seccomp profiles apart; that of nil is of our own ones together.
 func digest(p *specs.LinuxSeccomp) string {
-	list := []*specs.LinuxSeccomp{p}
 	if p == nil {
-		list = []*specs.LinuxSeccomp{seccomp.Profile("amd64"), seccomp.Profile("arm64")}
+		return ownDigest()
 	}
+	return digestOf(p)
+}
+
+// ownDigest is computed once: it takes a millisecond.
+var ownDigest = sync.OnceValue(func() string { return digestOf(seccomp.Profile("amd64"), seccomp.Profile("arm64")) })
+
+func digestOf(list ...*specs.LinuxSeccomp) string {
 	b, err := json.Marshal(list)
 	if err != nil {
 		panic(fmt.Sprintf("cannot write a seccomp profile down: %v", err)) // strings and numbers
@@ -218,8 +228,8 @@ func (c *Config) adapt(s *Spec, info EngineInfo) error {
 	if c.halve && info.CPUs > 0 {
 		s.CPUs = min(s.CPUs, float64(info.CPUs)/2)
 	}
-	if !info.Local && len(c.mounts) > 0 {
-		return corral.Errorf(corral.ErrUnavailable, "leave the binds out, or use an engine on this machine", "%s cannot be mounted by the engine at %s, which does not see this machine's files", c.mounts[0].Source, info.Address)
+	if _, err := info.translate(s.Mounts); err != nil { // before anything is made
+		return err
 	}
 	if c.AppArmor != "" && !slices.ContainsFunc(info.Security, func(s string) bool { return strings.HasPrefix(s, "name=apparmor") }) {
 		return corral.Errorf(corral.ErrUnavailable, "leave sandbox.apparmor out, or use an engine with AppArmor", "the engine at %s has no AppArmor for the profile %s", info.Address, c.AppArmor)

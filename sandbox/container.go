@@ -77,13 +77,7 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	case info.Local && rec.Workspace != "":
 		c.Mounts[0].Source = workspaceDir(s.StateDir, rec.Workspace)
 	case rec.Workspace != "":
-		c.Mounts[0] = Mount{Source: "corral-workspace-" + rec.Workspace, Target: Workdir, Volume: true}
-	case !info.Local:
-		source, err := info.onEngine(s.Workspace)
-		if err != nil {
-			return Spec{}, err
-		}
-		c.Mounts[0].Source = source
+		c.Mounts[0] = Mount{Source: workspaceVolume(rec.Workspace), Target: Workdir, Volume: true}
 	}
 	if err := s.adapt(&c, info); err != nil {
 		return Spec{}, err
@@ -101,18 +95,23 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 // errElsewhere: no socket of this program reaches into the engine's containers.
 var errElsewhere = errors.New("it does not see this program's files")
 
-// create makes a container and starts it. What it mounts is what was judged.
+// create makes a container and starts it. What it mounts is what was judged, as
+// far as this program can see it: on an engine that it shares only directories
+// with, nobody may be able to change what is above a mount.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 	undo, err := s.own(&spec, info)
 	if err != nil {
 		return err
 	}
 	defer undo()
-	held, err := s.hold(spec, info.Local)
+	held, err := s.hold(spec, info.here())
 	if err != nil {
 		return err
 	}
 	defer held.release()
+	if spec.Mounts, err = info.translate(spec.Mounts); err != nil {
+		return err
+	}
 	id, err := s.Engine.Create(ctx, spec)
 	if errors.Is(err, ErrNoImage) && s.EnsureImage != nil {
 		if err = s.EnsureImage(ctx, spec.Image); err != nil {
@@ -136,6 +135,9 @@ func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 	c, err := s.Engine.Inspect(ctx, id)
 	if err != nil {
 		return err
+	}
+	if !info.Local { // of which no process is this machine's
+		return held.verify()
 	}
 	return held.verifyIn(c)
 }

@@ -54,7 +54,8 @@ type EngineInfo struct {
 	Local bool `json:"local"`
 	// Nested says that this program runs in a container of the engine, which is
 	// not Local for that reason: Shared are the directories that both see, as the
-	// engine's machine names them (Source) and this program does (Target).
+	// engine's machine names them (Source, of a volume where it has that) and this
+	// program does (Target). One without a Source is this program's alone.
 	Nested   bool    `json:"nested,omitempty"`
 	Shared   []Mount `json:"-"`
 	Rootless bool    `json:"rootless"`
@@ -142,6 +143,14 @@ type Tmpfs struct {
 type Filler interface {
 	// Fill makes a volume with one executable file, unless it exists.
 	Fill(ctx context.Context, volume, image, name string, content []byte) error
+}
+
+// A VolumeEngine is an Engine whose Mount can be a volume that it makes by itself,
+// for private workspaces where this machine's directories are out of its sight.
+type VolumeEngine interface {
+	// RemoveVolume removes a named volume that no container has any more. One
+	// that does not exist is no error.
+	RemoveVolume(ctx context.Context, name string) error
 }
 
 // An ExecEngine can run a command in a running container by itself.

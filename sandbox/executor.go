@@ -231,8 +231,8 @@ func (e *Executor) Remove(ctx context.Context) error {
 		return err
 	}
 	if rec.Workspace != "" {
-		if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {
-			return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
+		if err := removeWorkspace(ctx, e.engine, e.stateDir, rec.Workspace); err != nil {
+			return err
 		}
 	}
 	rec.Boxes, rec.Workspace = nil, ""

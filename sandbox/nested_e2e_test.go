@@ -40,7 +40,7 @@ func TestNested(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		socket := strings.TrimPrefix(info.Address, "unix://")
 		args = append([]string{"run", "--rm", "--network=none", "-v", socket + ":/engine.sock", "-v", program + ":/corral:ro", "-v", wardenbintest.Build(t) + ":/warden:ro",
-			"-v", work + ":/data", "-e", "DOCKER_HOST=unix:///engine.sock", "-e", "CORRAL_WARDEN=/warden", "-e", "HOME=/root",
+			"-v", work + ":/data", "-v", "/etc:/settings:ro", "-e", "DOCKER_HOST=unix:///engine.sock", "-e", "CORRAL_WARDEN=/warden", "-e", "HOME=/root",
 			images.Busybox, "/corral", "exec", "--local", "--host", "sandbox", "--ephemeral", "--image", images.Busybox}, args...)
 		cmd := exec.Command("docker", args...)
 		if info.Address != "unix:///var/run/docker.sock" {
@@ -63,6 +63,26 @@ func TestNested(t *testing.T) {
 	}
 	if out, err := run("--workspace-access", "ro", "--workspace", "/data/w", "cat f; echo x > f"); err == nil || !strings.Contains(out, "from the sandbox") || !strings.Contains(out, "Read-only file system") {
 		t.Errorf("%v: %s", err, out)
+	}
+	// So is what is mounted beside the workspace, and judged by both of its names.
+	bind := func(binds string) (string, error) {
+		config := filepath.Join(work, "corral.json5")
+		if err := os.WriteFile(config, []byte(`{sandbox: {binds: ["`+binds+`"]}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return run("--config", "/data/corral.json5", "cat /beside/f; echo x > /beside/f")
+	}
+	if out, err := bind("/data/w:/beside:ro"); err == nil || !strings.Contains(out, "from the sandbox") || !strings.Contains(out, "Read-only file system") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for binds, want := range map[string]string{
+		"/settings:/beside:ro": "cannot mount /etc into a sandbox: it targets the blocked path /etc",
+		"/usr:/beside":         "the engine's machine does not have its directory /usr",
+		"/corral:/beside/f":    "corral itself cannot write to /corral",
+	} {
+		if out, err := bind(binds); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v: %s", binds, err, out)
+		}
 	}
 	// What the engine's machine does not have is refused, and not made there.
 	out, err = run("--workspace", "/usr", "true")

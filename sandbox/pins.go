@@ -17,18 +17,18 @@ type pinned struct {
 
 // hold readies what is mounted of this machine: secrets are written, and pins
 // hold on to all of it.
-func (c *Config) hold(s Spec, local bool) (pins, error) {
-	if local {
+func (c *Config) hold(s Spec, here bool) (pins, error) {
+	if here {
 		if err := c.writeSecrets(); err != nil {
 			return nil, err
 		}
 	}
-	return pin(s, local)
+	return pin(s, here)
 }
 
-// pin holds on to the bind mounts of a container, if the engine's files are
-// this machine's. The caller lets go of them.
-func pin(s Spec, local bool) (_ pins, err error) {
+// pin holds on to the bind mounts of a container, if they are files that this
+// program sees. The caller lets go of them.
+func pin(s Spec, here bool) (_ pins, err error) {
 	var list pins
 	defer func() {
 		if err != nil {
@@ -36,7 +36,7 @@ func pin(s Spec, local bool) (_ pins, err error) {
 		}
 	}()
 	for _, m := range s.Mounts {
-		if m.Volume || !local {
+		if m.Volume || !here {
 			continue
 		}
 		p, err := boundary.Hold(m.Source)

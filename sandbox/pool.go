@@ -191,7 +191,7 @@ func removeUnclaimed(ctx context.Context, engine Engine, state string, rec boxRe
 		return err
 	}
 	if rec.Workspace != "" {
-		if err := removeTree(workspaceDir(state, rec.Workspace)); err != nil {
+		if err := removeWorkspace(ctx, engine, state, rec.Workspace); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -92,8 +91,8 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 	if err := dropSecrets(e.stateDir, e.name); err != nil || rec.Workspace == "" {
 		return err
 	}
-	if err := removeTree(workspaceDir(e.stateDir, rec.Workspace)); err != nil {
-		return fmt.Errorf("cannot remove the sandbox's workspace: %w", err)
+	if err := removeWorkspace(ctx, e.engine, e.stateDir, rec.Workspace); err != nil {
+		return err
 	}
 	rec.Workspace = ""
 	return saveSandbox(e.stateDir, rec, true)

@@ -130,7 +130,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepWorkspaces(stateDir), sweepSecrets(stateDir)))
+	note(nil, errors.Join(sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errs.ErrorOrNil()
 }
@@ -143,6 +143,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 		return nil, err
 	}
 	var removed []string
+	dirs := map[string]bool{} // to go with their last container
 	errs := &multierror.Error{ErrorFormat: oneLine}
 	for _, c := range list {
 		dir := c.Labels[labelState]
@@ -167,9 +168,12 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 		}
 		removed = append(removed, c.Name)
 		if ephemeral && marked(dir) {
-			if err := errors.Join(dropSecrets(dir, ""), os.RemoveAll(dir)); err != nil {
-				errs = multierror.Append(errs, err)
-			}
+			dirs[dir] = true
+		}
+	}
+	for dir := range dirs {
+		if err := errors.Join(removeVolumes(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir)); err != nil {
+			errs = multierror.Append(errs, err)
 		}
 	}
 	return removed, errs.ErrorOrNil()
@@ -306,7 +310,7 @@ func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []s
 
 // sweepWorkspaces removes private workspaces to which nothing refers. What
 // refers to one is there before it.
-func sweepWorkspaces(stateDir string) error {
+func sweepWorkspaces(ctx context.Context, engine Engine, stateDir string) error {
 	ids, err := entries(filepath.Join(stateDir, workspacesDir))
 	if err != nil || len(ids) == 0 {
 		return err
@@ -337,7 +341,7 @@ func sweepWorkspaces(stateDir string) error {
 	var errs []error
 	for _, id := range ids {
 		if !known[id] {
-			errs = append(errs, removeTree(workspaceDir(stateDir, id)))
+			errs = append(errs, removeWorkspace(ctx, engine, stateDir, id))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,6 +16,9 @@ var systemTrees = []string{
 	"/var/spool/cron", "/var/backups", "/var/lib/sudo", "/var/log/journal",
 }
 
+// workspaceTrees are those in which there is no workspace.
+var workspaceTrees = slices.DeleteFunc(slices.Clone(systemTrees), func(tree string) bool { return tree == "/root" })
+
 // covering are directories that hold such ones and can be mounted all the same:
 // what is in them on a machine's own file system is theirs alone to protect.
 // OpenClaw has it so with /var.
@@ -88,13 +91,22 @@ func (s *Sources) CheckAll(binds []Bind) []Refusal {
 // CheckWorkspace judges the directory that an agent is to work on: as a bind,
 // but it may be anywhere, also in the home directory of root.
 func (s *Sources) CheckWorkspace(dir string) *Refusal {
-	trees := make([]string, 0, len(systemTrees))
-	for _, tree := range systemTrees {
-		if tree != "/root" {
-			trees = append(trees, tree)
-		}
+	return s.source(dir, dir, workspaceTrees)
+}
+
+// CheckElsewhere judges what a source is called on a machine whose files this
+// program does not see. It is beside Check, of what this program sees of the same
+// files. A workspace may be in the home directory of root.
+func CheckElsewhere(source string, workspace bool) *Refusal {
+	trees := systemTrees
+	if workspace {
+		trees = workspaceTrees
 	}
-	return s.source(dir, dir, trees)
+	r := new(Sources).judge(filepath.Clean(source), trees)
+	if r != nil {
+		r.Subject, r.Path = source, source
+	}
+	return r
 }
 
 // source judges a source in each way it can be taken: a .. after a symbolic

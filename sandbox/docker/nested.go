@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -41,14 +44,54 @@ func (e *Engine) nested(ctx context.Context) (shared []sandbox.Mount, nested boo
 	case err != nil:
 		return nil, false, e.fail("look at the container that this program is in", err)
 	}
-	for _, m := range c.Mounts {
-		if m.Source != "" {
-			e.shared = append(e.shared, sandbox.Mount{Source: m.Source, Target: m.Destination, ReadOnly: !m.RW})
-		}
+	points, err := mountPoints("/proc/self/mountinfo")
+	if err != nil {
+		return nil, false, err
 	}
+	e.shared = sharing(c.Mounts, points, filepath.EvalSymlinks)
 	e.looked, e.inside = true, true
 	return e.shared, true, nil
 }
+
+// sharing are the mounts of a container, by where they are for who is in it, and
+// without a source whatever else is mounted there: it hides what is below.
+func sharing(mounts []container.MountPoint, points []string, real func(string) (string, error)) []sandbox.Mount {
+	var list []sandbox.Mount
+	known := map[string]bool{}
+	for _, m := range mounts {
+		target, err := real(m.Destination)
+		if err != nil || m.Source == "" {
+			continue // hidden, or in memory
+		}
+		known[target] = true
+		list = append(list, sandbox.Mount{Source: m.Source, Target: target, ReadOnly: !m.RW, Volume: m.Type == mount.TypeVolume})
+	}
+	for _, p := range points {
+		if !known[p] {
+			list = append(list, sandbox.Mount{Target: p})
+		}
+	}
+	return list
+}
+
+// mountPoints are where something is mounted, by a file like
+// /proc/self/mountinfo.
+func mountPoints(mountinfo string) ([]string, error) {
+	text, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			list = append(list, escaped.Replace(fields[4]))
+		}
+	}
+	return list, nil
+}
+
+// escaped undoes how the kernel writes blanks in a table.
+var escaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ownFile is a file that engines mount into a container from a directory that is
 // named after it.

@@ -60,3 +60,14 @@ func (e *Engine) Fill(ctx context.Context, name, image, file string, content []b
 	}
 	return e.fail("fill the volume "+name, e.c.CopyToContainer(ctx, made.ID, fillTarget, &b, container.CopyToContainerOptions{}))
 }
+
+// RemoveVolume implements sandbox.VolumeEngine.
+func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, longCall)
+	defer cancel()
+	err := e.c.VolumeRemove(ctx, name, false)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return e.fail("remove the volume "+name, err)
+}

@@ -1,0 +1,56 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// sweptEngine is an engine that has containers of an ephemeral sandbox whose
+// owner is gone, and volumes.
+type sweptEngine struct {
+	Engine
+	containers []Container
+	removed    []string
+	fails      error
+}
+
+func (e *sweptEngine) List(context.Context, map[string]string) ([]Container, error) {
+	return e.containers, nil
+}
+
+func (e *sweptEngine) Remove(_ context.Context, id string) error {
+	e.removed = append(e.removed, id)
+	return nil
+}
+
+func (e *sweptEngine) RemoveVolume(_ context.Context, name string) error {
+	e.removed = append(e.removed, name)
+	return e.fails
+}
+
+// Volumes of an ephemeral sandbox are removed after the last of its containers,
+// which have them, and before the only trace of them.
+func TestSweepEphemeralVolumes(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("it is in use")} {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, lockName), nil, 0o600), os.MkdirAll(workspaceDir(dir, "w-1"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		labels := map[string]string{Label: "sandbox", labelState: dir, labelEphemeral: "1"}
+		engine := &sweptEngine{containers: []Container{{ID: "a", Name: "a", Labels: labels}, {ID: "b", Name: "b", Labels: labels}}, fails: fails}
+		names, err := sweepContainers(t.Context(), engine, "/another")
+		if !slices.Equal(names, []string{"a", "b"}) || (err == nil) != (fails == nil) {
+			t.Errorf("swept %v, %v", names, err)
+		}
+		if want := []string{"a", "b", "corral-workspace-w-1"}; !slices.Equal(engine.removed, want) {
+			t.Errorf("removed %v, want %v", engine.removed, want)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory is left: %v", err)
+		}
+	}
+}
