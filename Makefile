@@ -83,6 +83,11 @@ size: $(WARDENS) ## Check that the warden is small: it is copied into every sand
 image: setup-demo ## Build the sandbox image, if there is none
 	@$(WITH_ENGINE) $(GO) run ./e2e/image
 
+.PHONY: images
+images: setup-test ## Build every image of Corral's own twice, on two engines, and check that they are the same (make test does it with the smallest)
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_IMAGES_LONG=1 \
+		$(GO) test -tags e2e -count=1 -timeout 60m -v -run TestReproducible $(TESTFLAGS) ./images
+
 .PHONY: cross
 cross: ## Build and vet for the other platforms
 	@for p in linux/arm64 darwin/arm64 windows/amd64; do \

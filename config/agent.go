@@ -55,6 +55,8 @@ type Sandbox struct {
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
 
+	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ, such as Europe/Berlin, of which the image has to know. Without one: UTC."`
+
 	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
 	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
 	AppArmor policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`

@@ -14,7 +14,7 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 demo=(
 	docker:docker.io dockerd:docker.io iptables:iptables # an engine
 	runsc:runsc                                          # gVisor, the second container runtime
-	debootstrap:debootstrap                              # the default image
+	mmdebstrap:mmdebstrap                                # images of Debian
 	busybox:busybox-static                               # the smallest image
 	pgrep:procps
 )

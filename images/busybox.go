@@ -4,7 +4,6 @@ import (
 	"context"
 	"debug/elf"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -99,7 +98,7 @@ func findBusybox(paths []string) (string, error) {
 	return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot build image %s: no busybox at %s", Busybox, strings.Join(paths, " or "))
 }
 
-func buildBusybox(ctx context.Context, _ string, report Progress) (rootfs, error) {
+func buildBusybox(ctx context.Context, b building, report Progress) (rootfs, error) {
 	path, err := findBusybox(busyboxPaths)
 	if err != nil {
 		return nil, err
@@ -120,7 +119,11 @@ func buildBusybox(ctx context.Context, _ string, report Progress) (rootfs, error
 	if err != nil {
 		return nil, fmt.Errorf("cannot build image %s: ask %s for its applets: %w", Busybox, path, err)
 	}
-	return busyboxRoot(binary, appletNames(list), info.ModTime()), nil
+	mtime := info.ModTime()
+	if !b.epoch.IsZero() && mtime.After(b.epoch) {
+		mtime = b.epoch
+	}
+	return busyboxRoot(binary, appletNames(list), mtime), nil
 }
 
 var appletName = regexp.MustCompile(`^[A-Za-z0-9\[][A-Za-z0-9_.+\[-]*$`)
@@ -137,14 +140,8 @@ func appletNames(list []byte) []string {
 	return slices.Compact(names)
 }
 
-// A busyboxFS is in memory.
-type busyboxFS struct {
-	entries []entry
-	epoch   time.Time
-}
-
 // busyboxRoot is the image's root file system, of the age of busybox itself.
-func busyboxRoot(binary []byte, applets []string, mtime time.Time) busyboxFS {
+func busyboxRoot(binary []byte, applets []string, mtime time.Time) memoryFS {
 	var entries []entry
 	for _, f := range busyboxContent {
 		switch {
@@ -163,12 +160,5 @@ func busyboxRoot(binary []byte, applets []string, mtime time.Time) busyboxFS {
 		entries = append(entries, linkEntry("bin/"+name, "busybox", mtime))
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
-	return busyboxFS{entries, mtime.Truncate(time.Second)}
-}
-
-func (b busyboxFS) Size() int64  { return tarSize(b.entries) }
-func (b busyboxFS) Close() error { return nil }
-
-func (b busyboxFS) WriteTar(ctx context.Context, w io.Writer) error {
-	return writeTar(ctx, w, b.entries, b.epoch)
+	return memoryFS{tree{entries, mtime.Truncate(time.Second)}}
 }

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"context"
 	_ "embed"
 	"strings"
 )
@@ -10,19 +11,40 @@ import (
 //go:embed debian.sh
 var debianScript string
 
-// debianContent is what the default image is made from.
-var debianContent = struct {
+// suite is the release of Debian.
+const suite = "bookworm"
+
+// A debianContent is what an image is made from, beside the packages that
+// Debian calls essential, and apt.
+type debianContent struct {
 	Suite    string
-	Packages []string // beside those that Debian calls essential, and apt
+	Packages []string
 	Script   string
 	Prune    pruning
-}{
-	Suite: "bookworm",
-	Packages: strings.Fields(`
-		bash ca-certificates coreutils curl diffutils file findutils git gzip
-		jq less patch procps python3 ripgrep sed tar unzip xz-utils`),
-	Script: debianScript,
-	Prune:  debianPrune,
+}
+
+// Packages of the images. What an image needs for itself is in all of them.
+var (
+	always = strings.Fields(`ca-certificates passwd procps tzdata`)
+	daily  = strings.Fields(`
+		bash coreutils curl diffutils file findutils git gzip jq less patch
+		python3 ripgrep sed tar unzip xz-utils`)
+	compilers = strings.Fields(`
+		build-essential cmake golang-go nodejs npm pkg-config python3-dev
+		python3-pip python3-venv`)
+)
+
+// debian is the recipe of an image of Debian's packages.
+func debian(name, title string, packages ...string) recipe {
+	return recipe{
+		name: name, title: title, user: "1000:1000",
+		path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", shell: "/bin/bash",
+		content: debianContent{Suite: suite, Packages: append(append([]string(nil), always...), packages...), Script: debianScript, Prune: debianPrune},
+		check:   func() error { return checkDebian(name) },
+		build: func(ctx context.Context, b building, report Progress) (rootfs, error) {
+			return buildDebian(ctx, b, report)
+		},
+	}
 }
 
 // debianPrune leaves out what a sandbox has no use for, and all that differs
@@ -37,6 +59,9 @@ var debianPrune = pruning{
 		"var/cache/apt/*", "var/cache/debconf/*-old", "var/cache/ldconfig/*", "var/cache/man/*",
 		"var/lib/apt/lists/*", "var/lib/dbus/machine-id", "var/lib/dpkg/*-old", "var/lib/dpkg/lock*",
 		"var/lib/systemd/*", "var/log/*",
+
+		// How this machine fetches, and what it was told to.
+		"etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/preferences.d/corral",
 
 		"usr/share/doc/*", "usr/share/doc-base/*", "usr/share/info/*", "usr/share/lintian/*",
 		"usr/share/locale/*", "usr/share/man/*",

@@ -2,33 +2,30 @@
 # namespace of its own: what is mounted or started here ends with this script.
 #
 # SUITE     the release, such as bookworm
-# MIRROR    where to fetch it; empty: debootstrap's default
-# SOURCES   lines of sources.list; empty: the release, its updates and its
-#           security updates, from the mirror and the place next to it
-# PACKAGES  to be installed
+# KEYRING   whose keys the archives are signed with
+# SOURCES   lines of sources.list; empty: mmdebstrap's default
+# PACKAGES  to be installed, beside the essential ones and apt
+# PINS      preferences of apt: a file, which may be empty
+# CONFIG    a file for the configuration of apt
+# SLIM      a file for that of dpkg
 set -eu
 umask 022
 
-say() { echo "I: $*"; }
-
 mount -t proc proc /proc
 
-# What apt is configured to fetch through, debootstrap fetches through too.
-if [ -z "${http_proxy:-}" ]; then
-	eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
-	if [ "${http_proxy:-}" = DIRECT ]; then http_proxy=; fi
-	export http_proxy
-fi
-acquire=$(apt-config dump Acquire)
-
-# Neither the base nor a package starts a service: this is not a machine, and
-# /proc/sys is that of the machine it is built on.
-mkdir -p "$ROOT/usr/sbin" "$ROOT/etc/dpkg/dpkg.cfg.d"
-printf '#!/bin/sh\nexit 101\n' >"$ROOT/usr/sbin/policy-rc.d"
-chmod 755 "$ROOT/usr/sbin/policy-rc.d"
+# The machine's apt fetches, as it is configured to; only dpkg and the
+# packages' scripts run inside.
+apt-config dump Acquire | grep -v '^Acquire::IndexTargets' >"$CONFIG"
+cat >>"$CONFIG" <<-'END'
+	Acquire::GzipIndexes "false";
+	Acquire::Languages "none";
+	Acquire::Retries "3";
+	APT::Install-Recommends "false";
+	DPkg::Use-Pty "false";
+END
 
 # Kept in the image, for those who build on it.
-cat >"$ROOT/etc/dpkg/dpkg.cfg.d/slim" <<-'END'
+cat >"$SLIM" <<-'END'
 	path-exclude=/usr/share/doc/*
 	path-include=/usr/share/doc/*/copyright
 	path-exclude=/usr/share/info/*
@@ -37,40 +34,23 @@ cat >"$ROOT/etc/dpkg/dpkg.cfg.d/slim" <<-'END'
 	path-exclude=/usr/share/man/*
 END
 # Syncing each file to disk is for systems that must survive a power cut.
-echo force-unsafe-io >"$ROOT/etc/dpkg/dpkg.cfg.d/build"
+{
+	cat "$SLIM"
+	echo force-unsafe-io
+} >"$SLIM.build"
 
-debootstrap --force-check-gpg --variant=minbase "$SUITE" "$ROOT" $MIRROR
-
-# The machine's apt fetches, with the network as the machine sees it; only
-# dpkg and the packages' scripts run inside.
-if [ -z "$SOURCES" ]; then
-	mirror=$(awk '$1 == "deb" { print $2; exit }' "$ROOT/etc/apt/sources.list")
-	SOURCES="deb $mirror $SUITE main
-deb $mirror $SUITE-updates main
-deb ${mirror%/}-security $SUITE-security main"
+set -- --mode=root --variant=apt --format=directory --keyring="$KEYRING" \
+	--include="$PACKAGES" --aptopt="$CONFIG" --dpkgopt="$SLIM.build" \
+	--setup-hook='mkdir -p "$1/etc/apt/preferences.d" && cp "$PINS" "$1/etc/apt/preferences.d/corral"' \
+	--skip=cleanup/apt/lists "$SUITE" "$ROOT"
+if [ -n "$SOURCES" ]; then
+	printf '%s\n' "$SOURCES" | mmdebstrap "$@" -
+else
+	mmdebstrap "$@"
 fi
-printf '%s\n' "$SOURCES" >"$ROOT/etc/apt/sources.list"
-cat >"$CONFIG" <<-END
-	$acquire
-	Acquire::Languages "none";
-	Acquire::Retries "3";
-	APT::Architecture "$(dpkg --print-architecture)";
-	APT::Install-Recommends "false";
-	Dir "$ROOT";
-	DPkg::Chroot-Directory "$ROOT";
-	Dpkg::Use-Pty "false";
-END
-export APT_CONFIG="$CONFIG"
-mount -t proc proc "$ROOT/proc"
-say "Reading the lists of packages"
-apt-get -q -y update
-say "Installing security updates"
-apt-get -q -y dist-upgrade
-say "Installing $PACKAGES"
-apt-get -q -y install $PACKAGES
-umount "$ROOT/proc"
 
-rm "$ROOT/etc/dpkg/dpkg.cfg.d/build"
+rm "$ROOT/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
+cp "$SLIM" "$ROOT/etc/dpkg/dpkg.cfg.d/slim"
 # Debian ships these as copies; git itself installs them as links.
 for program in git git-shell scalar; do
 	if cmp -s "$ROOT/usr/bin/$program" "$ROOT/usr/lib/git-core/$program"; then
@@ -79,14 +59,22 @@ for program in git git-shell scalar; do
 done
 
 # The mirror without the password that it may need here.
-sed -i 's#://[^/@]*@#://#' "$ROOT/etc/apt/sources.list"
+for list in "$ROOT/etc/apt/sources.list" "$ROOT"/etc/apt/sources.list.d/*; do
+	[ ! -f "$list" ] || sed -i 's#://[^/@]*@#://#' "$list"
+done
 
-# What debootstrap copied from this machine.
+# No package that is installed later starts a service: this is not a machine.
+printf '#!/bin/sh\nexit 101\n' >"$ROOT/usr/sbin/policy-rc.d"
+chmod 755 "$ROOT/usr/sbin/policy-rc.d"
+
+# These may have been copied from this machine.
+rm -f "$ROOT/etc/hostname" "$ROOT/etc/hosts" "$ROOT/etc/resolv.conf"
 echo localhost >"$ROOT/etc/hostname"
 printf '127.0.0.1 localhost\n::1 localhost ip6-localhost\n' >"$ROOT/etc/hosts"
 echo >"$ROOT/etc/resolv.conf"
+echo LANG=C.UTF-8 >"$ROOT/etc/default/locale"
 
-# A name for the usual user, which nothing needs: sandboxes run as any.
+# A name for the usual user; sandboxes run as any.
 echo 'agent:x:1000:1000:agent:/workspace:/bin/bash' >>"$ROOT/etc/passwd"
 echo 'agent:x:1000:' >>"$ROOT/etc/group"
 echo 'agent:!:' >>"$ROOT/etc/gshadow"

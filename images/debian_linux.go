@@ -22,21 +22,27 @@ const tempPrefix = "corral-rootfs-"
 // debianTools are the programs of this machine that the script runs, and the
 // packages they are in.
 var debianTools = []struct{ program, pkg string }{
-	{"debootstrap", "debootstrap"}, {"apt-get", "apt"}, {"dpkg", "dpkg"}, {"mount", "mount"}, {"awk", "mawk"},
+	{"mmdebstrap", "mmdebstrap"}, {"apt-get", "apt"}, {"dpkg", "dpkg"}, {"mount", "mount"}, {"awk", "mawk"},
 }
+
+// keyring has the keys of Debian's archives.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // systemPath is where the script's programs are, whatever this process's PATH.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func checkDebian() error {
+func checkDebian(name string) error {
 	if os.Geteuid() != 0 {
 		return corral.Errorf(corral.ErrUnavailable, "build it once as root, or use an image of a registry",
-			"cannot build image %s: only root can install Debian's packages, and this is user %d", Default, os.Geteuid())
+			"cannot build image %s: only root can install Debian's packages, and this is user %d", name, os.Geteuid())
 	}
 	for _, tool := range debianTools {
 		if !onPath(tool.program, systemPath) {
-			return corral.Errorf(corral.ErrUnavailable, "install it: apt-get install "+tool.pkg, "cannot build image %s: %s is not installed", Default, tool.program)
+			return corral.Errorf(corral.ErrUnavailable, "install it: apt-get install "+tool.pkg, "cannot build image %s: %s is not installed", name, tool.program)
 		}
+	}
+	if _, err := os.Stat(keyring); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "install it: apt-get install debian-archive-keyring", "cannot build image %s: the keys of Debian's archives are not installed: %w", name, err)
 	}
 	return nil
 }
@@ -50,29 +56,34 @@ func onPath(program, path string) bool {
 	return false
 }
 
-// buildDebian installs the packages into a directory below dir. Its caller
+// buildDebian installs the packages into a directory below that of b. Its caller
 // holds the lock.
-func buildDebian(ctx context.Context, dir string, report Progress) (_ rootfs, err error) {
-	if err := sweep(dir); err != nil {
-		return nil, fmt.Errorf("cannot build image %s: %w", Default, err)
+func buildDebian(ctx context.Context, b building, report Progress) (_ rootfs, err error) {
+	failed := func(err error) error { return fmt.Errorf("cannot build image %s: %w", b.recipe.name, err) }
+	if err := sweep(b.dir); err != nil {
+		return nil, failed(err)
 	}
-	temp, err := os.MkdirTemp(dir, tempPrefix)
+	temp, err := os.MkdirTemp(b.dir, tempPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("cannot build image %s: %w", Default, err)
+		return nil, failed(err)
 	}
-	tree := &debianFS{temp: temp}
+	fs := &debianFS{temp: temp}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, tree.Close())
+			err = errors.Join(err, fs.Close())
 		}
 	}()
-	if err := installDebian(ctx, temp, report); err != nil {
+	begun := time.Now()
+	if err := installDebian(ctx, temp, b, report); err != nil {
 		return nil, err
 	}
-	if err := tree.open(); err != nil {
-		return nil, fmt.Errorf("cannot build image %s: %w", Default, err)
+	if err := fs.open(b, begun); err != nil {
+		return nil, failed(err)
 	}
-	return tree, nil
+	if err := checkPins(b, fs.packages); err != nil {
+		return nil, err
+	}
+	return fs, nil
 }
 
 // sweep removes what builds left behind that were killed together with their
@@ -100,20 +111,25 @@ func sweep(dir string) error {
 // installDebian runs the script in namespaces of its own. It is the init of
 // its PID namespace: when it is killed, the kernel kills all that it started,
 // and with the last of them go the mounts.
-func installDebian(ctx context.Context, temp string, report Progress) error {
+func installDebian(ctx context.Context, temp string, b building, report Progress) error {
+	failed := func(err error) error { return fmt.Errorf("cannot build image %s: %w", b.recipe.name, err) }
 	root := filepath.Join(temp, "root")
 	// apt drops its privileges to fetch, and must still get there.
 	if err := os.Chmod(temp, 0o711); err != nil {
-		return fmt.Errorf("cannot build image %s: %w", Default, err)
+		return failed(err)
 	}
 	if err := os.Mkdir(root, 0o755); err != nil {
-		return fmt.Errorf("cannot build image %s: %w", Default, err)
+		return failed(err)
+	}
+	pins := filepath.Join(temp, "pins")
+	if err := os.WriteFile(pins, preferences(b.pins), 0o644); err != nil {
+		return failed(err)
 	}
 	all, err := aptSources(os.DirFS("/etc/apt"))
 	if err != nil {
-		return fmt.Errorf("cannot build image %s: read apt's configuration: %w", Default, err)
+		return failed(fmt.Errorf("read apt's configuration: %w", err))
 	}
-	mirror, sources := debianSources(all, debianContent.Suite)
+	content := b.recipe.content.(debianContent)
 
 	// The parent-death signal is sent when the thread ends that started it.
 	runtime.LockOSThread()
@@ -126,8 +142,9 @@ func installDebian(ctx context.Context, temp string, report Progress) error {
 	}
 	cmd.Env = append(proxyEnv(os.Environ()),
 		"PATH="+systemPath, "LC_ALL=C.UTF-8", "HOME=/root", "DEBIAN_FRONTEND=noninteractive",
-		"ROOT="+root, "CONFIG="+filepath.Join(temp, "apt.conf"), "SUITE="+debianContent.Suite,
-		"MIRROR="+mirror, "SOURCES="+sources, "PACKAGES="+strings.Join(debianContent.Packages, " "))
+		"TMPDIR="+temp, "KEYRING="+keyring, "PINS="+pins,
+		"ROOT="+root, "CONFIG="+filepath.Join(temp, "apt.conf"), "SLIM="+filepath.Join(temp, "dpkg.cfg"), "SUITE="+content.Suite,
+		"SOURCES="+debianSources(all, content.Suite), "PACKAGES="+strings.Join(content.Packages, " "))
 	cmd.Dir = temp
 	cmd.WaitDelay = 5 * time.Second
 	out := &lineWriter{report: func(line string) { report(Event{Phase: PhaseInstall, Message: line}) }}
@@ -140,10 +157,10 @@ func installDebian(ctx context.Context, temp string, report Progress) error {
 		return context.Cause(ctx)
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL):
 		return corral.Errorf(corral.ErrUnavailable, "build it outside of a container, or use an image of a registry",
-			"cannot build image %s: this process may not make namespaces: %w", Default, err)
+			"cannot build image %s: this process may not make namespaces: %w", b.recipe.name, err)
 	}
-	return corral.Errorf(corral.ErrUnavailable, "check that this machine can install packages: apt-get update; and that there are 500 MB free in "+filepath.Dir(temp),
-		"cannot build image %s: %s: %w", Default, out.reason(), err)
+	return corral.Errorf(corral.ErrUnavailable, "check that this machine can install packages: apt-get update; and that there is room in "+filepath.Dir(temp)+": 2 GB for "+Common+", 500 MB for the others",
+		"cannot build image %s: %s: %w", b.recipe.name, out.reason(), err)
 }
 
 // proxyEnv is what of an environment says how to reach a mirror.

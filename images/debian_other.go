@@ -9,9 +9,11 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-func checkDebian() error {
+func checkDebian(name string) error {
 	return corral.Errorf(corral.ErrUnavailable, "build it on a Linux machine and move it with docker save and docker load, or use an image of a registry",
-		"cannot build image %s: Debian's packages are not installed on %s", Default, runtime.GOOS)
+		"cannot build image %s: Debian's packages are not installed on %s", name, runtime.GOOS)
 }
 
-func buildDebian(context.Context, string, Progress) (rootfs, error) { return nil, checkDebian() }
+func buildDebian(_ context.Context, b building, _ Progress) (rootfs, error) {
+	return nil, checkDebian(b.recipe.name)
+}

@@ -1,41 +1,72 @@
 package images
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/mail"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // A debianFS is a tree on disk, in a directory that is its own.
 type debianFS struct {
-	temp    string
-	root    *os.Root
-	entries []entry
-	epoch   time.Time
+	temp     string
+	root     *os.Root
+	files    tree
+	packages []Package
+	sbom     []byte
 }
 
-func (d *debianFS) open() (err error) {
+// open reads what was installed since begun.
+func (d *debianFS) open(b building, begun time.Time) (err error) {
 	if d.root, err = os.OpenRoot(filepath.Join(d.temp, "root")); err != nil {
 		return err
 	}
-	if d.epoch, err = releaseDate(d.root); err != nil {
+	if d.packages, err = installedPackages(d.root.FS()); err != nil {
 		return err
 	}
-	d.entries, err = scanTree(d.root, debianContent.Prune)
+	if d.files.entries, err = scanTree(d.root, b.recipe.content.(debianContent).Prune); err != nil {
+		return err
+	}
+	if d.files.epoch = b.epoch; b.epoch.IsZero() {
+		if d.files.epoch, err = newestBefore(d.files.entries, begun); err != nil {
+			return err
+		}
+	}
+	d.sbom, err = newSBOM(b.recipe, d.packages, d.files.epoch)
 	return err
 }
 
-func (d *debianFS) Size() int64 { return tarSize(d.entries) }
-
-func (d *debianFS) WriteTar(ctx context.Context, w io.Writer) error {
-	return writeTar(ctx, w, d.entries, d.epoch)
+// newestBefore is how old the newest file is that was not made by the build: the
+// packages' own are as old as they say, so that the same packages give the same.
+func newestBefore(entries []entry, begun time.Time) (time.Time, error) {
+	var newest time.Time
+	for _, e := range entries {
+		if e.ModTime.Before(begun) && e.ModTime.After(newest) {
+			newest = e.ModTime
+		}
+	}
+	if newest.IsZero() {
+		return newest, fmt.Errorf("no file is older than %s: is the clock right?", begun.Format(time.RFC3339))
+	}
+	return newest.UTC().Truncate(time.Second), nil
 }
+
+// Layers are the packages, and what they are.
+func (d *debianFS) Layers() []Layer {
+	var entries []entry
+	for dir := path.Dir(sbomPath[1:]); dir != "."; dir = path.Dir(dir) {
+		entries = append(entries, dirEntry(dir, 0o755, d.files.epoch))
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
+	entries = append(entries, fileEntry(sbomPath[1:], 0o644, d.sbom, d.files.epoch))
+	return []Layer{d.files, tree{entries, d.files.epoch}}
+}
+
+func (d *debianFS) Created() time.Time { return d.files.epoch }
 
 func (d *debianFS) Close() error {
 	var err error
@@ -43,47 +74,4 @@ func (d *debianFS) Close() error {
 		err = d.root.Close()
 	}
 	return errors.Join(err, os.RemoveAll(d.temp))
-}
-
-// releaseDate is when the newest of the archives was published: no package is
-// younger, and every build from the same archives sees the same.
-func releaseDate(root *os.Root) (time.Time, error) {
-	const lists = "var/lib/apt/lists"
-	var newest time.Time
-	dir, err := root.Open(lists)
-	if err != nil {
-		return newest, err
-	}
-	defer dir.Close() // it was only read
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return newest, err
-	}
-	for _, name := range names {
-		if !strings.HasSuffix(name, "Release") { // InRelease too
-			continue
-		}
-		text, err := root.ReadFile(lists + "/" + name)
-		if err != nil {
-			return newest, err
-		}
-		for line := range strings.Lines(string(text)) {
-			value, ok := strings.CutPrefix(line, "Date:")
-			if !ok {
-				continue
-			}
-			date, err := mail.ParseDate(strings.Replace(strings.TrimSpace(value), "UTC", "+0000", 1))
-			if err != nil {
-				return newest, fmt.Errorf("%s: %w", name, err)
-			}
-			if date.After(newest) {
-				newest = date
-			}
-			break
-		}
-	}
-	if newest.IsZero() {
-		return newest, errors.New("apt has no date of a release")
-	}
-	return newest.UTC(), nil
 }

@@ -1,20 +1,23 @@
 package images
 
 import (
+	"archive/tar"
 	"context"
+	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // A DockerAPI is what of the Docker API this package needs; *client.Client of
@@ -24,8 +27,13 @@ type DockerAPI interface {
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error)
 	ImagePull(ctx context.Context, ref string, opts image.PullOptions) (io.ReadCloser, error)
-	ImageImport(ctx context.Context, src image.ImportSource, ref string, opts image.ImportOptions) (io.ReadCloser, error)
+	ImageLoad(ctx context.Context, archive io.Reader, opts ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImageRemove(ctx context.Context, ref string, opts image.RemoveOptions) ([]image.DeleteResponse, error)
+
+	// For files of images.
+	ContainerCreate(ctx context.Context, config *container.Config, host *container.HostConfig, net *network.NetworkingConfig, platform *ocispec.Platform, name string) (container.CreateResponse, error)
+	CopyFromContainer(ctx context.Context, id, path string) (io.ReadCloser, container.PathStat, error)
+	ContainerRemove(ctx context.Context, id string, opts container.RemoveOptions) error
 }
 
 var _ DockerAPI = (*client.Client)(nil)
@@ -86,47 +94,49 @@ func (d docker) Pull(ctx context.Context, ref reference.Named, auth registry.Aut
 	return readStream(body, func(m message) { report(Transfer(m)) })
 }
 
-// Import leaves nothing where it fails: the engine registers a layer only after
-// the last byte of the archive, and gives it a name after that.
-func (d docker) Import(ctx context.Context, name string, config ImageConfig, layer io.Reader) error {
-	body, err := d.api.ImageImport(ctx, image.ImportSource{Source: layer, SourceName: "-"}, name, image.ImportOptions{Message: config.Comment, Changes: config.changes()})
+// Load leaves nothing where it fails: the engine reads the archive to its end
+// before it looks into it, and gives an image its name last.
+func (d docker) Load(ctx context.Context, archive io.Reader) error {
+	r, err := d.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	// The only messages are the image's ID and, maybe, a failure.
-	return readStream(body, func(message) {})
+	defer r.Body.Close()
+	// The only messages are the image's name and, maybe, a failure.
+	return readStream(r.Body, func(message) {})
+}
+
+// removeTime is how long the engine gets to remove a container that never ran.
+const removeTime = 30 * time.Second
+
+// ReadFile takes the file from a container that is never started: the API has
+// no other way to a file of an image than to copy all of it.
+func (d docker) ReadFile(ctx context.Context, ref, name string, limit int64) (_ []byte, err error) {
+	c, err := d.api.ContainerCreate(ctx, &container.Config{Image: ref, Cmd: []string{"-"}, NetworkDisabled: true}, &container.HostConfig{NetworkMode: "none"}, nil, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+		defer cancel()
+		err = errors.Join(err, d.api.ContainerRemove(end, c.ID, container.RemoveOptions{Force: true}))
+	}()
+	body, _, err := d.api.CopyFromContainer(ctx, c.ID, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close() // it was only read
+	tr := tar.NewReader(body)
+	h, err := tr.Next()
+	if err != nil {
+		return nil, fmt.Errorf("read %s of image %s: %w", name, ref, err)
+	}
+	return ReadEntry(tr, h, limit)
 }
 
 func (d docker) RemoveImage(ctx context.Context, ref string) error {
 	_, err := d.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 	return err
-}
-
-// changes are the configuration as instructions of a Dockerfile.
-func (c ImageConfig) changes() []string {
-	var out []string
-	for _, kv := range c.Env {
-		out = append(out, "ENV "+kv)
-	}
-	if c.Dir != "" {
-		out = append(out, "WORKDIR "+c.Dir)
-	}
-	if len(c.Cmd) > 0 {
-		args := make([]string, len(c.Cmd))
-		for i, arg := range c.Cmd {
-			args[i] = strconv.Quote(arg)
-		}
-		out = append(out, "CMD ["+strings.Join(args, ", ")+"]")
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-		v := c.Labels[k]
-		if strings.ContainsAny(v, " \t\"'\\$#") {
-			v = strconv.Quote(v)
-		}
-		out = append(out, "LABEL "+k+"="+v)
-	}
-	return out
 }
 
 // tags drops the engine's word for having none.

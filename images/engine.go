@@ -28,10 +28,14 @@ type Engine interface {
 	// Pull gets an image from its registry. The zero AuthConfig is none.
 	// report may be called until Pull returns, from one goroutine at a time.
 	Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(Transfer)) error
-	// Import makes an image of one layer, which is a tar archive, and gives
-	// it a name, which another image may lose by that. One that does not
+	// Load stores the image that an Archive writes and gives it the name that
+	// is in there, which another image may lose by that. One that does not
 	// succeed leaves nothing.
-	Import(ctx context.Context, name string, config ImageConfig, layer io.Reader) error
+	Load(ctx context.Context, archive io.Reader) error
+	// ReadFile is the content of a regular file of an image, by its absolute
+	// path; not found if there is no such image or file, and an error if it
+	// has more than limit bytes. No container is started for it.
+	ReadFile(ctx context.Context, ref, path string, limit int64) ([]byte, error)
 	// RemoveImage removes an image by its name or ID: not found if there is
 	// none, conflict if a container uses it.
 	RemoveImage(ctx context.Context, ref string) error
@@ -52,6 +56,7 @@ type ImageConfig struct {
 	Env     []string // NAME=VALUE
 	Dir     string   // working directory
 	Cmd     []string
+	User    string // uid:gid
 	Labels  map[string]string
 	Comment string // where it comes from
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 
@@ -52,7 +56,7 @@ func (s Store) Build(ctx context.Context, name string, progress Progress) (Image
 		return Image{}, err
 	}
 	if !ours {
-		return Image{}, corral.Errorf(corral.ErrInvalid, "Corral's images are "+Default+" and "+Busybox, "cannot build image %s: it is not one of Corral's own", name)
+		return Image{}, corral.Errorf(corral.ErrInvalid, "Corral's images are "+strings.Join(Own(), ", "), "cannot build image %s: it is not one of Corral's own", name)
 	}
 	if err := r.check(); err != nil {
 		return Image{}, err
@@ -81,7 +85,7 @@ func (s Store) build(ctx context.Context, r recipe, again bool, report Progress)
 	if found && !again && r.current(previous) {
 		return previous, nil
 	}
-	if err := s.buildLocked(ctx, r, report); err != nil {
+	if err := s.buildLocked(ctx, r, previous, report); err != nil {
 		return Image{}, err
 	}
 	img, built, err := s.lookup(ctx, r.name)
@@ -97,8 +101,14 @@ func (s Store) build(ctx context.Context, r recipe, again bool, report Progress)
 	return img, nil
 }
 
-func (s Store) buildLocked(ctx context.Context, r recipe, report Progress) (err error) {
-	fs, err := r.build(ctx, s.Dir, report)
+// buildLocked builds the image of r and gives it to the engine, unless that has
+// the very same as previous.
+func (s Store) buildLocked(ctx context.Context, r recipe, previous Image, report Progress) (err error) {
+	epoch, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
+	if err != nil {
+		return err
+	}
+	fs, err := r.build(ctx, building{recipe: r, dir: s.Dir, pins: s.Pins, epoch: epoch}, report)
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("cannot build image %s: %w", r.name, context.Cause(ctx))
@@ -106,7 +116,27 @@ func (s Store) buildLocked(ctx context.Context, r recipe, report Progress) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, fs.Close()) }()
-	return s.importTar(ctx, r, fs, report)
+	archive, err := NewArchive(ctx, r.name, r.image(), fs.Created(), fs.Layers()...)
+	if err != nil {
+		return fmt.Errorf("cannot import image %s: %w", r.name, err)
+	}
+	if previous.ID == archive.Config.String() || previous.ID == archive.Manifest.String() {
+		return nil
+	}
+	return s.load(ctx, r.name, archive, report)
+}
+
+// sourceDate is what reproducible-builds.org/specs/source-date-epoch has callers
+// say: no file is younger. Zero if they say nothing.
+func sourceDate(seconds string) (time.Time, error) {
+	if seconds == "" {
+		return time.Time{}, nil
+	}
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || n <= 0 || n > 1<<33 {
+		return time.Time{}, corral.Errorf(corral.ErrInvalid, "set it to seconds since 1970, or unset it", "SOURCE_DATE_EPOCH is %q", seconds)
+	}
+	return time.Unix(n, 0).UTC(), nil
 }
 
 // drop removes the image that a build took the name from. That it cannot be

@@ -17,7 +17,7 @@ import (
 func TestEnsurePresent(t *testing.T) {
 	for _, ref := range []string{"alpine:3", "registry.example.com:5000/team/image@sha256:" + strings.Repeat("a", 64), "corral/somebodys:1"} {
 		s, f := fakeStore(t)
-		added := f.add(ref, "", nil)
+		added := f.add(ref, nil, nil)
 		img, err := s.Ensure(t.Context(), ref, func(e Event) { t.Errorf("reported %+v", e) })
 		if err != nil || img.ID != added.id || img.Ref != ref {
 			t.Errorf("%s: %+v, %v", ref, img, err)
@@ -30,7 +30,7 @@ func TestEnsurePresent(t *testing.T) {
 
 func TestEnsureID(t *testing.T) {
 	s, f := fakeStore(t)
-	added := f.add("alpine:3", "", nil)
+	added := f.add("alpine:3", nil, nil)
 	if img, err := s.Ensure(t.Context(), added.id, nil); err != nil || img.ID != added.id {
 		t.Errorf("%+v, %v", img, err)
 	}
@@ -78,15 +78,23 @@ func TestEnsureBuildsOwn(t *testing.T) {
 	if len(phases) == 0 || phases[len(phases)-1] != PhaseImport {
 		t.Errorf("phases %v", phases)
 	}
-	if again, err := s.Ensure(t.Context(), Busybox, nil); err != nil || again.ID != img.ID || f.did("import") != 1 {
+	if again, err := s.Ensure(t.Context(), Busybox, nil); err != nil || again.ID != img.ID || f.did("load") != 1 {
 		t.Errorf("ensured again: %+v, %v, calls %v", again, err, f.calls)
 	}
-	before := f.find(Busybox).layer
-
-	// Built again, it is the same archive, and the one before is gone.
+	// Built again, it is the same image, and the engine is not bothered with it.
 	again, err := s.Build(t.Context(), Busybox, nil)
-	if err != nil || again.ID == img.ID || f.find(Busybox).layer != before || f.find(img.ID) != nil {
-		t.Errorf("%+v, %v", again, err)
+	if err != nil || again.ID != img.ID || f.did("load") != 1 || f.did("remove") != 0 {
+		t.Errorf("%+v, %v, calls %v", again, err, f.calls)
+	}
+	// Of something else, it is another, and the one before is gone.
+	changed := *r
+	changed.build = func(context.Context, building, Progress) (rootfs, error) {
+		return busyboxRoot([]byte("another binary"), []string{"ls", "sh"}, testTime), nil
+	}
+	recipes[Busybox] = changed
+	other, err := s.Build(t.Context(), Busybox, nil)
+	if err != nil || other.ID == img.ID || f.find(img.ID) != nil {
+		t.Errorf("%+v, %v", other, err)
 	}
 	if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
@@ -112,7 +120,7 @@ func TestEnsureStale(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, f := fakeStore(t)
-			old := f.add(Busybox, "", tt.labels)
+			old := f.add(Busybox, nil, tt.labels)
 			changed := *r
 			changed.check = func() error { return tt.check }
 			recipes[Busybox] = changed
@@ -135,7 +143,7 @@ func TestEnsureStale(t *testing.T) {
 func TestBuildKeepsImageInUse(t *testing.T) {
 	useRecipe(t)
 	s, f := fakeStore(t)
-	f.add(Busybox, "", map[string]string{LabelImage: Busybox, LabelRecipe: "older"})
+	f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "older"})
 	f.remove = func(string) error { return cerrdefs.ErrConflict }
 	warning := ""
 	if _, err := s.Build(t.Context(), Busybox, func(e Event) {
@@ -170,10 +178,10 @@ func TestEnsureAtOnce(t *testing.T) {
 	first, waited := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	changed := *r
-	changed.build = func(ctx context.Context, dir string, p Progress) (rootfs, error) {
+	changed.build = func(ctx context.Context, b building, p Progress) (rootfs, error) {
 		once.Do(func() { close(first) })
 		<-waited
-		return r.build(ctx, dir, p)
+		return r.build(ctx, b, p)
 	}
 	recipes[Busybox] = changed
 	var wg sync.WaitGroup
@@ -192,7 +200,7 @@ func TestEnsureAtOnce(t *testing.T) {
 		})
 	})
 	wg.Wait()
-	if n := f.did("import"); n != 1 {
+	if n := f.did("load"); n != 1 {
 		t.Errorf("%d imports", n)
 	}
 }
@@ -201,10 +209,10 @@ func TestImportFaults(t *testing.T) {
 	useRecipe(t)
 	reading := errors.New("the disk is broken")
 	for _, tt := range []struct {
-		name     string
-		imported func(io.Reader) (string, bool)
-		build    func(context.Context, string, Progress) (rootfs, error)
-		want     string
+		name   string
+		loaded func(io.Reader) (string, bool)
+		build  func(context.Context, building, Progress) (rootfs, error)
+		want   string
 	}{
 		{"refused at once", func(io.Reader) (string, bool) { return "not today", false }, nil, "not today"},
 		{"refused midway", func(r io.Reader) (string, bool) {
@@ -214,10 +222,10 @@ func TestImportFaults(t *testing.T) {
 		{"success before the end", func(io.Reader) (string, bool) { return `{"status":"sha256:1"}`, true }, nil, "the engine took 0 of"},
 		{"nonsense", func(r io.Reader) (string, bool) { io.Copy(io.Discard, r); return "<html>", true }, nil, "something else than progress"},
 		{"nothing was made", func(r io.Reader) (string, bool) { io.Copy(io.Discard, r); return "", true }, nil, "has another one or none"},
-		{"the tree cannot be read", nil, func(context.Context, string, Progress) (rootfs, error) {
+		{"the tree cannot be read", nil, func(context.Context, building, Progress) (rootfs, error) {
 			e := fileEntry("file", 0o644, []byte("text"), testTime)
 			e.open = func() (io.ReadCloser, error) { return nil, reading }
-			return busyboxFS{entries: []entry{e}, epoch: testTime}, nil
+			return memoryFS{tree{[]entry{e}, testTime}}, nil
 		}, "archive /file: the disk is broken"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -227,7 +235,7 @@ func TestImportFaults(t *testing.T) {
 				recipes[Busybox] = *r
 			}
 			s, f := fakeStore(t)
-			f.imported = tt.imported
+			f.loaded = tt.loaded
 			_, err := s.Build(t.Context(), Busybox, nil)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "cannot import") && tt.name != "nothing was made" {
 				t.Errorf("error %v, want …%s…", err, tt.want)
@@ -241,18 +249,34 @@ func TestImportFaults(t *testing.T) {
 
 func TestImportCancelled(t *testing.T) {
 	s, f := fakeStore(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	r := recipe{name: "corral/endless:1"}
-	err := s.importTar(ctx, r, endless{stop: cancel}, Progress(nil).serial(""))
-	if !errors.Is(err, context.Canceled) || len(f.images) > 0 {
-		t.Errorf("%v, %v", err, f.images)
+	for when, do := range map[string]func(ctx context.Context, stop func()) error{
+		"while it is measured": func(ctx context.Context, stop func()) error {
+			_, err := NewArchive(ctx, Busybox, ImageConfig{}, testTime, endless(stop))
+			return err
+		},
+		"while it is sent": func(ctx context.Context, stop func()) error {
+			a, err := NewArchive(ctx, Busybox, ImageConfig{}, testTime, large(32<<20))
+			if err != nil {
+				return err
+			}
+			return s.load(ctx, Busybox, a, func(e Event) {
+				if e.Current > 8<<20 {
+					stop()
+				}
+			})
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := do(ctx, cancel); !errors.Is(err, context.Canceled) || len(f.images) > 0 {
+			t.Errorf("%s: %v, %v", when, err, f.images)
+		}
 	}
 }
 
 func TestRemove(t *testing.T) {
 	s, f := fakeStore(t)
-	f.add("alpine:3", "", nil)
-	ours := f.add(Busybox, "", map[string]string{LabelImage: Busybox, LabelRecipe: "any"})
+	f.add("alpine:3", nil, nil)
+	ours := f.add(Busybox, nil, map[string]string{LabelImage: Busybox, LabelRecipe: "any"})
 	if err := s.Remove(t.Context(), "alpine:3"); !errors.Is(err, corral.ErrInvalid) || f.did("remove") > 0 {
 		t.Errorf("somebody's image: %v", err)
 	}

@@ -4,8 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +16,13 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // A fakeEngine keeps images in memory and reads what it imports to the end, as
@@ -31,18 +34,22 @@ type fakeEngine struct {
 	calls  []string
 	pulls  []image.PullOptions
 
-	arch     string                                           // of the engine; empty: this machine's
-	broken   error                                            // of every call
-	pull     func(ctx context.Context) (io.ReadCloser, error) // nil: the image appears
-	imported func(tar io.Reader) (stream string, ok bool)     // nil: reads all and succeeds
-	remove   func(ref string) error                           // nil: removes
+	containers int
+
+	arch   string                                           // of the engine; empty: this machine's
+	broken error                                            // of every call
+	pull   func(ctx context.Context) (io.ReadCloser, error) // nil: the image appears
+	loaded func(tar io.Reader) (stream string, ok bool)     // nil: reads all and succeeds
+	remove func(ref string) error                           // nil: removes
 }
 
 type fakeImage struct {
 	id     string
 	tags   []string
 	labels map[string]string
-	layer  string // digest of the archive
+	layer  []byte // the lowest
+
+	created int64
 }
 
 func newFake() *fakeEngine { return &fakeEngine{images: map[string]*fakeImage{}} }
@@ -55,16 +62,25 @@ func (f *fakeEngine) called(format string, args ...any) error {
 }
 
 // add puts an image in place of any with the same name.
-func (f *fakeEngine) add(ref, layer string, labels map[string]string) *fakeImage {
+func (f *fakeEngine) add(ref string, layer []byte, labels map[string]string) *fakeImage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count++
 	for _, img := range f.images {
 		img.tags = slices.DeleteFunc(img.tags, func(t string) bool { return t == ref })
 	}
-	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer}
+	img := &fakeImage{id: fmt.Sprintf("sha256:%064x", f.count), tags: []string{ref}, labels: labels, layer: layer, created: int64(f.count)}
 	f.images[img.id] = img
 	return img
+}
+
+// identify gives img its ID, which an image has that is made of the same.
+func (f *fakeEngine) identify(img *fakeImage, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.images, img.id)
+	img.id = id
+	f.images[id] = img
 }
 
 func (f *fakeEngine) find(ref string) *fakeImage {
@@ -112,9 +128,7 @@ func (f *fakeEngine) ImageList(_ context.Context, opts image.ListOptions) ([]ima
 			labelled[k] = true
 		}
 		if wanted := opts.Filters.Get("label"); len(wanted) == 1 && labelled[wanted[0]] {
-			var n int64
-			fmt.Sscanf(strings.TrimPrefix(img.id, "sha256:"), "%x", &n)
-			all = append(all, image.Summary{ID: img.id, RepoTags: img.tags, Labels: img.labels, Created: n})
+			all = append(all, image.Summary{ID: img.id, RepoTags: img.tags, Labels: img.labels, Created: img.created})
 		}
 	}
 	return all, nil
@@ -128,45 +142,95 @@ func (f *fakeEngine) ImagePull(ctx context.Context, ref string, opts image.PullO
 	if f.pull != nil {
 		return f.pull(ctx)
 	}
-	f.add(ref, "", nil)
+	f.add(ref, nil, nil)
 	return io.NopCloser(strings.NewReader(
 		`{"status":"Pulling from x","id":"1"}` + "\r\n" +
 			`{"status":"Downloading","progressDetail":{"current":5,"total":10},"id":"aaa"}` + "\r\n" +
 			`{"status":"Status: Downloaded"}` + "\r\n")), nil
 }
 
-func (f *fakeEngine) ImageImport(_ context.Context, src image.ImportSource, ref string, opts image.ImportOptions) (io.ReadCloser, error) {
-	if err := f.called("import %s", ref); err != nil {
-		return nil, err
+func (f *fakeEngine) ImageLoad(_ context.Context, archive io.Reader, _ ...client.ImageLoadOption) (image.LoadResponse, error) {
+	answer := func(text string) (image.LoadResponse, error) {
+		return image.LoadResponse{Body: io.NopCloser(strings.NewReader(text)), JSON: true}, nil
 	}
-	if f.imported != nil {
-		stream, ok := f.imported(src.Source)
+	if err := f.called("load"); err != nil {
+		return image.LoadResponse{}, err
+	}
+	if f.loaded != nil {
+		stream, ok := f.loaded(archive)
 		if !ok {
-			return nil, errors.New(stream)
+			return image.LoadResponse{}, errors.New(stream)
 		}
-		return io.NopCloser(strings.NewReader(stream)), nil
+		return answer(stream)
 	}
-	var archive bytes.Buffer
-	if _, err := io.Copy(&archive, src.Source); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(archive.Bytes())
-	for tr := tar.NewReader(&archive); ; {
-		if _, err := tr.Next(); err == io.EOF {
+	// As engines of before the OCI do it.
+	files := map[string][]byte{}
+	for tr := tar.NewReader(archive); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
 			break
-		} else if err != nil {
-			return nil, err
+		}
+		if err != nil {
+			return image.LoadResponse{}, err
+		}
+		if files[h.Name], err = io.ReadAll(tr); err != nil {
+			return image.LoadResponse{}, err
 		}
 	}
-	labels := map[string]string{}
-	for _, change := range opts.Changes {
-		if kv, ok := strings.CutPrefix(change, "LABEL "); ok {
-			k, v, _ := strings.Cut(kv, "=")
-			labels[k] = strings.Trim(v, `"`)
+	var manifest []struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	var config ocispec.Image
+	if err := json.Unmarshal(files["manifest.json"], &manifest); err != nil {
+		return image.LoadResponse{}, err
+	}
+	if err := json.Unmarshal(files[manifest[0].Config], &config); err != nil {
+		return image.LoadResponse{}, err
+	}
+	img := f.add(manifest[0].RepoTags[0], files[manifest[0].Layers[0]], config.Config.Labels)
+	f.identify(img, digest.FromBytes(files[manifest[0].Config]).String())
+	return answer(`{"stream":"Loaded image: ` + manifest[0].RepoTags[0] + `\n"}` + "\n")
+}
+
+func (f *fakeEngine) ContainerCreate(_ context.Context, config *container.Config, _ *container.HostConfig, _ *network.NetworkingConfig, _ *ocispec.Platform, _ string) (container.CreateResponse, error) {
+	err := f.called("create %s", config.Image)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.containers++
+	return container.CreateResponse{ID: config.Image}, err
+}
+
+// CopyFromContainer finds a file in the first layer of the image that the
+// container was created of.
+func (f *fakeEngine) CopyFromContainer(_ context.Context, id, path string) (io.ReadCloser, container.PathStat, error) {
+	if err := f.called("copy %s", path); err != nil {
+		return nil, container.PathStat{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for tr := tar.NewReader(bytes.NewReader(f.find(id).layer)); ; {
+		h, err := tr.Next()
+		if err != nil {
+			return nil, container.PathStat{}, cerrdefs.ErrNotFound
+		}
+		if "/"+h.Name == path {
+			var out bytes.Buffer
+			tw := tar.NewWriter(&out)
+			if err := tw.WriteHeader(h); err != nil {
+				return nil, container.PathStat{}, err
+			}
+			_, err := io.Copy(tw, tr)
+			return io.NopCloser(&out), container.PathStat{}, err
 		}
 	}
-	img := f.add(ref, hex.EncodeToString(sum[:]), labels)
-	return io.NopCloser(strings.NewReader(`{"status":"` + img.id + `"}` + "\n")), nil
+}
+
+func (f *fakeEngine) ContainerRemove(_ context.Context, id string, _ container.RemoveOptions) error {
+	f.mu.Lock()
+	f.containers--
+	f.mu.Unlock()
+	return f.called("rm %s", id)
 }
 
 func (f *fakeEngine) ImageRemove(_ context.Context, ref string, _ image.RemoveOptions) ([]image.DeleteResponse, error) {
@@ -210,7 +274,7 @@ func useRecipe(t *testing.T) *recipe {
 	r := old
 	r.content = "a test's"
 	r.check = func() error { return nil }
-	r.build = func(context.Context, string, Progress) (rootfs, error) {
+	r.build = func(context.Context, building, Progress) (rootfs, error) {
 		return busyboxRoot([]byte("binary"), []string{"ls", "sh"}, testTime), nil
 	}
 	recipes[Busybox] = r

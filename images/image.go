@@ -18,6 +18,12 @@ const (
 	// Default is Debian with the tools that agents use: bash, git, curl,
 	// Python. Sandboxes run on it unless they are told otherwise.
 	Default = "corral/sandbox:bookworm"
+	// Base is Debian with next to nothing: a shell, apt, the certificates
+	// of authorities and time zones.
+	Base = "corral/base:bookworm"
+	// Common is Default with compilers: C, C++, Go, Node.js and npm, and what
+	// builds Python packages.
+	Common = "corral/common:bookworm"
 	// Busybox is a shell and its applets in two megabytes, for tests.
 	Busybox = "corral/busybox:1"
 )
@@ -46,6 +52,11 @@ type Store struct {
 	// Credentials are those for a registry. nil: those of `docker login`,
 	// by [DockerCredentials].
 	Credentials Credentials
+
+	// Pins are the packages that the Debian images are built of, in these
+	// versions and no others: those of an earlier image's list, by
+	// [ReadPackages]. nil: the newest.
+	Pins []Package
 }
 
 // An Image is one that the engine has.
@@ -55,7 +66,7 @@ type Image struct {
 	Tags    []string  // all names it has now; none once another build took its name
 	Arch    string    // as Go names it; empty from List
 	Size    int64     // bytes on disk, unpacked
-	Created time.Time // when it was built; zero if that is not known
+	Created time.Time // of Corral's own, how old the newest file is; zero if not known
 
 	// Recipe is the digest of the recipe that an image of Corral's own was
 	// built from; empty for any other.
@@ -154,7 +165,7 @@ func own(ref string) (recipe, bool, error) {
 		return r, true, nil
 	}
 	if strings.HasPrefix(familiar, "corral/") {
-		return recipe{}, false, corral.Errorf(corral.ErrInvalid, "Corral's images are "+Default+" and "+Busybox, "there is no recipe for the image %s", ref)
+		return recipe{}, false, corral.Errorf(corral.ErrInvalid, "Corral's images are "+strings.Join(Own(), ", "), "there is no recipe for the image %s", ref)
 	}
 	return recipe{}, false, nil
 }

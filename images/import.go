@@ -5,35 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
 
 // A rootfs is a root file system that is ready to go to an engine.
 type rootfs interface {
-	Size() int64 // of the tar stream, nearly
-	WriteTar(ctx context.Context, w io.Writer) error
-	Close() error // removes what it has on disk
+	Layers() []Layer
+	Created() time.Time // how old its newest file is
+	Close() error       // removes what it has on disk
 }
 
-// errAbandoned is what the writer of a tar stream sees when the engine has
+// errAbandoned is what the writer of an archive sees when the engine has
 // stopped reading it.
 var errAbandoned = errors.New("the engine stopped reading")
 
-// importTar streams fs into the engine as the image of r.
-func (s Store) importTar(ctx context.Context, r recipe, fs rootfs, report Progress) error {
-	doing := "import image " + r.name
+// load streams an archive into the engine as the image name.
+func (s Store) load(ctx context.Context, name string, a *Archive, report Progress) error {
+	doing := "import image " + name
 	pr, pw := io.Pipe()
 	defer context.AfterFunc(ctx, func() { pw.CloseWithError(context.Cause(ctx)) })()
-	m := &meter{w: pw, total: fs.Size(), report: report}
+	m := &meter{w: pw, total: a.Size, report: report}
 	written := make(chan error, 1)
 	go func() {
-		err := fs.WriteTar(ctx, m)
+		err := a.Write(ctx, m)
 		pw.CloseWithError(err) // an error breaks the request off; nil ends it
 		written <- err
 	}()
-	report(Event{Phase: PhaseImport, Message: "importing " + r.name})
-	err := s.Engine.Import(ctx, r.name, r.image(), pr)
+	report(Event{Phase: PhaseImport, Message: "importing " + name})
+	err := s.Engine.Load(ctx, pr)
 	pr.CloseWithError(errAbandoned)
 	werr := <-written
 

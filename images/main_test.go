@@ -16,20 +16,18 @@ func noCredentials(context.Context, string) (registry.AuthConfig, error) {
 	return registry.AuthConfig{}, nil
 }
 
-// endless is a root file system whose second file never ends; stop is called
-// when a good part of it is written.
-type endless struct{ stop func() }
+// large is a layer of one file of so many zeros.
+func large(size int64) Layer { return zeroLayer(size, func() {}) }
 
-func (endless) Size() int64  { return 1 << 40 }
-func (endless) Close() error { return nil }
+// endless is a layer of a file that never ends; stop is called when a good part
+// of it is written.
+func endless(stop func()) Layer { return zeroLayer(1<<40, stop) }
 
-func (e endless) WriteTar(ctx context.Context, w io.Writer) error {
-	first := fileEntry("first", 0o644, []byte("text"), testTime)
-	second := entry{
-		Header: tar.Header{Typeflag: tar.TypeReg, Name: "second", Size: 1 << 40, ModTime: testTime},
-		open:   func() (io.ReadCloser, error) { return io.NopCloser(&zeros{stop: e.stop}), nil },
-	}
-	return writeTar(ctx, w, []entry{first, second}, testTime)
+func zeroLayer(size int64, stop func()) Layer {
+	return tree{[]entry{{
+		Header: tar.Header{Typeflag: tar.TypeReg, Name: "zeros", Size: size, ModTime: testTime},
+		open:   func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(&zeros{stop: stop}, size)), nil },
+	}}, testTime}
 }
 
 type zeros struct {

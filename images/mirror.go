@@ -95,29 +95,28 @@ func deb822Sources(text string) []source {
 	return all
 }
 
-// debianSources chooses where to get a suite of Debian: the mirror to install
-// it from, and the lines of a sources.list. On a machine with that suite these
-// are the machine's own; on one with another suite of Debian, its mirrors; and
-// on any other machine they are empty, and debootstrap knows.
-func debianSources(all []source, suite string) (mirror, sources string) {
+// debianSources chooses where to get a suite of Debian: the lines of a
+// sources.list. On a machine with that suite these are the machine's own; on one
+// with another suite of Debian, its mirrors; and on any other machine they are
+// empty, and mmdebstrap knows.
+func debianSources(all []source, suite string) string {
 	usable := slices.DeleteFunc(slices.Clone(all), func(s source) bool {
 		u, err := url.Parse(s.uri)
 		return err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) || !slices.Contains(s.components, "main")
 	})
 	var lines []string
+	own := false
 	for _, wanted := range []string{suite, suite + "-updates", suite + "-security"} {
 		for _, s := range usable {
 			line := "deb " + s.uri + " " + wanted + " main"
 			if s.suite == wanted && !slices.Contains(lines, line) {
 				lines = append(lines, line)
-				if wanted == suite && mirror == "" {
-					mirror = s.uri
-				}
+				own = own || wanted == suite
 			}
 		}
 	}
-	if mirror != "" {
-		return mirror, strings.Join(lines, "\n")
+	if own {
+		return strings.Join(lines, "\n")
 	}
 	archive, security := "", ""
 	for _, s := range usable {
@@ -133,12 +132,12 @@ func debianSources(all []source, suite string) (mirror, sources string) {
 		}
 	}
 	if archive == "" {
-		return "", ""
+		return ""
 	}
 	if security == "" {
 		security = strings.TrimSuffix(archive, "/") + "-security"
 	}
-	return archive, strings.Join([]string{
+	return strings.Join([]string{
 		"deb " + archive + " " + suite + " main",
 		"deb " + archive + " " + suite + "-updates main",
 		"deb " + security + " " + suite + "-security main",

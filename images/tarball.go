@@ -68,16 +68,6 @@ func writeEntry(tw *tar.Writer, e entry, epoch time.Time) error {
 	return err
 }
 
-// tarSize is the length of the archive of entries, without the extra headers
-// of very long names.
-func tarSize(entries []entry) int64 {
-	size := int64(trailer)
-	for _, e := range entries {
-		size += block + (e.Size+block-1)/block*block
-	}
-	return size
-}
-
 func dirEntry(name string, mode fs.FileMode, mtime time.Time) entry {
 	h := tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: int64(mode.Perm()), ModTime: mtime}
 	if mode&fs.ModeSticky != 0 {

@@ -29,6 +29,24 @@ func readTar(t *testing.T, archive []byte) map[string]*tar.Header {
 	}
 }
 
+// readFiles has the contents of an archive's files.
+func readFiles(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for tr := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[h.Name], err = io.ReadAll(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWriteTar(t *testing.T) {
 	setuid := fileEntry("bin/su", 0o755, []byte("x"), testTime.Add(time.Hour))
 	setuid.Mode = 0o6755
@@ -42,9 +60,6 @@ func TestWriteTar(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeTar(t.Context(), &out, entries, testTime); err != nil {
 		t.Fatal(err)
-	}
-	if int64(out.Len()) != tarSize(entries) {
-		t.Errorf("%d bytes, expected %d", out.Len(), tarSize(entries))
 	}
 	all := readTar(t, out.Bytes())
 	if h := all["bin/su"]; h == nil || h.Mode != 0o755 || !h.ModTime.Equal(testTime) || h.Uname != "" {

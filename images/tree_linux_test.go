@@ -77,41 +77,19 @@ func TestScanTree(t *testing.T) {
 	}
 }
 
-func TestReleaseDate(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		files map[string]string
-		want  time.Time
-	}{
-		{"the newest counts", map[string]string{
-			"a_InRelease": "Suite: stable\nDate: Sat, 11 Jul 2026 10:16:37 UTC\n",
-			"b_Release":   "Date: Wed, 18 Nov 2026 02:17:41 UTC\nValid-Until: Wed, 25 Nov 2026 22:17:41 UTC\n",
-			"c_Packages":  "Date: Wed, 18 Nov 2030 02:17:41 UTC\n",
-		}, time.Date(2026, 11, 18, 2, 17, 41, 0, time.UTC)},
-		{"none", nil, time.Time{}},
-		{"not a date", map[string]string{"a_InRelease": "Date: tomorrow\n"}, time.Time{}},
-	} {
-		dir := t.TempDir()
-		lists := filepath.Join(dir, "var/lib/apt/lists")
-		if err := os.MkdirAll(lists, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range tt.files {
-			if err := os.WriteFile(filepath.Join(lists, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := releaseDate(root)
-		if (err != nil) != tt.want.IsZero() || err == nil && !got.Equal(tt.want) {
-			t.Errorf("%s: %v, %v", tt.name, got, err)
-		}
-		if err := root.Close(); err != nil {
-			t.Error(err)
-		}
+func TestNewestBefore(t *testing.T) {
+	begun := testTime.Add(time.Hour)
+	entries := []entry{
+		fileEntry("old", 0o644, nil, testTime.Add(-time.Hour)),
+		fileEntry("newest", 0o644, nil, testTime.Add(time.Millisecond)),
+		fileEntry("made by the build", 0o644, nil, begun),
+		fileEntry("made later", 0o644, nil, begun.Add(time.Minute)),
+	}
+	if got, err := newestBefore(entries, begun); err != nil || !got.Equal(testTime) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := newestBefore(entries[2:], begun); err == nil {
+		t.Errorf("of no package: %v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ package interactive_test
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -291,16 +292,20 @@ func (r imageRoot) digest() string {
 }
 
 func (r imageRoot) importInto(t *testing.T, engine images.Engine, digest string) error {
+	a, err := images.NewArchive(t.Context(), image, images.ImageConfig{
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}, Dir: "/workspace", Labels: map[string]string{imageDigest: digest},
+	}, time.Unix(1e9, 0), images.LayerFunc(func(_ context.Context, w io.Writer) error { return r.write(w) }))
+	if err != nil {
+		return err
+	}
 	pr, pw := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := r.write(pw)
+		err := a.Write(t.Context(), pw)
 		pw.CloseWithError(err)
 		written <- err
 	}()
-	err := engine.Import(t.Context(), image, images.ImageConfig{
-		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}, Dir: "/workspace", Labels: map[string]string{imageDigest: digest},
-	}, pr)
+	err = engine.Load(t.Context(), pr)
 	pr.CloseWithError(errors.New("the engine has stopped reading"))
 	return errors.Join(err, <-written)
 }

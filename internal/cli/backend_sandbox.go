@@ -29,7 +29,12 @@ func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.con
 func (s *sandboxed) config(o sandboxOptions) sandbox.Config { return configOf(s.engine, o) }
 
 func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
+	var env map[string]string
+	if o.TimeZone != "" {
+		env = map[string]string{"TZ": o.TimeZone}
+	}
 	return sandbox.Config{
+		Env:  env,
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),

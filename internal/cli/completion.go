@@ -39,7 +39,7 @@ func (a *app) complete(cmd *cobra.Command, ask func(context.Context, engine) ([]
 // completeImages completes --image: Corral's own images, and what a user may
 // add to that.
 func (a *app) completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{images.Default, images.Busybox}, noFiles
+	return images.Own(), noFiles
 }
 
 func (a *app) completeOneImage(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -45,13 +45,13 @@ func (a *app) imagesCommand() *cobra.Command {
 		Long: `List, get, build and remove the images that sandboxes run on.
 
 A sandbox gets its image by itself when it is first needed. Corral's own images
-are built on this machine: ` + images.Default + ` (the default) and
-` + images.Busybox + `. Any other is pulled from its registry.`,
+are built on this machine: ` + images.Default + ` (the default), ` + images.Base + `,
+` + images.Common + ` and ` + images.Busybox + `. Any other is pulled from its registry.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlyCommands,
 	}
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
-	cmd.AddCommand(a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesRemove())
+	cmd.AddCommand(a.imagesList(), a.imagesEnsure(), a.imagesBuild(), a.imagesSBOM(), a.imagesRemove())
 	return cmd
 }
 
@@ -105,10 +105,60 @@ images are built when they are missing or stale, and any other is pulled.`,
 }
 
 func (a *app) imagesBuild() *cobra.Command {
-	return a.getImage("build", "Build one of Corral's own images anew",
+	var packages string
+	cmd := a.getImage("build", "Build one of Corral's own images anew",
 		`Build one of Corral's own images, also if the engine has it: with the packages as
-they are now. The image it replaces is removed, unless a container uses it.`,
-		images.Store.Build)
+they are now, or with --packages those of an earlier build. The same packages give
+the same image, with the same ID. The image it replaces is removed, unless a
+container uses it.`,
+		func(store images.Store, ctx context.Context, ref string, progress images.Progress) (_ images.Image, err error) {
+			if store.Pins, err = readPins(packages); err != nil {
+				return images.Image{}, err
+			}
+			return store.Build(ctx, ref, progress)
+		})
+	cmd.Flags().StringVar(&packages, "packages", "", "`FILE`: build it of exactly the packages that this SBOM of an earlier image lists")
+	must(cmd.MarkFlagFilename("packages", "json"))
+	return cmd
+}
+
+func readPins(file string) ([]images.Package, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "name a file that corral images sbom printed", "cannot read --packages: %w", err)
+	}
+	defer f.Close() // it was only read
+	return images.ReadPackages(f)
+}
+
+func (a *app) imagesSBOM() *cobra.Command {
+	return &cobra.Command{
+		Use: "sbom [flags] [NAME]", Short: "Print what one of Corral's own images is made of",
+		Long: `Print the software bill of materials of one of Corral's own images of Debian: an
+SPDX 2.3 document in JSON, which lists its packages with version, architecture,
+digest and license. It is kept in the image. corral images build --packages takes
+it for another build of the same.
+
+Without a name it is the default image, ` + images.Default + `.`,
+		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref := images.Default
+			if len(args) > 0 {
+				ref = args[0]
+			}
+			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
+				text, err := store.SBOM(ctx, ref)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(a.stdout, strings.TrimSpace(string(text)))
+				return err
+			})
+		},
+	}
 }
 
 type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)

@@ -51,6 +51,7 @@ type settings struct {
 	Swap, Tmp, FileSize, OpenFiles int64
 	Binds, BindRoots               []string
 	Network, Seccomp, AppArmor     string
+	TimeZone                       string
 	Secrets                        map[string]sandbox.Secret
 }
 

@@ -52,6 +52,7 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configured(a, "network", &s.Network, box.Network)
 	configured(a, "seccomp", &s.Seccomp, box.Seccomp)
 	configured(a, "apparmor", &s.AppArmor, box.AppArmor)
+	configured(a, "timezone", &s.TimeZone, box.TimeZone)
 	s.Secrets = nil
 	for name, from := range box.Secrets {
 		if s.Secrets == nil {

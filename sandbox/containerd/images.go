@@ -3,26 +3,26 @@
 package containerd
 
 import (
-	"bytes"
+	"archive/tar"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
 	client "github.com/containerd/containerd"
+	"github.com/containerd/containerd/archive/compression"
 	"github.com/containerd/containerd/content"
 	ctrimages "github.com/containerd/containerd/images"
+	"github.com/containerd/containerd/images/archive"
 	"github.com/containerd/containerd/leases"
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/identity"
-	imagespec "github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/corral-exec/corral/images"
@@ -191,109 +191,140 @@ func (s imageStore) RemoveImage(ctx context.Context, ref string) error {
 // while making it.
 const importTime = time.Hour
 
-// Import implements images.Engine. The image is one of the Open Container
-// Initiative's formats: a manifest, the configuration, and the layer as it
-// comes. A lease keeps them until they are unpacked and have a name; without a
-// name they are garbage once it is gone.
-func (s imageStore) Import(ctx context.Context, name string, config images.ImageConfig, layer io.Reader) (err error) {
+// Load implements images.Engine. A lease keeps what is stored until it is
+// unpacked and has a name; without a name it is garbage once that is gone.
+func (s imageStore) Load(ctx context.Context, archive io.Reader) (err error) {
 	ctx = s.in(ctx)
-	named, err := full(name)
-	if err != nil {
-		return err
-	}
 	ctx, done, err := s.c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(importTime))
 	if err != nil {
-		return s.fail("import the image "+name, err)
+		return s.fail("import an image", err)
 	}
+	store := &ingests{Store: s.c.ContentStore()}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), longCall)
 		defer cancel()
+		if err != nil {
+			err = errors.Join(err, store.abort(end))
+		}
 		err = errors.Join(err, done(end))
 	}()
-	target, err := s.write(ctx, config, layer)
+	img, err := s.store(ctx, store, archive)
 	if err != nil {
-		return s.imageError("import the image "+name, err)
+		return s.imageError("import an image", err)
 	}
-	img := ctrimages.Image{Name: named, Target: target, Labels: config.Labels}
 	if err := client.NewImage(s.c, img).Unpack(ctx, snapshotter); err != nil {
-		return s.fail("unpack the image "+name, err)
+		return s.fail("unpack the image "+img.Name, err)
 	}
 	_, err = s.c.ImageService().Create(ctx, img)
 	if errdefs.IsAlreadyExists(err) {
 		_, err = s.c.ImageService().Update(ctx, img)
 	}
-	return s.fail("import the image "+name, err)
+	return s.fail("import the image "+img.Name, err)
 }
 
-// write writes an image of one layer.
-func (s imageStore) write(ctx context.Context, config images.ImageConfig, layer io.Reader) (ocispec.Descriptor, error) {
-	store := s.c.ContentStore()
-	blob, err := s.writeLayer(ctx, store, layer)
+// store stores what an archive has, which has to be one image with a name.
+func (s imageStore) store(ctx context.Context, store content.Store, r io.Reader) (img ctrimages.Image, err error) {
+	top, err := archive.ImportIndex(ctx, store, r)
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return img, err
 	}
-	configText, err := json.Marshal(ocispec.Image{
-		Platform: ocispec.Platform{OS: "linux", Architecture: localArch},
-		Config:   ocispec.ImageConfig{Env: config.Env, WorkingDir: config.Dir, Cmd: config.Cmd, Labels: config.Labels},
-		RootFS:   ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{blob.Digest}}, // it is not compressed
-		History:  []ocispec.History{{CreatedBy: config.Comment}},
-	})
+	text, err := content.ReadBlob(ctx, store, top)
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return img, err
 	}
-	configBlob := descriptor(ocispec.MediaTypeImageConfig, configText)
-	manifestText, err := json.Marshal(ocispec.Manifest{
-		Versioned: imagespec.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
-		Config: configBlob, Layers: []ocispec.Descriptor{blob},
-	})
-	if err != nil {
-		return ocispec.Descriptor{}, err
+	var index ocispec.Index
+	if err := json.Unmarshal(text, &index); err != nil {
+		return img, err
 	}
-	manifest := descriptor(ocispec.MediaTypeImageManifest, manifestText)
-	if err := writeBlob(ctx, store, configBlob, configText, nil); err != nil {
-		return ocispec.Descriptor{}, err
+	if len(index.Manifests) != 1 || index.Manifests[0].Annotations[ctrimages.AnnotationImageName] == "" {
+		return img, fmt.Errorf("the archive has %d images, or one without a name: %w", len(index.Manifests), errdefs.ErrInvalidArgument)
 	}
-	return manifest, writeBlob(ctx, store, manifest, manifestText, map[string]string{
-		"containerd.io/gc.ref.content.config": configBlob.Digest.String(),
-		"containerd.io/gc.ref.content.l.0":    blob.Digest.String(),
-	})
+	found := index.Manifests[0]
+	target := ocispec.Descriptor{MediaType: found.MediaType, Digest: found.Digest, Size: found.Size}
+	// What it is made of is kept as long as it is.
+	keep := ctrimages.SetChildrenMappedLabels(store, ctrimages.ChildrenHandler(store), nil)
+	if err := ctrimages.Walk(ctx, keep, target); err != nil {
+		return img, err
+	}
+	img = ctrimages.Image{Name: found.Annotations[ctrimages.AnnotationImageName], Target: target}
+	config, err := client.NewImage(s.c, img).Spec(ctx)
+	img.Labels = config.Config.Labels
+	return img, err
 }
 
-func descriptor(mediaType string, text []byte) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(text), Size: int64(len(text))}
+// Ingests remember what was begun to be stored: what is not complete is kept for
+// a day otherwise.
+type ingests struct {
+	content.Store
+	refs []string
 }
 
-func writeBlob(ctx context.Context, store content.Store, d ocispec.Descriptor, text []byte, labels map[string]string) error {
-	return content.WriteBlob(ctx, store, "corral-"+d.Digest.Encoded(), bytes.NewReader(text), d, content.WithLabels(labels))
-}
-
-// writeLayer stores a layer of which neither the size nor the digest is known.
-func (s imageStore) writeLayer(ctx context.Context, store content.Store, layer io.Reader) (_ ocispec.Descriptor, err error) {
-	ref := "corral-import-" + strings.ToLower(rand.Text())
-	w, err := content.OpenWriter(ctx, store, content.WithRef(ref))
-	if err != nil {
-		return ocispec.Descriptor{}, err
-	}
-	committed := false
-	defer func() {
-		err = errors.Join(err, w.Close())
-		if !committed {
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortCall)
-			defer cancel()
-			if aerr := store.Abort(end, ref); !errdefs.IsNotFound(aerr) {
-				err = errors.Join(err, aerr)
-			}
+func (s *ingests) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {
+	var o content.WriterOpts
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return nil, err
 		}
-	}()
-	sum := digest.SHA256.Digester()
-	size, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(w, sum.Hash())}, layer, make([]byte, 1<<20))
+	}
+	s.refs = append(s.refs, o.Ref)
+	return s.Store.Writer(ctx, opts...)
+}
+
+func (s *ingests) abort(ctx context.Context) error {
+	var errs []error
+	for _, ref := range s.refs {
+		if err := s.Abort(ctx, ref); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ReadFile implements images.Engine. It looks into the layers as they are
+// stored, the highest first; a layer that is compressed is read to its end.
+func (s imageStore) ReadFile(ctx context.Context, ref, name string, limit int64) ([]byte, error) {
+	ctx, cancel := s.call(ctx, longCall)
+	defer cancel()
+	what := "read " + name + " of the image " + ref
+	found, err := s.find(ctx, ref)
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return nil, s.imageError(what, err)
 	}
-	d := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: sum.Digest(), Size: size}
-	if err := w.Commit(ctx, size, d.Digest); err != nil && !errdefs.IsAlreadyExists(err) {
-		return ocispec.Descriptor{}, err
+	store := s.c.ContentStore()
+	manifest, err := ctrimages.Manifest(ctx, store, found[0].Target, client.NewImage(s.c, found[0]).Platform())
+	if err != nil {
+		return nil, s.imageError(what, err)
 	}
-	committed = true
-	return d, nil
+	for _, layer := range slices.Backward(manifest.Layers) {
+		text, err := readLayerFile(ctx, store, layer, name, limit)
+		if err == nil || !errdefs.IsNotFound(err) {
+			return text, s.imageError(what, err)
+		}
+	}
+	return nil, fmt.Errorf("no file %s in the image %s: %w", name, ref, errdefs.ErrNotFound)
+}
+
+func readLayerFile(ctx context.Context, store content.Provider, layer ocispec.Descriptor, name string, limit int64) ([]byte, error) {
+	blob, err := store.ReaderAt(ctx, layer)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close() // it was only read
+	plain, err := compression.DecompressStream(io.NewSectionReader(blob, 0, blob.Size()))
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close()
+	for tr := tar.NewReader(plain); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return nil, fmt.Errorf("no file %s in the layer %s: %w", name, layer.Digest, errdefs.ErrNotFound)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if path.Join("/", h.Name) == name {
+			return images.ReadEntry(tr, h, limit)
+		}
+	}
 }

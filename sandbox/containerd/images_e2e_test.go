@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/registry"
@@ -82,39 +83,73 @@ func remove(t *testing.T, e *containerd.Engine, name string) {
 	}
 }
 
+// archiveOf is an image of one layer on its way.
+func archiveOf(t *testing.T, name string, layer []byte) []byte {
+	t.Helper()
+	config := images.ImageConfig{Env: []string{"A=b"}, Labels: map[string]string{"corral.test": "yes"}}
+	a, err := images.NewArchive(t.Context(), name, config, time.Unix(1e9, 0), images.LayerFunc(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(layer)
+		return err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := a.Write(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // An import that breaks off leaves no image; one that succeeds takes the name.
-func TestImport(t *testing.T) {
+func TestLoad(t *testing.T) {
 	e := enginetest.Containerd(t)
 	const name = "corral/import-test:1"
 	remove(t, e, name)
 	t.Cleanup(func() { remove(t, e, name) })
-	config := images.ImageConfig{Env: []string{"A=b"}, Labels: map[string]string{"corral.test": "yes"}}
 	broken := errors.New("it broke")
-	layer := layerOf(t, "file", "text")
-	err := e.Images().Import(t.Context(), name, config, io.MultiReader(bytes.NewReader(layer[:600]), errorReader{broken}))
-	if !errors.Is(err, broken) {
-		t.Errorf("%v", err)
+	whole := archiveOf(t, name, layerOf(t, "file", "text"))
+	for _, at := range []int{600, len(whole) / 2, len(whole) - 2048} {
+		err := e.Images().Load(t.Context(), io.MultiReader(bytes.NewReader(whole[:at]), errorReader{broken}))
+		if !errors.Is(err, broken) {
+			t.Errorf("broken off at %d: %v", at, err)
+		}
 	}
-	err = e.Images().Import(t.Context(), name, config, strings.NewReader("this is no archive, "+strings.Repeat("and it is longer than a block", 100)))
-	if err == nil {
-		t.Error("what is no archive was imported")
+	for what, archive := range map[string][]byte{
+		"no archive":     []byte("this is no archive, " + strings.Repeat("and it is longer than a block", 100)),
+		"no image":       layerOf(t, "file", "text"),
+		"no layer in it": archiveOf(t, name, []byte("this is no archive, "+strings.Repeat("and it is longer than a block", 100))),
+	} {
+		if err := e.Images().Load(t.Context(), bytes.NewReader(archive)); err == nil {
+			t.Errorf("%s was imported", what)
+		}
 	}
 	if img, err := e.Images().Image(t.Context(), name); !errdefs.IsNotFound(err) {
 		t.Errorf("left: %+v, %v", img, err)
 	}
 	var ids []string
 	for _, text := range []string{"one", "two", "one"} {
-		if err := e.Images().Import(t.Context(), name, config, bytes.NewReader(layerOf(t, "file", text))); err != nil {
+		if err := e.Images().Load(t.Context(), bytes.NewReader(archiveOf(t, name, layerOf(t, "dir/file", text)))); err != nil {
 			t.Fatal(err)
 		}
 		img, err := e.Images().Image(t.Context(), name)
 		if err != nil || img.Labels["corral.test"] != "yes" || len(img.Tags) != 1 || img.Tags[0] != name {
 			t.Errorf("%+v, %v", img, err)
 		}
+		got, err := e.Images().ReadFile(t.Context(), name, "/dir/file", 3)
+		if err != nil || string(got) != text {
+			t.Errorf("read %q, %v", got, err)
+		}
 		ids = append(ids, img.ID)
 	}
 	if ids[0] == ids[1] || ids[0] != ids[2] {
 		t.Errorf("IDs %v", ids)
+	}
+	if _, err := e.Images().ReadFile(t.Context(), name, "/dir/none", 3); !errdefs.IsNotFound(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if got, err := e.Images().ReadFile(t.Context(), name, "/dir/file", 2); err == nil {
+		t.Errorf("a file that is too large: %q", got)
 	}
 	found, err := e.Images().Images(t.Context(), "corral.test")
 	if err != nil || len(found) != 1 || found[0].ID != ids[0] {
