@@ -58,6 +58,9 @@ func (s Store) Build(ctx context.Context, name string, progress Progress) (Image
 	if !ours {
 		return Image{}, corral.Errorf(corral.ErrInvalid, "Corral's images are "+strings.Join(Own(), ", "), "cannot build image %s: it is not one of Corral's own", name)
 	}
+	if _, ok := r.content.(debianContent); s.Pins != nil && !ok {
+		return Image{}, corral.Errorf(corral.ErrInvalid, "build it without a list of packages", "cannot build image %s of packages that are listed: it is not made of packages", name)
+	}
 	if err := r.check(); err != nil {
 		return Image{}, err
 	}

@@ -45,8 +45,9 @@ func (a *app) imagesCommand() *cobra.Command {
 		Long: `List, get, build and remove the images that sandboxes run on.
 
 A sandbox gets its image by itself when it is first needed. Corral's own images
-are built on this machine: ` + images.Default + ` (the default), ` + images.Base + `,
-` + images.Common + ` and ` + images.Busybox + `. Any other is pulled from its registry.`,
+are built on this machine: ` + images.Default + ` (the default),
+` + images.Base + `, ` + images.Common + ` and ` + images.Busybox + `.
+Any other is pulled from its registry.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlyCommands,
 	}

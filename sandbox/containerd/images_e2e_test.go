@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,9 @@ func TestLoad(t *testing.T) {
 		err := e.Images().Load(t.Context(), io.MultiReader(bytes.NewReader(whole[:at]), errorReader{broken}))
 		if !errors.Is(err, broken) {
 			t.Errorf("broken off at %d: %v", at, err)
+		}
+		if left, err := e.Unfinished(t.Context()); err != nil || slices.ContainsFunc(left, func(ref string) bool { return strings.HasPrefix(ref, "tar-") }) {
+			t.Errorf("broken off at %d: %v is left, %v", at, left, err)
 		}
 	}
 	for what, archive := range map[string][]byte{
