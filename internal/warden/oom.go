@@ -4,6 +4,7 @@ package warden
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,8 +15,11 @@ import (
 
 // An oomCounter says how many processes of this process's cgroup the kernel has
 // killed for want of memory: its limit's, or the machine's. What a command's
-// own tree is, the kernel does not count.
-type oomCounter string // the file; empty: it is not counted
+// own tree is, the kernel does not count. The file is read for every command,
+// and stays open for that.
+type oomCounter struct {
+	file *os.File // nil: it is not counted
+}
 
 // findOOMCounter looks for the file. In a container the cgroup's own directory
 // may be mounted where the hierarchy's would be.
@@ -28,11 +32,23 @@ func findOOMCounter() oomCounter {
 		"/sys/fs/cgroup/memory" + v1 + "/memory.oom_control", "/sys/fs/cgroup/memory/memory.oom_control",
 		"/sys/fs/cgroup" + v2 + "/memory.events", "/sys/fs/cgroup/memory.events",
 	} {
-		if _, ok := oomCounter(name).read(); ok {
-			return oomCounter(name)
+		f, err := os.Open(name)
+		if err != nil {
+			continue
 		}
+		c := oomCounter{f}
+		if _, ok := c.read(); ok {
+			return c
+		}
+		c.close()
 	}
-	return ""
+	return oomCounter{}
+}
+
+func (c oomCounter) close() {
+	if c.file != nil {
+		c.file.Close() // nothing was written
+	}
 }
 
 // cgroupPaths are this process's cgroups in the only hierarchy of version 2, and
@@ -54,14 +70,15 @@ func cgroupPaths(b []byte) (v2, v1 string) {
 }
 
 func (c oomCounter) read() (n uint64, ok bool) {
-	if c == "" {
+	if c.file == nil {
 		return 0, false
 	}
-	b, err := readFile(string(c), 4096)
-	if err != nil {
+	var b [4096]byte
+	size, err := c.file.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
 		return 0, false
 	}
-	return parseOOM(b)
+	return parseOOM(b[:size])
 }
 
 // parseOOM reads the line "oom_kill N", of memory.oom_control or memory.events.

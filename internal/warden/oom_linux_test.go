@@ -46,6 +46,12 @@ func TestKilledForMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	count("")
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	const kill, term, says137, says9 = syscall.WaitStatus(9), syscall.WaitStatus(15), syscall.WaitStatus(137 << 8), syscall.WaitStatus(9 << 8)
 	for _, tt := range []struct {
 		name   string
@@ -69,7 +75,7 @@ func TestKilledForMemory(t *testing.T) {
 		{"not counted", proc{oomCounted: true}, kill, "rubbish", 0, false},
 	} {
 		count(tt.count)
-		s := &Supervisor{oom: oomCounter(file), oomKnown: tt.known}
+		s := &Supervisor{oom: oomCounter{f}, oomKnown: tt.known}
 		if got := s.killedForMemory(&tt.p, tt.status); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}

@@ -96,6 +96,7 @@ func New(opts Options) (*Supervisor, error) {
 		// Orphans come to PID 1 anyway, and gVisor has nobody else adopt them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil && s.self != 1 {
 			unix.Close(null)
+			s.oom.close()
 			return nil, fmt.Errorf("cannot become a subreaper: %w", err)
 		}
 		go s.reapAll()
@@ -129,6 +130,7 @@ func (s *Supervisor) Close() {
 	s.procs = nil
 	s.mu.Unlock()
 	unix.Close(s.devnull)
+	s.oom.close()
 }
 
 // Busy tells whether a command runs, or has ended and was not acknowledged, or
