@@ -82,6 +82,17 @@ func (b *bench) await(n int) {
 	}
 }
 
+// awaitBoxes waits until as many boxes are noted: one is for a while longer than its
+// container is there.
+func (b *bench) awaitBoxes(n int) {
+	b.t.Helper()
+	for end := time.Now().Add(10 * time.Second); len(b.boxes()) != n; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("boxes %v, want %d", b.boxes(), n)
+		}
+	}
+}
+
 func (b *bench) boxes() []string {
 	b.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(b.cfg.StateDir, "boxes", "*", "box.json"))
@@ -145,9 +156,7 @@ func TestConfigureWhileCommandsRun(t *testing.T) {
 				}
 				ended(t, p, map[string]int{"old": 3, "new": 4}[id])
 			}
-			if n := len(b.boxes()); n != 1 {
-				t.Errorf("%d boxes are noted", n)
-			}
+			b.awaitBoxes(1)
 			// What says the same is the same, and what is as before is new again.
 			if err := e.Configure(b.like(limit(101))); err != nil {
 				t.Fatal(err)
@@ -255,11 +264,7 @@ func TestContainerDies(t *testing.T) {
 	}
 	ended(t, begin(t, e, "", "test -e file"), 0)
 	b.await(1)
-	for end := time.Now().Add(10 * time.Second); len(b.boxes()) != 1; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("boxes %v", b.boxes())
-		}
-	}
+	b.awaitBoxes(1)
 }
 
 func TestRemoveAndSweepLeaveNothing(t *testing.T) {

@@ -213,11 +213,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			e := b.open(limit(104))
 			ended(t, begin(t, e, "", "test -d . && echo >x"), 0)
 			b.sweepTo(1)
-			for end := time.Now().Add(10 * time.Second); len(b.boxes()) != 1; time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("boxes %v", b.boxes())
-				}
-			}
+			b.awaitBoxes(1)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}

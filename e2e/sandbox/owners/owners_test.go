@@ -1,6 +1,9 @@
 //go:build e2e
 
-package sandbox_test
+// Package owners_test runs sandboxes where this machine's users and files are not
+// those of the engine: with an engine of another user's or one that maps users, and
+// with corral itself in a container.
+package owners_test
 
 import (
 	"context"

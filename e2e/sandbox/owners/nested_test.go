@@ -1,6 +1,6 @@
 //go:build e2e
 
-package sandbox_test
+package owners_test
 
 import (
 	"os"

@@ -1,6 +1,8 @@
 //go:build e2e
 
-package sandbox_test
+// Package files_test demands of the files in a sandbox what they are, and who owns
+// them, by every way in which Docker's sandboxes are reached.
+package files_test
 
 import (
 	"errors"
@@ -11,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/enginetest"
@@ -20,6 +24,8 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newFilesSandbox(t *testing.T, cfg sandbox.Config) (*sandbox.Executor, files.FS) {
 	t.Helper()
