@@ -27,7 +27,9 @@ import (
 // is what processors cost that are shared, and what it takes longer beside the
 // bomb than beside the load is what the bomb costs.
 //
-// A figure is the median over the rounds of the ratio of the medians of a round.
+// A figure is the median over the rounds of the ratio of the means of a round: on a
+// machine that has other work a command either runs at once or waits for its turn,
+// which makes a median of commands jump between the two.
 
 // slice is for how long the neighbour's commands are timed, and rounds how often.
 const slice = 100 * time.Millisecond
@@ -101,20 +103,21 @@ func (f field) bear(ctx context.Context, bomb cgroup) burden {
 	}
 }
 
-// commands is the median of what commands of the neighbour take, for a slice;
-// without the first, in which what happened before still shows.
+// commands is what commands of the neighbour take, on average over a slice; without
+// the first, in which what happened before still shows.
 func (f field) commands(ctx context.Context) time.Duration {
 	f.t.Helper()
-	var all []time.Duration
-	for end := time.Now().Add(slice); time.Now().Before(end) || len(all) < 4; {
-		start := time.Now()
+	n, start := -1, time.Now()
+	for begun := start; n < 3 || time.Since(begun) < slice; n++ {
+		if n == 0 {
+			start = time.Now()
+		}
 		res, err := corral.Run(ctx, f.neighbour, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{})
 		if err != nil || !res.Exit.Success() {
 			f.t.Fatalf("the neighbour: %v, %v", res.Exit, err)
 		}
-		all = append(all, time.Since(start))
 	}
-	return median(all[1:])
+	return time.Since(start) / time.Duration(n)
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
