@@ -310,7 +310,7 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 		return nil, errClosed
 	}
 	if !sync { // the first command need not wait for the disk
-		e.wg.Go(e.sync)
+		e.wg.Go(e.syncLater)
 	}
 	e.current, e.last, b.set = b, b.ID, set
 	if other := e.tracking(id); other != nil && !other.dead {

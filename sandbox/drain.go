@@ -170,6 +170,17 @@ func (e *Executor) unlist(ctx context.Context, id string) error {
 	return saveSandbox(e.stateDir, rec, true)
 }
 
+// syncAfter is how long the disk is left to the first command.
+const syncAfter = 100 * time.Millisecond
+
+func (e *Executor) syncLater() {
+	select {
+	case <-time.After(syncAfter):
+	case <-e.life.Done():
+	}
+	e.sync()
+}
+
 // sync writes what is noted of the sandbox once more, onto the disk.
 func (e *Executor) sync() {
 	unlock, err := lockSandbox(context.Background(), e.stateDir, e.name)

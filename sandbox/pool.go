@@ -23,10 +23,11 @@ type Pool struct {
 	wg   sync.WaitGroup
 	wake chan struct{} // holds a token when there may be something to do
 
-	mu    sync.Mutex
-	set   *setup
-	size  int
-	ready []*warm
+	mu     sync.Mutex
+	set    *setup
+	size   int
+	ready  []*warm
+	claims claims // since the last container was begun
 }
 
 // A warm box is one with a connection to its warden, over which nothing was said.
@@ -109,6 +110,7 @@ func (p *Pool) claim(set *setup) *warm {
 	for i, w := range p.ready {
 		if w.Hash == set.hash && w.state == set.StateDir && (set.Driver == DriverAuto || set.Driver == w.Driver) {
 			p.ready = append(p.ready[:i:i], p.ready[i+1:]...)
+			p.claims.add(time.Now())
 			p.look()
 			return w
 		}
@@ -123,6 +125,32 @@ const (
 	lastFill  = time.Minute
 )
 
+// A pool is filled again a moment after it was taken from last: to make a
+// container takes a processor, which the first commands are to have. Who takes
+// from it all the time does not keep it empty.
+const (
+	rest    = 100 * time.Millisecond
+	maxRest = time.Second
+)
+
+// claims are the first and the last of some.
+type claims struct{ first, last time.Time }
+
+func (c *claims) add(now time.Time) {
+	if c.first.IsZero() {
+		c.first = now
+	}
+	c.last = now
+}
+
+// rest is how long to wait now; not more than 0: it is time.
+func (c claims) rest(now time.Time) time.Duration {
+	if c.first.IsZero() {
+		return 0
+	}
+	return min(rest-now.Sub(c.last), maxRest-now.Sub(c.first))
+}
+
 // fill keeps the pool full, and ends with Close.
 func (p *Pool) fill() {
 	delay := firstFill
@@ -132,7 +160,10 @@ func (p *Pool) fill() {
 			set.Log.Warn("cannot remove a container of the pool", "error", err)
 		}
 		again := (<-chan time.Time)(nil)
-		if more {
+		wait := p.rest(more)
+		if wait > 0 {
+			again = time.After(wait)
+		} else if more {
 			w, err := set.makeWarm(p.life)
 			if err == nil {
 				p.mu.Lock()
@@ -152,6 +183,21 @@ func (p *Pool) fill() {
 		case <-p.life.Done():
 		}
 	}
+}
+
+// rest is how long first commands are still to have the machine, before a
+// container is made; the count of claims begins anew with that.
+func (p *Pool) rest(more bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !more {
+		return 0
+	}
+	wait := p.claims.rest(time.Now())
+	if wait <= 0 {
+		p.claims = claims{}
+	}
+	return wait
 }
 
 // plan takes out what does not belong there, and says whether more is wanted.
