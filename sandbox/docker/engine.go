@@ -26,6 +26,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 	units "github.com/docker/go-units"
@@ -121,20 +122,32 @@ func (e *Engine) called() string {
 
 // Info implements sandbox.Engine.
 func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
+	if info, ok := e.remembered(); ok {
+		return info, e.Ping(ctx)
+	}
+	info, err := e.ask(ctx)
+	if err == nil {
+		e.remember(info)
+	}
+	return info, err
+}
+
+func (e *Engine) ask(ctx context.Context) (sandbox.EngineInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	info, err := e.c.Info(ctx)
-	if err != nil {
-		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
-	}
 	name, err := e.kind(ctx)
 	if err != nil {
 		return sandbox.EngineInfo{}, e.fail("ask which engine it is", err)
 	}
+	info, rootless, err := e.state(ctx, name)
+	if err != nil {
+		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
+	}
 	out := sandbox.EngineInfo{
 		Name: name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
-		CPUs:    info.NCPU,
-		Default: info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
+		CPUs:     info.NCPU,
+		Rootless: rootless,
+		Default:  info.DefaultRuntime, Security: info.SecurityOptions, Cgroup: info.CgroupVersion, Runc: info.RuncCommit.ID,
 		// Docker Desktop listens on a local socket, but runs in a machine
 		// of its own, into which no socket reaches.
 		Local: strings.HasPrefix(e.c.DaemonHost(), "unix://") && !strings.Contains(info.OperatingSystem, "Docker Desktop"),
@@ -157,6 +170,15 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 		}
 	}
 	return out, nil
+}
+
+// state is what the engine says of itself.
+func (e *Engine) state(ctx context.Context, name string) (info system.Info, rootless bool, err error) {
+	if name == podman {
+		return e.podmanState(ctx)
+	}
+	info, err = e.c.Info(ctx)
+	return info, false, err // which is a security option of Docker's
 }
 
 // Ping says whether the engine answers.

@@ -2,12 +2,22 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/system"
+
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // Podman has Docker's API, and differs in a few places.
@@ -28,13 +38,78 @@ func (e *Engine) kind(ctx context.Context) (string, error) {
 	if err != nil {
 		return e.name, err
 	}
-	e.asked = true
 	for _, c := range v.Components {
 		if c.Name == podmanComponent {
 			e.name = podman
 		}
 	}
+	e.asked = true
 	return e.name, nil
+}
+
+// podmanState asks for what Podman says of itself, with a field that Docker does
+// not have, and Docker's client leaves out.
+func (e *Engine) podmanState(ctx context.Context) (info system.Info, rootless bool, err error) {
+	dial := e.c.Dialer()
+	h := http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableKeepAlives: true,
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/info", nil)
+	if err != nil {
+		return info, false, err
+	}
+	answer, err := h.Do(req)
+	if err != nil {
+		return info, false, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return info, false, fmt.Errorf("it answers %s", answer.Status)
+	}
+	var got struct {
+		system.Info
+		Rootless bool
+	}
+	err = json.NewDecoder(io.LimitReader(answer.Body, maxInfo)).Decode(&got)
+	return got.Info, got.Rootless, err
+}
+
+// maxInfo bounds what Podman says of itself, in bytes.
+const maxInfo = 1 << 20
+
+// podmans are what Podmans said of themselves, by where they listen. To say it a
+// Podman runs half a dozen programs, for longer than it takes to make a container:
+// it is taken for true for a while, by all connections, as long as it answers.
+var podmans struct {
+	sync.Mutex
+	said map[string]said
+}
+
+type said struct {
+	info sandbox.EngineInfo
+	at   time.Time
+}
+
+const remembering = time.Minute
+
+func (e *Engine) remembered() (sandbox.EngineInfo, bool) {
+	podmans.Lock()
+	defer podmans.Unlock()
+	s, ok := podmans.said[e.c.DaemonHost()]
+	return s.info, ok && time.Since(s.at) < remembering
+}
+
+func (e *Engine) remember(info sandbox.EngineInfo) {
+	if info.Name != podman {
+		return
+	}
+	podmans.Lock()
+	defer podmans.Unlock()
+	if podmans.said == nil {
+		podmans.said = map[string]said{}
+	}
+	podmans.said[e.c.DaemonHost()] = said{info, time.Now()}
 }
 
 // forPodman says the same to Podman. remove is for when the container is made.
