@@ -136,7 +136,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell c
 
 .PHONY: bench
 bench: setup-bench build image ## Measure: JSON and a table
-	@$(WITH_ENGINE) $(GO) run ./e2e/bench
+	@$(WITH_ENGINE) $(GO) run ./e2e/bench -containerd "$$(e2e/engine.sh containerd)"
 
 ##### Checking
 

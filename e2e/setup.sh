@@ -40,6 +40,7 @@ test=(
 )
 bench=(
 	"${demo[@]}"
+	containerd:containerd ctr:containerd # what a pool is compared with, beside Docker
 	/usr/bin/ssh:openssh-client # what output of nodes is compared with
 	/usr/sbin/sshd:openssh-server
 )

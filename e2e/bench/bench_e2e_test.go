@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 )
 
@@ -26,7 +27,7 @@ func TestQuick(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	o := options{quick: true, json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t), corral: program}
+	o := options{quick: true, containerd: enginetest.Containerd(t).Address(), json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t), corral: program}
 	var table bytes.Buffer
 	if err := run(t.Context(), o, &table); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,13 @@ func names() []string {
 // maxAdded is how much longer a command may take on a node, in ms.
 const maxAdded = 0.5
 
+// maxWarm is how long the first command of a sandbox from the pool may take, and
+// maxBurst how long as many at a time as a pool of poolSize has, in ms.
+const (
+	maxWarm  = 5
+	maxBurst = 1000
+)
+
 const (
 	block   = 64 << 10 // of dd
 	workers = 16
@@ -148,16 +155,19 @@ func (s *site) experiments(o options) []experiment {
 		{
 			name: "cold", title: "from no container to the end of sh -lc true", unit: "ms",
 			rounds: o.roundsOr(10), reps: 1,
-			places: s.pick(coldEngine, coldSandbox, warmSandbox), value: latency(noop),
+			places: s.pick(coldEngine, coldTask, coldSandbox, warmSandbox), value: latency(noop),
 			checks: []check{
 				{over: coldSandbox, under: coldEngine},
 				{over: warmSandbox, under: coldEngine, atMost: 0.1},
+				{over: warmSandbox, under: coldTask, atMost: 0.1},
+				{over: warmSandbox, atMost: maxWarm},
 			},
 		},
 		{
 			name: "pool", title: "from a full pool to the end of the last of " + strconv.Itoa(o.pick(poolSize, 5)) + " first commands at a time", unit: "ms",
 			rounds: min(o.roundsOr(1), 1), reps: 1, // to fill the pool takes a minute
 			places: s.pick(warmSandbox), value: s.burst(o.pick(poolSize, 5)),
+			checks: []check{{over: warmSandbox, atMost: maxBurst}},
 		},
 	}
 }

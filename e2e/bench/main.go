@@ -39,6 +39,8 @@ type options struct {
 	state  string // directory
 	warden string // program; empty: it is looked for
 	corral string // program
+	// containerd's socket, for the comparison with it; empty: the usual one
+	containerd string
 }
 
 func main() {
@@ -60,6 +62,7 @@ func main() {
 	// way to a command and not the command.
 	flag.StringVar(&o.image, "image", images.Busybox, "`image` of the sandboxes")
 	flag.StringVar(&o.state, "state", os.TempDir(), "`directory` whose file system output is logged on")
+	flag.StringVar(&o.containerd, "containerd", "", "`socket` of containerd (default $CONTAINERD_ADDRESS, or the usual one)")
 	flag.StringVar(&o.corral, "corral", "bin/corral", "`program` of the gateway, which make build makes")
 	flag.Parse()
 	if *only != "" {
@@ -104,7 +107,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return corral.Errorf(corral.ErrInvalid, "use "+strings.Join(names(), ", "), "there is no measurement %q", name)
 		}
 	}
-	s, err := newSite(ctx, o.image, o.state, o.warden, o.corral)
+	s, err := newSite(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type experiment struct {
 
 // A check is the ratio of two places, and what it should be.
 type check struct {
-	over, under     string  // names of places
+	over, under     string  // names of places; without under it is the value of over
 	atMost, atLeast float64 // 0: no target
 	added           bool    // it is their difference instead, in the experiment's unit
 }

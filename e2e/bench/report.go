@@ -59,7 +59,11 @@ func (r *report) add(x experiment, values map[string][][]float64) {
 		if c.added {
 			compare, what, unit = difference, c.over+" − "+c.under, x.unit
 		}
-		rounds := slices.Sorted(slices.Values(paired(values[c.over], values[c.under], compare)))
+		list := paired(values[c.over], values[c.under], compare)
+		if c.under == "" {
+			what, unit, list = c.over, x.unit, medians(values[c.over])
+		}
+		rounds := slices.Sorted(slices.Values(list))
 		if len(rounds) == 0 {
 			continue
 		}
@@ -126,7 +130,7 @@ func (r *report) table(out io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\t\n", m.Place, digits(m.Resident), digits(m.Private), box)
 		}
 	}
-	fmt.Fprint(w, "\nmedian of the rounds' ratios and differences\t\tquartiles\ttarget\t\t\n")
+	fmt.Fprint(w, "\nmedian of the rounds: ratios, differences and values\t\tquartiles\ttarget\t\t\n")
 	for _, o := range r.Checks {
 		spread := "-"
 		if o.Low != 0 || o.High != 0 {

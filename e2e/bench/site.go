@@ -39,6 +39,7 @@ const (
 	coldSandbox   = "new sandbox"
 	warmSandbox   = "sandbox from the pool"
 	coldEngine    = "docker run"
+	coldTask      = "containerd, create and start"
 )
 
 // boxUser runs everything in a sandbox, and what that is compared to.
@@ -65,11 +66,11 @@ type site struct {
 
 // newSite makes a sandbox for each driver and starts the wardens. On error
 // everything is removed.
-func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *site, err error) {
+func newSite(ctx context.Context, o options) (_ *site, err error) {
 	if os.Geteuid() != 0 {
 		return nil, corral.Errorf(corral.ErrInvalid, "run it as root", "cannot chroot into a sandbox's file system for comparison as user %d", os.Geteuid())
 	}
-	s := &site{image: image, wardenPath: wardenPath, places: map[string]place{}, wardens: map[string]int{}}
+	s := &site{image: o.image, wardenPath: o.warden, places: map[string]place{}, wardens: map[string]int{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -78,7 +79,7 @@ func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *
 	if s.self, err = os.Executable(); err != nil {
 		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp(state, "corral-bench-"); err != nil {
+	if s.dir, err = os.MkdirTemp(o.state, "corral-bench-"); err != nil {
 		return nil, fmt.Errorf("cannot make a directory for logs: %w", err)
 	}
 	if s.engine, err = docker.New(docker.Options{}); err != nil {
@@ -90,7 +91,7 @@ func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *
 	}
 	s.closers = append(s.closers, s.api)
 	store := images.Store{Engine: s.engine.Images()}
-	if _, err := store.Ensure(ctx, image, nil); err != nil {
+	if _, err := store.Ensure(ctx, o.image, nil); err != nil {
 		return nil, err
 	}
 	if err := s.addHost(ctx); err != nil {
@@ -99,12 +100,13 @@ func newSite(ctx context.Context, image, state, wardenPath, program string) (_ *
 	if err := s.addSandboxes(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.addGateway(ctx, program); err != nil {
+	if err := s.addGateway(ctx, o.corral); err != nil {
 		return nil, err
 	}
 	s.add(place{name: coldSandbox, run: s.cold})
 	s.add(place{name: warmSandbox, run: s.warm})
-	s.add(place{name: coldEngine, run: engineRun{s.api, image, boxUser}.run})
+	s.add(place{name: coldEngine, run: engineRun{s.api, o.image, boxUser}.run})
+	s.addContainerd(ctx, o.containerd)
 	return s, nil
 }
 
@@ -211,6 +213,25 @@ func (s *site) addReferences(c sandbox.Container) {
 		env:  []string{"HOME=" + sandbox.Workdir, "PATH=/usr/local/bin:/usr/bin:/bin"},
 		dir:  sandbox.Workdir,
 	}.run})
+}
+
+// addContainerd adds what containerd does alone, which is asked for when it is
+// used: it need not be there for anything else.
+func (s *site) addContainerd(ctx context.Context, address string) {
+	start := sync.OnceValues(func() (*containerdRun, error) {
+		r, err := newContainerdRun(ctx, address, s.image)
+		if err == nil {
+			s.closers = append(s.closers, r)
+		}
+		return r, err
+	})
+	s.add(place{name: coldTask, run: func(ctx context.Context, j job) (time.Duration, error) {
+		r, err := start()
+		if err != nil {
+			return 0, err
+		}
+		return r.run(ctx, j)
+	}})
 }
 
 // cold runs a job in a sandbox made for it. Removing it is not measured.

@@ -54,5 +54,16 @@ func paired(a, b [][]float64, compare func(over, under float64) float64) []float
 	return values
 }
 
+// medians are those of the rounds that have a value.
+func medians(rounds [][]float64) []float64 {
+	var values []float64
+	for _, round := range rounds {
+		if len(round) > 0 {
+			values = append(values, median(round))
+		}
+	}
+	return values
+}
+
 func ratio(over, under float64) float64      { return over / under }
 func difference(over, under float64) float64 { return over - under }

@@ -47,6 +47,9 @@ func TestPaired(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
+	if got := medians([][]float64{{3, 1, 2}, {}, {5}}); !slices.Equal(got, []float64{2, 5}) {
+		t.Errorf("medians %v", got)
+	}
 	if got := paired([][]float64{{3}, {1}}, [][]float64{{1}, {2}}, difference); !slices.Equal(got, []float64{2, -1}) {
 		t.Errorf("differences %v", got)
 	}
