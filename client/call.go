@@ -201,6 +201,9 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 
 func (c *Client) identify(h http.Header) {
 	h.Set(api.HeaderAgent, c.agent)
+	if c.session != "" {
+		h.Set(api.HeaderSession, c.session)
+	}
 	if c.token != "" {
 		h.Set("Authorization", "Bearer "+c.token)
 	}
@@ -220,6 +223,10 @@ func what(req call) string {
 		return "the call of " + p[0]
 	case p[0] == "sandboxes" && len(p) > 2 && p[2] == "files":
 		return "the change of " + req.query.Get("path") + " in the sandbox " + p[1]
+	case p[0] == "sandboxes" && req.method == http.MethodDelete:
+		return "the removal of sandbox " + p[1]
+	case p[0] == "sandboxes":
+		return "the new container of sandbox " + p[1]
 	case p[0] == "nodes" && len(p) == 2 && p[1] == "tokens":
 		return "the setup token"
 	case p[0] == "nodes" && len(p) == 3 && p[1] == "tokens":

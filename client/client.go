@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 )
@@ -29,6 +31,9 @@ type Options struct {
 
 	// Agent is whose sessions they are. Empty: session.DefaultAgent.
 	Agent string
+	// Session is the key of the conversation that calls are made in: with
+	// sandbox.scope "session" each has a sandbox of its own. Empty: none is named.
+	Session string
 	// Retry bounds how long calls are repeated while the gateway is away.
 	// 0: DefaultRetry; negative: they are not.
 	Retry time.Duration
@@ -53,6 +58,7 @@ type Client struct {
 	tcp     bool   // it was named by its URL
 	token   string
 	agent   string
+	session string
 	retry   time.Duration
 	http    *http.Client
 	life    context.Context // of streams that outlast a call
@@ -68,6 +74,13 @@ func New(o Options) (*Client, error) {
 	}
 	if err := session.ValidateAgent(c.agent); err != nil {
 		return nil, err
+	}
+	var err error
+	if c.session, err = config.ParseSession(o.Session); err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(c.session, unicode.IsControl) {
+		return nil, corral.Errorf(corral.ErrInvalid, "leave them out", "the session's key %q has control characters in it", c.session)
 	}
 	if c.retry == 0 {
 		c.retry = DefaultRetry

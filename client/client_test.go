@@ -64,8 +64,7 @@ func TestSessions(t *testing.T) {
 	if err := c.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
-	var boxes []string
-	if err := c.Sandboxes(t.Context(), &boxes); err != nil || len(boxes) != 0 {
+	if boxes, err := c.Sandboxes(t.Context()); err != nil || len(boxes) != 0 {
 		t.Errorf("Sandboxes: %v, %v", boxes, err)
 	}
 	if list, err := c.Tools(t.Context(), ""); err != nil || len(list) != 0 {

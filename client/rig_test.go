@@ -35,6 +35,7 @@ type rig struct {
 	approvals gateway.Approvals
 	rules     gateway.Rules
 	nodes     gateway.Nodes
+	sandboxes gateway.Sandboxes
 	files     func(ctx context.Context, agent, name string) (files.FS, error)
 }
 
@@ -86,7 +87,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes, Files: g.files})
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes, Sandboxes: g.sandboxes, Files: g.files})
 	if err != nil {
 		g.t.Fatal(err)
 	}

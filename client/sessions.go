@@ -71,11 +71,6 @@ func (c *Client) Sessions(ctx context.Context, allAgents bool) ([]session.Status
 	return list.Sessions, err
 }
 
-// Sandboxes lists sandboxes into out, a pointer to a slice.
-func (c *Client) Sandboxes(ctx context.Context, out any) error {
-	return c.json(ctx, call{method: http.MethodGet, path: []string{"sandboxes"}}, nil, &api.Sandboxes{Sandboxes: out})
-}
-
 // Ready reports whether the gateway takes commands: nil, or ErrUnavailable.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.json(ctx, call{method: http.MethodGet, path: []string{"ready"}}, nil, nil)

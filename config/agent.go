@@ -60,6 +60,8 @@ type Sandbox struct {
 	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
 	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
 	AppArmor policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
+
+	SetupCommand policy.Setting[string] `json:"setupCommand" by:"sandbox" doc:"Shell text that is run once in every new container, before the first command: in a login shell, as the sandbox's user, in the workspace, for ten minutes at most. If it fails, the container is not used. See docs/sandbox.md."`
 }
 
 // A Secret says where the content of a file in a sandbox is from: one of the two.

@@ -48,9 +48,8 @@ type Config struct {
 	SSHNodes func() []api.Node
 	// MCP serves /mcp. Nil: it is not served.
 	MCP http.Handler
-	// Sandboxes lists them, as something that can be JSON. Nil: there are
-	// none.
-	Sandboxes func(context.Context) (any, error)
+	// Sandboxes are those of all agents. Nil: there are none.
+	Sandboxes Sandboxes
 	// Files are the files of an agent's sandbox. ErrNotFound if the agent has
 	// none of that name. Nil: there are no sandboxes.
 	Files func(ctx context.Context, agent, name string) (files.FS, error)

@@ -52,7 +52,6 @@ func (s *Server) table() []route {
 		{pattern: "DELETE /v1/approvals/rules", handle: s.removeRule},
 		{pattern: "GET /v1/approvals/{id}", handle: s.getApproval},
 		{pattern: "POST /v1/approvals/{id}", handle: s.answerApproval},
-		{pattern: "GET /v1/sandboxes", handle: s.listSandboxes},
 
 		{pattern: "GET /v1/health", handle: s.health, open: true},
 		{pattern: "GET /v1/ready", handle: s.ready, open: true},
@@ -60,6 +59,7 @@ func (s *Server) table() []route {
 		{pattern: "GET /openapi.json", handle: s.openAPI},
 	}
 	table = append(table, s.nodeRoutes()...)
+	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "/mcp", handle: s.mcp})

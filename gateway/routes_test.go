@@ -141,7 +141,6 @@ func (f fakeTools) List(context.Context) []Tool {
 func TestTools(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
 	g := newRig(t, func(c *Config) {
-		c.Sandboxes = func(context.Context) (any, error) { return []map[string]string{{"name": "box"}}, nil }
 		c.Tools = func(agent string) Tools {
 			return fakeTools{agent, func(ctx context.Context, name string, args json.RawMessage) (any, error) {
 				var req struct{ Command string }
@@ -175,9 +174,6 @@ func TestTools(t *testing.T) {
 		t.Errorf("answer %s", a.body)
 	}
 	if a := g.do("GET", "/v1/tools", "").is(200); !strings.Contains(a.body, "for main") {
-		t.Errorf("answer %s", a.body)
-	}
-	if a := g.do("GET", "/v1/sandboxes", "").is(200); !strings.Contains(a.body, `"box"`) {
 		t.Errorf("answer %s", a.body)
 	}
 	g.do("POST", "/v1/exec", `{"command":"denied"}`).code(403, "denied")

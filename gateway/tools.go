@@ -90,18 +90,6 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Tools{Tools: tools})
 }
 
-func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
-	var list any = []any{}
-	if s.cfg.Sandboxes != nil {
-		got, err := s.cfg.Sandboxes(r.Context())
-		if err != nil {
-			return err
-		}
-		list = got
-	}
-	return writeJSON(w, http.StatusOK, api.Sandboxes{Sandboxes: list})
-}
-
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
 }

@@ -122,6 +122,9 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "remove or rename it", "the container %s is not the sandbox's", b.Container)
 	case !c.Running:
 		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", c.Exit, "oom", c.OOM)
+		if err := noteEnd(b.dir, endOf(c)); err != nil {
+			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
+		}
 		return nil, gone(c)
 	}
 	return b.reach(ctx, c)
@@ -152,14 +155,16 @@ var sandboxInfo = corral.Info{Host: corral.HostSandbox, Sandboxed: true}
 // removeBox removes a box with its container, whatever runs in it. The private
 // workspace stays.
 func removeBox(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+	noted := noteRemoval(ctx, engine, state, rec)
 	if err := engine.Remove(ctx, rec.Container); err != nil {
 		return err
 	}
 	reached(stepContainerRemoved)
+	noted = errors.Join(noted, keepLife(state, rec))
 	if err := removeTree(boxDir(state, rec.ID)); err != nil {
 		return fmt.Errorf("cannot remove the directory of a sandbox's container: %w", err)
 	}
-	return nil
+	return noted
 }
 
 // boxesOf are the boxes that were made for a sandbox, also those to which it

@@ -253,6 +253,11 @@ func (e *Executor) openThese(ids []string) (there []string, err error) {
 // ready returns the box that commands go to now, held: one that is as
 // configured, or a new one. The others are given up.
 func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
+	return e.readyBox(ctx, id, false)
+}
+
+// readyBox is ready; with fresh, the box is a new one in any case.
+func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, error) {
 	if err := e.takeTurn(ctx); err != nil {
 		return nil, err
 	}
@@ -276,9 +281,11 @@ func (e *Executor) ready(ctx context.Context, id string) (*box, error) {
 	}
 	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key
 	rec.Boxes, rec.Owner, rec.Key = there, set.Owner, set.Key
-	b, err := e.match(ctx, set, rec.Boxes)
-	if err != nil {
-		return nil, err
+	var b *box
+	if !fresh {
+		if b, err = e.match(ctx, set, rec.Boxes); err != nil {
+			return nil, err
+		}
 	}
 	sync := true
 	if b == nil {
@@ -467,6 +474,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	if err != nil {
 		return nil, err
 	}
+	r.describe(set, spec)
 	if err := saveBox(e.stateDir, r); err != nil {
 		return nil, err
 	}
@@ -476,6 +484,8 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 		if err == nil {
 			return
 		}
+		text := clip(err.Error())
+		err = errors.Join(err, noteLife(boxDir(e.stateDir, r.ID), func(l *life) { l.Error = text }))
 		if b != nil {
 			err = errors.Join(err, b.close())
 		}
@@ -488,10 +498,9 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	if b, err = e.openBox(r.ID); err != nil {
 		return nil, err
 	}
-	if b.warden == nil {
-		return b, nil
+	if err = set.setUp(ctx, b); err == nil && b.warden != nil {
+		err = b.warden.Reach(ctx)
 	}
-	err = b.warden.Reach(ctx)
 	if errors.Is(err, wardenexec.ErrGone) { // it ended before anybody looked
 		c, ierr := e.engine.Inspect(ctx, r.Container)
 		err = corral.Errorf(corral.ErrUnavailable, "use an image for the engine's architecture with /bin/sh in it, or --driver exec",

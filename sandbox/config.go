@@ -84,6 +84,11 @@ type Config struct {
 	Seccomp   string            // absolute path of an OCI profile; empty: that of package seccomp
 	AppArmor  string            // name of a profile; empty: the engine's own
 
+	// SetupCommand is shell text that is run in every new container, as commands
+	// are, before the first of them gets to it. If it fails the container is not
+	// used. See SetupLimit, Lives and SetupLog.
+	SetupCommand string
+
 	// Ephemeral removes the container with Close. Otherwise it stays, for
 	// the next life of this program to use.
 	Ephemeral bool
@@ -159,6 +164,11 @@ func (c *Config) complete() error {
 	}
 	if c.Pids > 0 && c.Pids < minPids {
 		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Pids)
+	}
+	if c.SetupCommand != "" {
+		if err := (corral.Command{Shell: c.SetupCommand}).Validate(); err != nil {
+			return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the setup command of the sandbox is none: %w", err)
+		}
 	}
 	c.completeLimits()
 	if c.Log == nil {

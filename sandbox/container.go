@@ -44,6 +44,10 @@ func (c *Config) plan() Spec {
 		Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir,
 		Mounts: []Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly}},
 	}
+	if c.SetupCommand != "" {
+		sum := sha256.Sum256([]byte(c.SetupCommand))
+		s.Setup = hex.EncodeToString(sum[:])
+	}
 	c.restrict(&s)
 	return s
 }

@@ -53,6 +53,7 @@ type script struct {
 	Pool          int     // how many containers wait; 0: there is no pool
 	Wait          bool    // for the ends of the commands
 	Die           string  // a step at which it kills itself; empty: it is killed
+	Setup         string  // the setup command
 }
 
 func play(text string) error {
@@ -78,7 +79,7 @@ func play(text string) error {
 		return err
 	}
 	cfg := sandbox.Config{
-		Engine: engine, StateDir: s.State, Name: s.Name, Image: images.Busybox, WardenPath: s.Warden,
+		Engine: engine, StateDir: s.State, Name: s.Name, Image: images.Busybox, WardenPath: s.Warden, SetupCommand: s.Setup,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if s.Pool > 0 {

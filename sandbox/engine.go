@@ -109,6 +109,10 @@ type Spec struct {
 	Seccomp  *specs.LinuxSeccomp // nil: the engine's own
 	Profile  string              // digest of what Seccomp was chosen from, so that the container is made anew with it
 	AppArmor string              // name of a profile; empty: the engine's own
+
+	// Setup is a digest of what is run in it before anything else, so that the
+	// container is made anew with another. It is nothing to an Engine.
+	Setup string
 }
 
 // Mount is a directory of the engine's machine, or a named volume, in a

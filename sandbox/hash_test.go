@@ -44,6 +44,7 @@ func TestHash(t *testing.T) {
 		{"processes", func(c *Config) { c.Pids = 100 }, false},
 		{"size of /tmp", func(c *Config) { c.Tmp = 1 << 20 }, false},
 		{"workspace", func(c *Config) { c.Workspace, c.WorkspaceAccess = one, AccessReadWrite }, false},
+		{"setup command", func(c *Config) { c.SetupCommand = "true" }, false},
 		// What says the same.
 		{"defaults", func(c *Config) {
 			c.Memory, c.CPUs, c.Pids, c.Tmp, c.WorkspaceAccess = 2<<30, 2, 512, 512<<20, AccessNone

@@ -273,6 +273,8 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Pooled = true
+	r.describe(s, spec)
 	if err := saveBox(s.StateDir, r); err != nil {
 		return nil, err
 	}
@@ -292,6 +294,9 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		}
 	}
 	if err := s.create(ctx, spec, info); err != nil {
+		return nil, err
+	}
+	if err := s.setUp(ctx, b); err != nil {
 		return nil, err
 	}
 	conn, err := b.connect(ctx, false)

@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,10 +31,47 @@ type Sandbox struct {
 type Box struct {
 	ID        string    `json:"id"`
 	Container string    `json:"container"` // its name at the engine
+	Engine    string    `json:"engine"`
 	Image     string    `json:"image"`
 	Driver    Driver    `json:"driver"`
 	Hash      string    `json:"hash"` // of the configuration, see Config.Hash
 	Created   time.Time `json:"created"`
+	Pooled    bool      `json:"pooled,omitempty"` // it was made ahead, for whoever would need one
+	Description
+}
+
+// A Description is what a container was made like. What earlier versions made has
+// none.
+type Description struct {
+	Runtime   string `json:"runtime,omitempty"` // empty: the engine's default
+	User      string `json:"user,omitempty"`    // uid:gid
+	Access    Access `json:"workspaceAccess,omitempty"`
+	Directory string `json:"workspaceDirectory,omitempty"` // of this machine, unless the workspace is private
+	Network   string `json:"network,omitempty"`            // empty: none
+	Limits    Limits `json:"limits,omitzero"`
+}
+
+// Limits are what all commands of a container may use together.
+type Limits struct {
+	Memory int64   `json:"memory"`         // bytes; 0: unlimited
+	Swap   int64   `json:"swap,omitempty"` // bytes beside Memory; negative: unlimited
+	CPUs   float64 `json:"cpus"`           // 0: unlimited
+	Pids   int64   `json:"pids"`           // 0: unlimited
+}
+
+// describe notes what the container is made like.
+func (r *boxRecord) describe(s *setup, spec Spec) {
+	r.Description = Description{
+		Runtime: spec.Runtime, User: s.User, Access: s.WorkspaceAccess, Directory: s.Workspace, Network: spec.Network,
+		Limits: Limits{Memory: spec.Memory, Swap: spec.Swap, CPUs: spec.CPUs, Pids: spec.Pids},
+	}
+}
+
+func (r boxRecord) box() Box {
+	return Box{
+		ID: r.ID, Container: r.Container, Engine: r.Engine, Image: r.Image, Driver: r.Driver, Hash: r.Hash, Created: r.Created,
+		Pooled: r.Pooled, Description: r.Description,
+	}
 }
 
 // Sandboxes are those of a state directory, by name. No engine is asked.
@@ -86,9 +125,36 @@ func Find(stateDir, name string) (Sandbox, error) {
 		if err != nil {
 			return Sandbox{}, err
 		}
-		s.Boxes = append(s.Boxes, Box{ID: id, Container: b.Container, Image: b.Image, Driver: b.Driver, Hash: b.Hash, Created: b.Created})
+		s.Boxes = append(s.Boxes, b.box())
 	}
 	return s, nil
+}
+
+// Running is how many commands of a sandbox have been started and, as far as is
+// noted, not ended: also those that ended while nobody had the sandbox open.
+func Running(stateDir, name string) (int, error) {
+	if !namePattern.MatchString(name) {
+		return 0, nil
+	}
+	dir := sandboxDir(stateDir, name)
+	n, err := wardenexec.Unended(filepath.Join(dir, logsDir))
+	if err != nil {
+		return 0, fmt.Errorf("cannot tell what runs in the sandbox %s: %w", name, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, execDir, "*.json"))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		var rec struct { // of package streamexec
+			Exit *json.RawMessage `json:"exit"`
+			Lost string           `json:"lost"`
+		}
+		if err := readJSON(file, &rec); err == nil && rec.Exit == nil && rec.Lost == "" {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // Knows reports whether a process is in the records of a sandbox that need not

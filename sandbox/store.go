@@ -22,7 +22,9 @@ import (
 //	sandboxes/NAME/sandbox.json  a sandbox: its boxes, and its private workspace
 //	sandboxes/NAME/logs, exec    records and logs of its commands
 //	sandboxes/NAME/used          its time of change is when it was used last
+//	sandboxes/NAME/history       what is known of its boxes that are gone, and what their setup commands wrote
 //	boxes/ID/box.json            a container, written before the engine is asked for it
+//	boxes/ID/life.json           what happened to it; setup.log is what its setup command wrote
 //	boxes/ID/run                 the sockets of its warden
 //	boxes/ID/lock                shared by who uses it; exclusive while it is removed
 //	workspaces/ID/               a private workspace
@@ -74,6 +76,9 @@ type boxRecord struct {
 	Fallback  bool      `json:"fallback,omitempty"`  // nobody asked for that driver, but no other works
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
 	Created   time.Time `json:"created"`
+
+	Pooled bool `json:"pooled,omitempty"` // it was made ahead
+	Description
 }
 
 func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }

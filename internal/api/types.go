@@ -20,11 +20,6 @@ type Sessions[Status any] struct {
 	Sessions []Status `json:"sessions"`
 }
 
-// Sandboxes is the answer of sandboxes.
-type Sandboxes struct {
-	Sandboxes any `json:"sandboxes"`
-}
-
 // Tool describes a tool to a model. The schemas are JSON Schemas.
 type Tool struct {
 	Name         string          `json:"name"`

@@ -26,7 +26,8 @@ type fakeMachine struct {
 	sandboxGot       sandboxOptions   // the latest
 	err              map[string]error // of opening "gateway", "sandbox" or "engine"
 	eng              fakeEngine
-	choices          []string // of engines
+	box              func(sandboxOptions) executor // nil: sandbox
+	choices          []string                      // of engines
 }
 
 func (m *fakeMachine) backends() backends {
@@ -41,6 +42,9 @@ func (m *fakeMachine) backends() backends {
 		},
 		sandbox: func(o sandboxOptions) (executor, error) {
 			m.sandboxGot = o
+			if m.box != nil {
+				return m.box(o), open("sandbox")
+			}
 			return &m.sandbox, open("sandbox")
 		},
 		engine: func(_ context.Context, choice string) (engine, error) {
@@ -57,6 +61,9 @@ type fakeEngine struct {
 	swept  []string
 	err    error
 
+	containers map[string]sandbox.Container // by name
+	stats      map[string][]sandbox.Stats   // one after the other
+
 	removed []string
 	pruned  []sandbox.PruneOptions
 	closed  int
@@ -67,6 +74,25 @@ func (e *fakeEngine) Images() images.Engine                      { return e.imag
 func (e *fakeEngine) Close() error                               { e.closed++; return nil }
 
 func (e *fakeEngine) Sandboxes(context.Context, string) ([]sandboxRow, error) { return e.rows, nil }
+
+func (e *fakeEngine) Inspect(_ context.Context, name string) (sandbox.Container, error) {
+	c, ok := e.containers[name]
+	if !ok {
+		return c, sandbox.ErrNoContainer
+	}
+	return c, e.err
+}
+
+func (e *fakeEngine) Stats(_ context.Context, name string) (sandbox.Stats, error) {
+	if len(e.stats[name]) == 0 {
+		return sandbox.Stats{}, sandbox.ErrNoContainer
+	}
+	s := e.stats[name][0]
+	if len(e.stats[name]) > 1 {
+		e.stats[name] = e.stats[name][1:]
+	}
+	return s, e.err
+}
 
 func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string) error {
 	if name == "stuck" {

@@ -62,6 +62,11 @@ type engine interface {
 	Images() images.Engine
 	// Sandboxes are the containers of a state directory.
 	Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error)
+	// Inspect takes the name of a container. sandbox.ErrNoContainer if there is
+	// none.
+	Inspect(ctx context.Context, container string) (sandbox.Container, error)
+	// Stats is what a container uses; see sandbox.StatsEngine.
+	Stats(ctx context.Context, container string) (sandbox.Stats, error)
 	// RemoveSandbox kills and removes one.
 	RemoveSandbox(ctx context.Context, stateDir, name string) error
 	// Sweep removes what gateways that are gone left behind.

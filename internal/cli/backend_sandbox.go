@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -39,7 +40,7 @@ func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
-		Pool: o.pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets,
+		Pool: o.pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets, SetupCommand: o.SetupCommand,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}
 			_, err := store.Ensure(ctx, image, o.progress.show)
@@ -186,6 +187,14 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Container, b.Container))
 	})
 	return rows, nil
+}
+
+func (e hostEngine) Stats(ctx context.Context, container string) (sandbox.Stats, error) {
+	s, ok := e.engineClient.(sandbox.StatsEngine)
+	if !ok {
+		return sandbox.Stats{}, corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell what the container %s uses", container)
+	}
+	return s.Stats(ctx, container)
 }
 
 func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // completeLimit bounds the questions to an engine while somebody waits for the
@@ -80,6 +82,29 @@ func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]str
 		}
 		return words, err
 	})
+}
+
+// completeKnownSandboxes completes names of sandboxes of which something is noted,
+// also where no engine answers, but those that are there already.
+func (a *app) completeKnownSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if err := a.readEnvironment(cmd.Flags()); err != nil {
+		return nil, noFiles
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, noFiles
+	}
+	list, err := sandbox.Sandboxes(dir)
+	if err != nil && len(list) == 0 {
+		return nil, noFiles
+	}
+	var words []string
+	for _, s := range list {
+		if !slices.Contains(args, s.Name) {
+			words = append(words, s.Name)
+		}
+	}
+	return words, noFiles
 }
 
 // completeUser completes --user with the account's own, if that is allowed.

@@ -131,6 +131,7 @@ func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*c
 		return err
 	}
 	if !asJSON {
+		a.sayRestart(key)
 		for _, useless := range uselessRules(c) {
 			a.warn(useless)
 		}
@@ -141,6 +142,16 @@ func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*c
 		return err
 	}
 	return a.printJSON(v, nil)
+}
+
+// sayRestart says that a gateway that runs does not follow a key.
+func (a *app) sayRestart(key string) {
+	if key != "sandbox.engine" && !strings.HasSuffix(key, ".sandbox.engine") {
+		return
+	}
+	if _, _, err := a.findGateway(); err == nil {
+		a.warn("The gateway that runs keeps the engine that it was started with: " + engineRestart + ".")
+	}
 }
 
 // validation is what corral config validate --json prints.

@@ -25,11 +25,15 @@ func (a *app) checkGatewayState(ctx context.Context) (gatewayState, finding) {
 	defer cancel()
 	c, err := a.connect("")
 	if err == nil {
-		var rows []sandboxRow
-		err = errors.Join(c.Sandboxes(ctx, &rows), c.Close())
+		_, err = c.Sandboxes(ctx)
+		err = errors.Join(err, c.Close())
 	}
 	if err != nil {
-		f = failed(name, err, "The gateway runs with the sandbox on, and its engine cannot be used: what is meant for a sandbox fails.")
+		return state, failed(name, err, "The gateway runs with the sandbox on, and its engine cannot be used: what is meant for a sandbox fails.")
+	}
+	if began, now := state.Gateway.Engine, a.engineChoice(); f.Status == levelOK && began != "" && began != now {
+		f.Status, f.Summary = levelWarn, fmt.Sprintf("%s; its engine is %s, and the configuration says %s by now", f.Summary, began, now)
+		f.Meaning, f.Fix = "Its sandboxes stay with the engine that was configured when it was started.", engineRestart
 	}
 	return state, f
 }

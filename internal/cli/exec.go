@@ -62,6 +62,7 @@ const (
 type execFlags struct {
 	local      bool
 	agent      string
+	session    string // the conversation
 	id         string
 	background bool
 	wanted     []string // those given that only a gateway can serve
@@ -98,7 +99,7 @@ func (a *app) execCommand() *cobra.Command {
 			o.stdinGiven = cmd.Flags().Changed("stdin")
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
-			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "security", "ask", "wait-approval"})
+			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
 			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
 				a.settings.Mode = modeAll
 			}
@@ -117,9 +118,10 @@ func (a *app) execCommand() *cobra.Command {
 	f.BoolVar(&o.background, "background", false, "print the session's ID and leave the command to the gateway")
 	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
 	a.addAgentFlag(cmd, &o.agent)
+	a.addConversationFlag(cmd, &o.session)
 	f.BoolVar(&o.local, "local", false, "run it from here, also if a gateway runs")
 	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (by default a terminal is asked, and otherwise nobody is waited for)")
-	group(f, groupGateway, "background", "id", "agent", "local", "wait-approval")
+	group(f, groupGateway, "background", "id", "agent", "session", "local", "wait-approval")
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",
 		string(corral.HostSandbox), string(corral.HostGateway), string(corral.HostNode))

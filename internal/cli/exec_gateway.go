@@ -47,7 +47,7 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 	if err != nil {
 		return nil, "", err
 	}
-	opt.Agent, opt.Retry = o.agent, awayLimit
+	opt.Agent, opt.Session, opt.Retry = o.agent, o.session, awayLimit
 	c, err := client.New(opt)
 	if err != nil {
 		return nil, "", err

@@ -35,6 +35,7 @@ type hosts struct {
 	ssh      *sshexec.Hosts
 	nodes    corral.Nodes // those too
 	policies *policies
+	began    *config.Config // as it was when they were opened; nil: what it is now counts
 
 	mu     sync.Mutex
 	agents map[string]*agentHosts
@@ -87,6 +88,7 @@ func (a *app) openHosts(stateDir string, elevated bool, shared sharing, log *slo
 	if h.policies, err = a.openPolicies(stateDir, gw, askedNodes{h}, shared, log); err != nil {
 		return nil, errors.Join(err, h.ssh.Close(), gw.Close())
 	}
+	h.began = h.policies.live.Config()
 	return h, nil
 }
 

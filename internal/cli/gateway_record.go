@@ -30,8 +30,9 @@ type gatewayRecord struct {
 	// How commands run that say nothing of it.
 	Sandbox       string `json:"sandbox"` // off, all or required
 	AllowElevated bool   `json:"allowElevated"`
-	Image         string `json:"image"`     // of sandboxes
-	Workspace     string `json:"workspace"` // on this machine
+	Image         string `json:"image"`            // of sandboxes
+	Engine        string `json:"engine,omitempty"` // that makes them, as it was configured; earlier versions did not say
+	Workspace     string `json:"workspace"`        // on this machine
 }
 
 // alone reports whether it is that of corral mcp, which listens nowhere.

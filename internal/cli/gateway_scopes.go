@@ -93,7 +93,7 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 			o := h.sandboxOptions(settings)
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.warm != nil {
+			if h.warm != nil && o.Engine == h.engineOf("") {
 				o.pool = h.warm.pool()
 			}
 			return o
@@ -107,7 +107,49 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 	return l
 }
 
+// engineRestart is what to do for another engine to count.
+const engineRestart = "start the gateway again (commands survive that)"
+
+// engineOf is the engine of an agent's sandboxes: the one that was configured when
+// these were opened. What runs at an engine could not be reached through another.
+func (h *hosts) engineOf(agent string) string {
+	c := h.policies.agent(agent)
+	if h.began != nil {
+		c = h.began.Agent(agent)
+	}
+	return cmp.Or(h.app.settingsOf(c).Engine, engineAuto)
+}
+
+// otherEngine is an agent ("" for all others) for which another engine is
+// configured by now.
+func (h *hosts) otherEngine() (agent, began, now string, ok bool) {
+	c := h.policies.live.Config()
+	if h.began == nil || c.Err != nil {
+		return "", "", "", false
+	}
+	for _, agent := range append([]string{""}, c.Agents()...) {
+		began, now := h.engineOf(agent), cmp.Or(h.app.settingsOf(c.Agent(agent)).Engine, engineAuto)
+		if began != now {
+			return agent, began, now, true
+		}
+	}
+	return "", "", "", false
+}
+
+// followEngine says once that another engine is configured.
+func (h *hosts) followEngine(said *string) {
+	agent, began, now, ok := h.otherEngine()
+	switch {
+	case !ok:
+		*said = ""
+	case *said != agent+" "+now:
+		*said = agent + " " + now
+		h.log.Warn("another engine of sandboxes is configured, which counts only when the gateway is started again", "agent", agent, "engine", began, "configured", now, "hint", engineRestart)
+	}
+}
+
 func (h *hosts) sandboxOptions(s settings) sandboxOptions {
+	s.Engine = h.engineOf(s.Owner)
 	return sandboxOptions{settings: s, stateDir: h.stateDir, progress: &progressLog{log: h.log}, log: h.log}
 }
 
@@ -116,8 +158,9 @@ const poolEvery = 5 * time.Second
 
 // keepPool keeps a pool as it is configured, until ctx ends.
 func (h *hosts) keepPool(ctx context.Context) {
-	by, said := poolSettings{}, ""
+	by, said, saidOfEngine := poolSettings{}, "", ""
 	for {
+		h.followEngine(&saidOfEngine)
 		err := h.followPool(&by)
 		if err != nil && err.Error() != said {
 			said = err.Error()
@@ -144,6 +187,7 @@ type poolSettings struct {
 func (h *hosts) followPool(by *poolSettings) error {
 	c := h.policies.agent("")
 	want := poolSettings{h.app.settingsOf(c), c.Sandbox.Pool.Size.Value}
+	want.settings.Engine = h.engineOf("")
 	if want.settings.Mode == modeOff || c.Err != nil {
 		want.size = 0
 	}

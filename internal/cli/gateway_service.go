@@ -107,7 +107,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 
 func (s *service) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
-		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.sandboxes, Files: s.hosts.files, Log: s.log,
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.keeper(), Files: s.hosts.files, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
 	}
@@ -240,7 +240,7 @@ func (s *service) tidyUp(ctx context.Context) error {
 	if !s.hosts.sandboxed() {
 		return nil
 	}
-	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
+	eng, err := s.app.backends.engine(ctx, s.hosts.engineOf(""))
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (s *service) lookOnce(ctx context.Context) {
 	if s.mode() == modeOff {
 		return
 	}
-	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
+	eng, err := s.app.backends.engine(ctx, s.hosts.engineOf(""))
 	if err == nil {
 		err = s.lookAt(ctx, eng)
 		err = errors.Join(err, eng.Close())
@@ -288,7 +288,7 @@ func (s *service) record() gatewayRecord {
 	r := gatewayRecord{
 		PID: os.Getpid(), Version: s.app.versionInfo().Version, StartedAt: time.Now().UTC(),
 		Sandbox: s.mode(), AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
-		Image: cmp.Or(s.app.settings.Image, images.Default),
+		Image: cmp.Or(s.app.settings.Image, images.Default), Engine: s.hosts.engineOf(""),
 	}
 	if s.hub != nil {
 		r.Nodes = s.hub.Listens()
@@ -330,23 +330,6 @@ func (s *service) close() error {
 		errs = append(errs, s.stopTracing(ctx))
 	}
 	return errors.Join(append(errs, removeRecord(s.dir, os.Getpid()))...)
-}
-
-// sandboxes lists the containers. Without an engine there are none, if there
-// need not be one.
-func (s *service) sandboxes(ctx context.Context) (any, error) {
-	eng, err := s.app.backends.engine(ctx, s.app.engineChoice())
-	if err != nil {
-		return nil, err
-	}
-	rows, err := eng.Sandboxes(ctx, s.dir)
-	if errors.Is(err, corral.ErrUnavailable) && s.mode() == modeOff {
-		rows, err = nil, nil
-	}
-	if rows == nil {
-		rows = []sandboxRow{}
-	}
-	return rows, errors.Join(err, eng.Close())
 }
 
 // newTools are the tools of an agent, as the configuration says now.

@@ -25,8 +25,8 @@ type sandboxRow struct {
 func (a *app) sandboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
-		Short: "List and remove sandboxes",
-		Long: `List and remove the containers that commands run in.
+		Short: "List, look at and remove sandboxes",
+		Long: `List, look at and remove the containers that commands run in.
 
 A container is made when the first command needs it and stays for the next. It
 belongs to the state directory that it was made with.`,
@@ -35,6 +35,7 @@ belongs to the state directory that it was made with.`,
 	}
 	a.addEngineFlag(cmd, cmd.PersistentFlags())
 	cmd.AddCommand(a.sandboxList(), a.sandboxShow(), a.sandboxPrune(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
+	cmd.AddCommand(a.sandboxKeptCommands()...)
 	cmd.AddCommand(a.sandboxFileCommands()...)
 	return cmd
 }

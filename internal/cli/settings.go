@@ -53,6 +53,7 @@ type settings struct {
 	Network, Seccomp, AppArmor     string
 	TimeZone                       string
 	Secrets                        map[string]sandbox.Secret
+	SetupCommand                   string
 }
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which

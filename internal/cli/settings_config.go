@@ -53,6 +53,7 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configured(a, "seccomp", &s.Seccomp, box.Seccomp)
 	configured(a, "apparmor", &s.AppArmor, box.AppArmor)
 	configured(a, "timezone", &s.TimeZone, box.TimeZone)
+	configured(a, "setup-command", &s.SetupCommand, box.SetupCommand)
 	s.Secrets = nil
 	for name, from := range box.Secrets {
 		if s.Secrets == nil {

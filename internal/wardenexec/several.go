@@ -129,6 +129,35 @@ func (r *records) askedOf(warden uint64) []string {
 	return ids
 }
 
+// Unended is how many processes were started, by the records in a directory,
+// whose end is not noted there. Whoever has the directory open is left alone.
+func Unended(dir string) (int, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	r := &records{root: root, index: map[string]entry{}}
+	defer r.close()
+	if r.journal, err = root.Open(journalName); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	if err := r.update(); err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, e := range r.index {
+		if e.kind == wasStarted {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Unused reports whether nobody has a directory of records open, and nothing is
 // recorded there.
 func Unused(dir string) (bool, error) {

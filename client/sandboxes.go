@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// A Sandbox is what there is of a sandbox of the gateway.
+type Sandbox = api.Sandbox
+
+// SandboxStats is what a sandbox uses at one moment.
+type SandboxStats = api.SandboxStats
+
+// A SandboxLog is what became of a sandbox's containers, and of the setup
+// commands in them.
+type SandboxLog = api.SandboxLog
+
+// Recreated is a sandbox with a new container.
+type Recreated = api.Recreated
+
+func sandboxCall(method, name string, of ...string) call {
+	return call{method: method, path: append([]string{"sandboxes", name}, of...), changes: method != http.MethodGet}
+}
+
+// Sandboxes lists the sandboxes of all agents, by name.
+func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
+	var list api.Sandboxes
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"sandboxes"}}, nil, &list)
+	return list.Sandboxes, err
+}
+
+// Sandbox describes one, whosever it is. ErrNotFound if there is none.
+func (c *Client) Sandbox(ctx context.Context, name string) (Sandbox, error) {
+	var s Sandbox
+	err := c.json(ctx, sandboxCall(http.MethodGet, name), nil, &s)
+	return s, err
+}
+
+// RemoveSandbox removes one: its containers with what runs in them, and its
+// private workspace.
+func (c *Client) RemoveSandbox(ctx context.Context, name string) error {
+	return c.json(ctx, sandboxCall(http.MethodDelete, name), nil, nil)
+}
+
+// RecreateSandbox gives one a new container, which may take as long as its setup
+// command. Commands that run go on where they are. If the connection is cut it is
+// ErrLost: there may be a new container.
+func (c *Client) RecreateSandbox(ctx context.Context, name string) (Recreated, error) {
+	req := sandboxCall(http.MethodPost, name, "recreate")
+	req.once = true
+	var got Recreated
+	err := c.json(ctx, req, nil, &got)
+	return got, err
+}
+
+// SandboxStats is what a sandbox's container uses now. errors.ErrUnsupported if
+// its engine does not tell.
+func (c *Client) SandboxStats(ctx context.Context, name string) (SandboxStats, error) {
+	var got SandboxStats
+	err := c.json(ctx, sandboxCall(http.MethodGet, name, "stats"), nil, &got)
+	return got, err
+}
+
+// SandboxLog is what became of the container that a sandbox had last, and with
+// all, of those before it.
+func (c *Client) SandboxLog(ctx context.Context, name string, all bool) (SandboxLog, error) {
+	req := sandboxCall(http.MethodGet, name, "log")
+	if all {
+		req.query = url.Values{"all": {"true"}}
+	}
+	var got SandboxLog
+	err := c.json(ctx, req, nil, &got)
+	return got, err
+}

@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// Sandboxes are those of a gateway's state directory, by their names. ErrNotFound
+// if there is none of a name.
+type Sandboxes interface {
+	List(ctx context.Context) ([]api.Sandbox, error)
+	Get(ctx context.Context, name string) (api.Sandbox, error)
+	// Remove removes containers, with what runs in them, and the private
+	// workspace.
+	Remove(ctx context.Context, name string) error
+	// Recreate makes a new container for commands that begin from now on.
+	Recreate(ctx context.Context, name string) (api.Recreated, error)
+	// Stats is what the container uses that commands go to.
+	Stats(ctx context.Context, name string) (api.SandboxStats, error)
+	// Log is what became of the container that was made last, and with all, of
+	// those before it, as far as that is kept.
+	Log(ctx context.Context, name string, all bool) (api.SandboxLog, error)
+}
+
+func (s *Server) sandboxRoutes() []route {
+	table := []route{
+		{pattern: "GET /v1/sandboxes/{name}", handle: s.getSandbox},
+		{pattern: "DELETE /v1/sandboxes/{name}", handle: s.removeSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", handle: s.recreateSandbox},
+		{pattern: "GET /v1/sandboxes/{name}/stats", handle: s.statSandbox},
+		{pattern: "GET /v1/sandboxes/{name}/log", handle: s.logSandbox},
+	}
+	for i := range table {
+		table[i].handle = s.sandboxes(table[i].handle)
+	}
+	return append(table, route{pattern: "GET /v1/sandboxes", handle: s.listSandboxes})
+}
+
+// sandboxes is a handler of a gateway that has some.
+func (s *Server) sandboxes(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.Sandboxes == nil {
+			return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+		}
+		ctx, cancel := s.whileServing(r.Context())
+		defer cancel()
+		return h(w, r.WithContext(ctx))
+	}
+}
+
+func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
+	list := []api.Sandbox{}
+	if s.cfg.Sandboxes != nil {
+		got, err := s.cfg.Sandboxes.List(r.Context())
+		if err != nil {
+			return err
+		}
+		list = append(list, got...)
+	}
+	if agent := r.URL.Query().Get("agent"); agent != "" && agent != api.AllAgents {
+		list = slices.DeleteFunc(list, func(b api.Sandbox) bool { return b.Agent != agent })
+	}
+	return writeJSON(w, http.StatusOK, api.Sandboxes{Sandboxes: list})
+}
+
+func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, b)
+}
+
+func (s *Server) removeSandbox(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Sandboxes.Remove(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) recreateSandbox(w http.ResponseWriter, r *http.Request) error {
+	got, err := s.cfg.Sandboxes.Recreate(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	if got.Left == nil {
+		got.Left = []string{}
+	}
+	return writeJSON(w, http.StatusOK, got)
+}
+
+func (s *Server) statSandbox(w http.ResponseWriter, r *http.Request) error {
+	got, err := s.cfg.Sandboxes.Stats(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, got)
+}
+
+func (s *Server) logSandbox(w http.ResponseWriter, r *http.Request) error {
+	all, err := queryBool(r, "all")
+	if err != nil {
+		return err
+	}
+	got, err := s.cfg.Sandboxes.Log(r.Context(), r.PathValue("name"), all)
+	if err != nil {
+		return err
+	}
+	if got.Containers == nil {
+		got.Containers = []api.SandboxLife{}
+	}
+	return writeJSON(w, http.StatusOK, got)
+}

@@ -1,0 +1,130 @@
+package api
+
+import "time"
+
+// Sandboxes is the answer of sandboxes.
+type Sandboxes struct {
+	Sandboxes []Sandbox `json:"sandboxes"`
+}
+
+// A Sandbox is what there is of one. What is said of its container is of the one
+// that commands go to, which is the last of Containers; it is empty if there is
+// none.
+type Sandbox struct {
+	Name    string `json:"name"`
+	Agent   string `json:"agent,omitempty"`   // whose it is; empty: nobody's in particular
+	Session string `json:"session,omitempty"` // of that agent, with the scope session
+	Scope   string `json:"scope,omitempty"`   // session, agent or shared; empty: no gateway made it
+
+	State    string    `json:"state"`    // running, ended (the next command gets a new container) or none
+	Commands int       `json:"commands"` // that run, as far as is noted
+	Created  time.Time `json:"created"`
+	Used     time.Time `json:"used"` // to the minute
+
+	Engine     string `json:"engine,omitempty"`
+	Image      string `json:"image,omitempty"`
+	Runtime    string `json:"runtime,omitempty"` // empty: the engine's
+	Driver     string `json:"driver,omitempty"`
+	User       string `json:"user,omitempty"` // uid:gid
+	Network    string `json:"network,omitempty"`
+	ConfigHash string `json:"configHash,omitempty"`
+	Pooled     bool   `json:"pooled"` // the container was made ahead
+
+	Workspace       string         `json:"workspace,omitempty"`       // the directory, of the gateway's machine
+	WorkspaceAccess string         `json:"workspaceAccess,omitempty"` // ro, rw, or none for a private one
+	Limits          *SandboxLimits `json:"limits,omitempty"`          // nil: not known
+
+	Containers []SandboxContainer `json:"containers"`
+}
+
+// Values of Sandbox.State.
+const (
+	SandboxRunning = "running"
+	SandboxEnded   = "ended"
+	SandboxNone    = "none"
+)
+
+// SandboxLimits are what all commands of a container may use together; 0 is
+// unlimited, but for Swap.
+type SandboxLimits struct {
+	Memory int64   `json:"memory"` // bytes
+	Swap   int64   `json:"swap"`   // bytes beside Memory; 0: none; negative: unlimited
+	CPUs   float64 `json:"cpus"`
+	Pids   int64   `json:"pids"`
+}
+
+// A SandboxContainer is one of a sandbox's containers.
+type SandboxContainer struct {
+	Name    string    `json:"name"`         // at the engine
+	ID      string    `json:"id,omitempty"` // at the engine; empty: it is not there
+	Image   string    `json:"image"`
+	Driver  string    `json:"driver"`
+	Created time.Time `json:"created"`
+	Running bool      `json:"running"`
+}
+
+// Recreated is the answer of recreate.
+type Recreated struct {
+	Name      string `json:"name"`      // of the sandbox
+	Container string `json:"container"` // the new one
+	// Left are containers in which commands go on; each is removed after the
+	// last of them.
+	Left []string `json:"left"`
+}
+
+// SandboxStats is what a sandbox's container uses at one moment, and may use. Of
+// one that does not run all but the names is zero.
+type SandboxStats struct {
+	Name      string    `json:"name"`
+	Container string    `json:"container,omitempty"`
+	Running   bool      `json:"running"`
+	At        time.Time `json:"at"`
+
+	Memory      int64   `json:"memory"`         // bytes
+	MemoryLimit int64   `json:"memoryLimit"`    // bytes; 0: unlimited
+	CPU         int64   `json:"cpuNanoseconds"` // used since it was started
+	CPULimit    float64 `json:"cpuLimit"`       // processors; 0: unlimited
+	Pids        int64   `json:"pids"`
+	PidsLimit   int64   `json:"pidsLimit"` // 0: unlimited
+	OOMKills    int64   `json:"oomKills"`  // processes killed for want of memory; -1: not known
+}
+
+// SandboxLog is the answer of log: containers in the order in which they were
+// made.
+type SandboxLog struct {
+	Name       string        `json:"name"`
+	Containers []SandboxLife `json:"containers"`
+}
+
+// A SandboxLife is what is known of a container, also of one that is gone.
+type SandboxLife struct {
+	Container string    `json:"container"`
+	Engine    string    `json:"engine,omitempty"`
+	Image     string    `json:"image"`
+	Driver    string    `json:"driver"`
+	Pooled    bool      `json:"pooled"`
+	Created   time.Time `json:"created"`
+	// Error is why no command ever got to it; empty if there is nothing to say.
+	Error string        `json:"error,omitempty"`
+	Setup *SandboxSetup `json:"setup,omitempty"` // nil: there was no setup command
+	Ended *SandboxEnd   `json:"ended,omitempty"` // nil: it is not known to have ended
+}
+
+// SandboxSetup is what came of a setup command.
+type SandboxSetup struct {
+	Started time.Time  `json:"started"`
+	Ended   *time.Time `json:"ended,omitempty"` // nil: it runs, or was cut short
+	Exit    string     `json:"exit,omitempty"`  // such as "exit code 3"; empty: not known
+	Failed  bool       `json:"failed"`
+	Bytes   int64      `json:"bytes"`  // that it wrote
+	Output  string     `json:"output"` // what is kept of them, up to 1 MiB: in the middle a line says how much is not
+}
+
+// SandboxEnd is how a container ended, in the words of the engine.
+type SandboxEnd struct {
+	At      time.Time `json:"at"` // when that was noticed
+	Removed bool      `json:"removed,omitempty"`
+	Code    int       `json:"code"`
+	OOM     bool      `json:"oomKilled,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}

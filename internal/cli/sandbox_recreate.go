@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/api"
+)
+
+// sandboxKeptCommands are those of corral sandbox that work the same with a
+// gateway and without one.
+func (a *app) sandboxKeptCommands() []*cobra.Command {
+	return []*cobra.Command{a.sandboxRecreate(), a.sandboxLogs(), a.sandboxStats(), a.sandboxShell()}
+}
+
+func addLocalFlag(cmd *cobra.Command, local *bool) {
+	cmd.Flags().BoolVar(local, "local", false, "leave a gateway that runs alone")
+}
+
+func (a *app) sandboxRecreate() *cobra.Command {
+	var all, local, asJSON bool
+	cmd := &cobra.Command{
+		Use: "recreate [flags] NAME...", Short: "Give sandboxes a new container",
+		Long: `Give sandboxes a new container, as configured now. Commands that run go on in the
+old one, which is removed after the last of them; commands that begin later go to
+the new one. The workspace stays; /tmp and what else was written goes with the
+old container.
+
+If a gateway runs, it does this for its sandboxes. Without one, give the flags
+that commands of the sandbox are given.`,
+		Example:           "  corral sandbox recreate main\n  corral sandbox recreate --all",
+		ValidArgsFunction: a.completeKnownSandboxes,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if all == (len(names) > 0) {
+				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants names, or --all", cmd.CommandPath())
+			}
+			shape := onlyGiven(cmd.Flags(), sandboxShape)
+			return a.keptSandboxes(cmd.Context(), local, func(ctx context.Context, k gateway.Sandboxes, remote bool) error {
+				if remote && len(shape) > 0 {
+					return corral.Errorf(corral.ErrInvalid, "leave it out, or add --local for a sandbox that no gateway uses", "--%s says what a sandbox is like, and a gateway's are as the gateway was told", shape[0])
+				}
+				if all {
+					var err error
+					if names, err = withContainers(ctx, k, remote); err != nil {
+						return err
+					}
+				}
+				done := []api.Recreated{}
+				var errs []error
+				for _, name := range names {
+					got, err := k.Recreate(ctx, name)
+					if err != nil {
+						errs = append(errs, err)
+						continue
+					}
+					done = append(done, got)
+				}
+				return a.printRecreated(done, asJSON, errors.Join(errs...))
+			})
+		},
+	}
+	a.addSandboxesFlags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all that have a container, of the gateway if one runs")
+	addLocalFlag(cmd, &local)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// sandboxShape are the flags that say what a sandbox is like.
+var sandboxShape = append([]string{"sandbox", "workspace"}, slices.DeleteFunc(slices.Clone(sandboxOnly), func(name string) bool {
+	return name == "name" || name == "ephemeral"
+})...)
+
+// withContainers are the names of the sandboxes that have one, and of which more
+// is noted; with own, of those that a gateway made.
+func withContainers(ctx context.Context, k gateway.Sandboxes, own bool) ([]string, error) {
+	list, err := k.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range list {
+		if s.State != api.SandboxNone && !s.Created.IsZero() && (s.Scope != "" || !own) {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+func (a *app) printRecreated(done []api.Recreated, asJSON bool, err error) error {
+	if asJSON {
+		return a.printJSON(struct {
+			Recreated []api.Recreated `json:"recreated"`
+			failure
+		}{done, newFailure(err)}, err)
+	}
+	for _, r := range done {
+		if _, werr := fmt.Fprintln(a.stdout, r.Name); werr != nil {
+			return errors.Join(err, werr)
+		}
+		if len(r.Left) > 0 && !a.quiet {
+			fmt.Fprintf(a.stderr, "Commands of %s go on in %s, which is removed after the last of them.\n", r.Name, strings.Join(r.Left, ", "))
+		}
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// A Life is what is noted of a container of a sandbox, from before it is made
+// until after it is gone.
+type Life struct {
+	Box
+	Setup *SetupRun `json:"setup,omitempty"` // nil: no setup command was begun
+	Error string    `json:"error,omitempty"` // why no command ever got to it
+	Ended *End      `json:"ended,omitempty"` // nil: it is not known to have ended
+}
+
+// A SetupRun is what came of a setup command.
+type SetupRun struct {
+	Started time.Time  `json:"started"`
+	Ended   *time.Time `json:"ended,omitempty"` // nil: it runs, or was cut short with the program that made the container
+	// Exit is how it ended, as a shell user would put it; empty if that is not
+	// known.
+	Exit   string `json:"exit,omitempty"`
+	Failed bool   `json:"failed"`
+	Output int64  `json:"output"` // bytes that it wrote; what is kept of them see SetupLog
+}
+
+// End is how a container ended: in the engine's words, unless it was removed
+// while it ran.
+type End struct {
+	At      time.Time `json:"at"` // when that was noticed
+	Removed bool      `json:"removed,omitempty"`
+	Code    int       `json:"code"` // of its init
+	OOM     bool      `json:"oomKilled,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// life is the life.json of a box, beside its box.json. What is only nice to know
+// is in it: nothing depends on it.
+type life struct {
+	Setup *SetupRun `json:"setup,omitempty"`
+	Error string    `json:"error,omitempty"`
+	Ended *End      `json:"ended,omitempty"`
+}
+
+const (
+	lifeFile     = "life.json"
+	setupLogFile = "setup.log"
+	historyDir   = "history" // in a sandbox's directory: ID.json and ID.log of boxes that are gone
+
+	// maxHistory is of how many containers that are gone a sandbox has a history.
+	maxHistory = 8
+)
+
+func loadLife(dir string) (life, error) {
+	var l life
+	err := ignoreMissing(readJSON(filepath.Join(dir, lifeFile), &l))
+	return l, err
+}
+
+// noteLife changes the life.json of a box. Of several programs that do so at a
+// time, one wins.
+func noteLife(dir string, change func(*life)) error {
+	l, err := loadLife(dir)
+	if err != nil {
+		l = life{} // it is damaged, which whoever reads it would be told
+	}
+	change(&l)
+	b, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+lifeFile+"-")
+	if errors.Is(err, fs.ErrNotExist) { // the box is gone
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot note what became of a container: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, lifeFile))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot note what became of a container: %w", err), ignoreMissing(os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// endOf is what the engine says of a container.
+func endOf(c Container) *End {
+	return &End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: clip(c.Error)}
+}
+
+// maxWords bounds what is kept of an engine's words, in bytes.
+const maxWords = 4 << 10
+
+func clip(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "\uFFFD")
+}
+
+// noteEnd notes that a container has ended, if nobody has yet.
+func noteEnd(dir string, end *End) error {
+	return noteLife(dir, func(l *life) {
+		if l.Ended == nil {
+			l.Ended = end
+		}
+	})
+}
+
+// noteRemoval notes how a container ended that is about to be removed.
+func noteRemoval(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+	dir := boxDir(state, rec.ID)
+	if l, err := loadLife(dir); err == nil && l.Ended != nil || rec.Sandbox == "" {
+		return nil
+	}
+	// Without an answer nothing is noted: there may be no container, and an engine
+	// that is not there says so when it is to remove it.
+	c, err := engine.Inspect(ctx, rec.Container)
+	if err == nil && c.Running {
+		err = noteEnd(dir, &End{At: time.Now().UTC().Truncate(time.Second), Removed: true})
+	} else if err == nil {
+		err = noteEnd(dir, endOf(c))
+	} else {
+		err = nil
+	}
+	return err
+}
+
+// keepLife moves what is noted of a box that is gone to the sandbox's history.
+func keepLife(state string, rec boxRecord) error {
+	if rec.Sandbox == "" {
+		return nil
+	}
+	dir := filepath.Join(sandboxDir(state, rec.Sandbox), historyDir)
+	if _, err := os.Stat(filepath.Dir(dir)); err != nil {
+		return ignoreMissing(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of a sandbox's history: %w", err)
+	}
+	l, err := loadLife(boxDir(state, rec.ID))
+	if err != nil {
+		l = life{Error: "what became of it is not known: its record is damaged"}
+	}
+	err = writeJSON(filepath.Join(dir, rec.ID+".json"), Life{rec.box(), l.Setup, l.Error, l.Ended}, false)
+	if err == nil {
+		err = ignoreMissing(os.Rename(filepath.Join(boxDir(state, rec.ID), setupLogFile), filepath.Join(dir, rec.ID+".log")))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep what is known of a container: %w", err)
+	}
+	lives, err := history(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, old := range lives[:max(0, len(lives)-maxHistory)] {
+		for _, suffix := range []string{".json", ".log"} {
+			errs = append(errs, ignoreMissing(os.Remove(filepath.Join(dir, old.ID+suffix))))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// history are the lives that are over, the oldest first.
+func history(dir string) ([]Life, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var lives []Life
+	for _, file := range files {
+		var l Life
+		if err := readJSON(file, &l); errors.Is(err, fs.ErrNotExist) {
+			continue // somebody made room
+		} else if err != nil || l.ID+".json" != filepath.Base(file) {
+			l = Life{Box: Box{ID: strings.TrimSuffix(filepath.Base(file), ".json")}, Error: "its record is damaged"}
+		}
+		lives = append(lives, l)
+	}
+	sortLives(lives)
+	return lives, nil
+}
+
+func sortLives(lives []Life) {
+	slices.SortStableFunc(lives, func(a, b Life) int { return a.Created.Compare(b.Created) })
+}
+
+// Lives are the containers that a sandbox has, and the last that it had, in the
+// order in which they were made. No engine is asked.
+func Lives(stateDir, name string) ([]Life, error) {
+	if _, err := Find(stateDir, name); err != nil {
+		return nil, err
+	}
+	lives, err := history(filepath.Join(sandboxDir(stateDir, name), historyDir))
+	if err != nil {
+		return nil, err
+	}
+	ids, err := boxesOf(stateDir, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		rec, err := loadBox(stateDir, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l, err := loadLife(boxDir(stateDir, id))
+		if err != nil {
+			return nil, err
+		}
+		lives = slices.DeleteFunc(lives, func(l Life) bool { return l.ID == id }) // it is being removed
+		lives = append(lives, Life{rec.box(), l.Setup, l.Error, l.Ended})
+	}
+	sortLives(lives)
+	return lives, nil
+}
+
+// SetupLog is what is kept of the output of a box's setup command: all of it, or
+// its beginning and its end with a line in between that says how much is left
+// out. It is empty if there was none, and has about 1 MiB at most.
+func SetupLog(stateDir, name, id string) ([]byte, error) {
+	if !namePattern.MatchString(name) || corral.ValidateID(id) != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "%.80q is no container of a sandbox", id)
+	}
+	for _, file := range []string{
+		filepath.Join(boxDir(stateDir, id), setupLogFile),
+		filepath.Join(sandboxDir(stateDir, name), historyDir, id+".log"),
+	} {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the log of a setup command: %w", err)
+		}
+		b, err := io.ReadAll(io.LimitReader(f, 2*maxSetupLog+markerRoom))
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the log of a setup command: %w", err)
+		}
+		return b, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,197 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/wardenexec"
+)
+
+// SetupLimit is how long a setup command may run.
+const SetupLimit = 10 * time.Minute
+
+const (
+	// maxSetupLog bounds what is kept of the beginning, and of the end, of a
+	// setup command's output, in bytes.
+	maxSetupLog = 512 << 10
+	markerRoom  = 100 // bytes of the line between the two
+	// What an error quotes of its end.
+	quotedLines = 5
+	quotedBytes = 1000
+)
+
+// setupDir is where the executor of a setup command works, in a box's directory.
+const setupDir = "setup"
+
+// setUp runs the setup command in a box that is new, and that nobody else speaks
+// to. If it fails the box is not to be used. An error of getting to the
+// container at all is as Reach has it.
+//
+// Nothing refers to the box yet: if this program is killed in the middle, the box
+// is swept with its container, and the next one begins anew.
+func (s *setup) setUp(ctx context.Context, b *box) (err error) {
+	if s.SetupCommand == "" {
+		return nil
+	}
+	x, err := s.setupExecutor(b)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Join(b.dir, setupDir))) }()
+	if w, ok := x.(*wardenexec.Executor); ok {
+		if err := w.Reach(ctx); err != nil {
+			return errors.Join(err, w.Close())
+		}
+	}
+	run := SetupRun{Started: time.Now().UTC().Truncate(time.Millisecond)}
+	note := func() error {
+		kept := run
+		return noteLife(b.dir, func(l *life) { l.Setup = &kept })
+	}
+	log, err := newHeadTail(filepath.Join(b.dir, setupLogFile), maxSetupLog)
+	if err == nil {
+		err = note()
+	}
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	cmd := corral.Command{Shell: s.SetupCommand, MergeStderr: true, Timeout: SetupLimit}
+	res, rerr := corral.Run(ctx, x, cmd, corral.RunOptions{Stdout: log, MaxOutput: quotedBytes})
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	run.Ended, run.Output = &now, res.Next
+	run.Failed = rerr != nil || !res.Exit.Success()
+	if rerr == nil {
+		run.Exit = res.Exit.String()
+	}
+	err = errors.Join(log.Close(), note(), x.Close())
+	if run.Failed {
+		return errors.Join(s.setupFailed(b, res, rerr), err)
+	}
+	return err
+}
+
+type closingExecutor interface {
+	corral.Executor
+	io.Closer
+}
+
+// setupExecutor runs commands in a box and keeps no records of them.
+func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
+	dir := filepath.Join(b.dir, setupDir)
+	if b.Driver != DriverExec {
+		x, err := wardenexec.New(wardenexec.Options{
+			Dir: dir, Ephemeral: true, Connect: b.connect, Untrusted: true, Prepare: s.prepare, Info: sandboxInfo, Log: b.log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return x, nil
+	}
+	engine, ok := b.engine.(ExecEngine)
+	if !ok {
+		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
+	}
+	x, err := newExecDriver(execOptions{
+		Engine: engine, Container: func(context.Context) (string, error) { return b.Container, nil }, Kill: b.engine.Remove,
+		Prepare: s.prepare, Dir: dir, Info: sandboxInfo, Log: b.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// setupFailed is the error of a start whose container could not be set up. No
+// command ran, whatever became of the setup command.
+func (s *setup) setupFailed(b *box, res corral.Result, err error) error {
+	how := res.Exit.String()
+	if err != nil {
+		how = err.Error() // and not as a cause: that may be ErrLost
+	} else if res.Exit.Reason == corral.ReasonTimeout {
+		how = fmt.Sprintf("it was not done after %v, and was ended", SetupLimit)
+	}
+	if lines := lastLines(res.Output); lines != "" {
+		how += ": " + lines
+	}
+	whose, hint := "the sandbox "+b.Sandbox, "corral sandbox logs "+b.Sandbox+" shows all that it wrote; correct sandbox.setupCommand"
+	if b.Sandbox == "" {
+		whose, hint = "a container of the pool", "correct sandbox.setupCommand"
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "the setup command of %s failed: %s", whose, how)
+}
+
+// lastLines is the end of an output on one line.
+func lastLines(e corral.Excerpt) string {
+	text := e.Head
+	if e.Omitted > 0 {
+		text = e.Tail
+	}
+	var lines []string
+	for line := range strings.Lines(corral.StripANSI(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	lines = lines[max(0, len(lines)-quotedLines):]
+	text = strings.Join(lines, " | ")
+	return strings.ToValidUTF8(text[max(0, len(text)-quotedBytes):], "\uFFFD")
+}
+
+// headTail is a file of the beginning and the end of what is written to it. The
+// beginning is there at once, the end with Close.
+type headTail struct {
+	f       *os.File
+	max     int
+	head    int
+	tail    []byte
+	omitted int64
+}
+
+func newHeadTail(file string, max int) (*headTail, error) {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep the output of the setup command: %w", err)
+	}
+	return &headTail{f: f, max: max}, nil
+}
+
+func (h *headTail) Write(p []byte) (int, error) {
+	n := min(len(p), h.max-h.head)
+	if n > 0 {
+		if _, err := h.f.Write(p[:n]); err != nil {
+			return 0, fmt.Errorf("cannot keep the output of the setup command: %w", err)
+		}
+		h.head += n
+	}
+	h.tail = append(h.tail, p[n:]...)
+	if len(h.tail) > 2*h.max {
+		h.trim()
+	}
+	return len(p), nil
+}
+
+func (h *headTail) trim() {
+	if over := len(h.tail) - h.max; over > 0 {
+		h.omitted += int64(over)
+		h.tail = h.tail[:copy(h.tail, h.tail[over:])]
+	}
+}
+
+func (h *headTail) Close() error {
+	h.trim()
+	var err error
+	if h.omitted > 0 {
+		_, err = fmt.Fprintf(h.f, "\n[… %d bytes left out …]\n", h.omitted)
+	}
+	if err == nil {
+		_, err = h.f.Write(h.tail)
+	}
+	return errors.Join(err, h.f.Close())
+}
