@@ -149,7 +149,8 @@ func (a *app) sayRestart(key string) {
 	if key != "sandbox.engine" && !strings.HasSuffix(key, ".sandbox.engine") {
 		return
 	}
-	if _, _, err := a.findGateway(); err == nil {
+	_, r, err := a.findGateway()
+	if err == nil && (r == nil || key != "sandbox.engine" || r.Engine != a.engineChoice()) {
 		a.warn("The gateway that runs keeps the engine that it was started with: " + engineRestart + ".")
 	}
 }
