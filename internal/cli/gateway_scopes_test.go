@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 func TestSandboxName(t *testing.T) {
@@ -146,3 +147,68 @@ func (k knowing) Knows(id string) bool {
 	_, err := k.Attach(context.Background(), id)
 	return err == nil
 }
+
+// A gateway keeps the engine that it was started with, and says so once.
+func TestEngineIsKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json5")
+	write := func(all, big string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(`{sandbox: {mode: "all", engine: "`+all+`"}, agents: {list: [{id: "big", sandbox: {engine: "`+big+`"}}]}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("docker", "podman")
+	opened := map[string]sandboxOptions{}
+	m := &fakeMachine{}
+	b := m.backends()
+	b.keeper = func(keeperOptions) (executor, error) { return &m.gateway, nil }
+	b.sandbox = func(o sandboxOptions) (executor, error) {
+		opened[o.Name] = o
+		return &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}, nil
+	}
+	a := &app{backends: b, settings: settings{Config: file}}
+	var log strings.Builder
+	h, err := a.openHosts(t.TempDir(), false, alone, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.warm = fakePool{}
+	said := ""
+	h.followEngine(&said)
+	if log.Len() > 0 {
+		t.Errorf("nothing was changed: %s", log.String())
+	}
+	write("containerd", "podman")
+	for range 2 {
+		h.followEngine(&said)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "engine=docker configured=containerd") || !strings.Contains(got, "start the gateway again") {
+		t.Errorf("it says %s", got)
+	}
+	for _, agent := range []string{"main", "big"} {
+		ex, err := h.executor(t.Context(), agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ex.Start(t.Context(), corral.Command{ID: agent, Shell: "go"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The pool's containers are at one engine, and for sandboxes of that one.
+	if one, big := opened["main"], opened["big"]; one.Engine != "docker" || one.pool == nil || big.Engine != "podman" || big.pool != nil {
+		t.Errorf("%+v; %+v", one, big)
+	}
+	write("docker", "podman")
+	h.followEngine(&said)
+	if said != "" {
+		t.Error("it is not forgotten")
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type fakePool struct{ warmPool }
+
+func (fakePool) pool() *sandbox.Pool { return &sandbox.Pool{} }
+func (fakePool) Close() error        { return nil }
