@@ -122,7 +122,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "remove or rename it", "the container %s is not the sandbox's", b.Container)
 	case !c.Running:
 		b.log.Warn("a sandbox's container has ended", "name", b.Sandbox, "container", b.Container, "exit", c.Exit, "oom", c.OOM)
-		if err := noteEnd(b.dir, endOf(c)); err != nil {
+		if err := noteEnd(b.dir, EndOf(c)); err != nil {
 			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
 		}
 		return nil, gone(c)

@@ -98,8 +98,8 @@ func noteLife(dir string, change func(*life)) error {
 	return nil
 }
 
-// endOf is what the engine says of a container.
-func endOf(c Container) *End {
+// EndOf is what the engine says of a container that has ended.
+func EndOf(c Container) *End {
 	return &End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: clip(c.Error)}
 }
 
@@ -131,7 +131,7 @@ func noteRemoval(ctx context.Context, engine Engine, state string, rec boxRecord
 	if err == nil && c.Running {
 		err = noteEnd(dir, &End{At: time.Now().UTC().Truncate(time.Second), Removed: true})
 	} else if err == nil {
-		err = noteEnd(dir, endOf(c))
+		err = noteEnd(dir, EndOf(c))
 	} else {
 		err = nil
 	}

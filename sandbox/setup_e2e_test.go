@@ -60,6 +60,10 @@ func TestSetupCommand(t *testing.T) {
 			ended(t, begin(t, e, "", "test ! -e /tmp/mine && grep -q 1000 /proc/[0-9]*/cmdline"), 0)
 			b.await(1)
 			lives = b.lives("default")
+			if _, _, err := e.Recreate(t.Context()); err != nil {
+				t.Error(err)
+			}
+			b.await(1)
 			if len(lives) != 2 || lives[0].Ended == nil || b.setupLog("default", lives[0].ID) == "" || b.setupLog("default", lives[1].ID) != "begun\n" {
 				t.Errorf("%+v", lives)
 			}

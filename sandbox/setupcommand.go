@@ -154,12 +154,12 @@ type headTail struct {
 	omitted int64
 }
 
-func newHeadTail(file string, max int) (*headTail, error) {
+func newHeadTail(file string, most int) (*headTail, error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the output of the setup command: %w", err)
 	}
-	return &headTail{f: f, max: max}, nil
+	return &headTail{f: f, max: most}, nil
 }
 
 func (h *headTail) Write(p []byte) (int, error) {

@@ -259,7 +259,7 @@ func (k *sandboxKeeper) askHowEnded(ctx context.Context, lives []sandbox.Life) {
 			continue
 		}
 		if c, err := eng.Inspect(ctx, l.Container); err == nil && !c.Running {
-			lives[i].Ended = &sandbox.End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: c.Error}
+			lives[i].Ended = sandbox.EndOf(c)
 		}
 	}
 }
