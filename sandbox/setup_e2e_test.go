@@ -161,8 +161,14 @@ func TestRecreate(t *testing.T) {
 			if err != nil || len(left) > 0 {
 				t.Fatalf("%s, %v, %v", first, left, err)
 			}
+			if n, err := sandbox.Running(b.cfg.StateDir, "default"); err != nil || n != 0 {
+				t.Errorf("%d run before anything did, %v", n, err)
+			}
 			old := begin(t, e, "old", "echo kept >file; touch /tmp/mine; until test -e go; do sleep 0.05; done; exit 3")
 			ended(t, begin(t, e, "", "until test -e /tmp/mine; do sleep 0.02; done"), 0)
+			if n, err := sandbox.Running(b.cfg.StateDir, "default"); err != nil || n < 1 {
+				t.Errorf("%d run, %v", n, err)
+			}
 			second, left, err := e.Recreate(t.Context())
 			if err != nil || second == first || len(left) != 1 || left[0] != first {
 				t.Fatalf("%s, %v, %v", second, left, err)
@@ -188,8 +194,13 @@ func TestRecreate(t *testing.T) {
 			if s, err := sandbox.Find(b.cfg.StateDir, "default"); err != nil || len(s.Boxes) != 1 || s.Boxes[0].Container != second {
 				t.Errorf("%+v, %v", s, err)
 			}
-			if n, err := sandbox.Running(b.cfg.StateDir, "default"); err != nil || n != 0 {
-				t.Errorf("%d run, %v", n, err)
+			// An end is noted a moment after it is told.
+			for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				if n, err := sandbox.Running(b.cfg.StateDir, "default"); err == nil && n == 0 {
+					break
+				} else if err != nil || time.Now().After(end) {
+					t.Fatalf("%d run, %v", n, err)
+				}
 			}
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
