@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,12 @@ func TestArchiveName(t *testing.T) {
 		if _, err := NewArchive(t.Context(), name, ImageConfig{}, testTime); err == nil {
 			t.Errorf("%q is taken for a name", name)
 		}
+	}
+}
+
+func TestTags(t *testing.T) {
+	got := tags([]string{"docker.io/corral/x:1", "corral/y:2", "<none>:<none>", "registry.example:5000/z:3", "localhost/w:4"})
+	if want := []string{"corral/x:1", "corral/y:2", "registry.example:5000/z:3", "localhost/w:4"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

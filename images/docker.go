@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/distribution/reference"
@@ -139,7 +138,14 @@ func (d docker) RemoveImage(ctx context.Context, ref string) error {
 	return err
 }
 
-// tags drops the engine's word for having none.
+// tags are names as people write them: Podman has them with their registry, and
+// Docker has a word for having none.
 func tags(repoTags []string) []string {
-	return slices.DeleteFunc(slices.Clone(repoTags), func(t string) bool { return t == "<none>:<none>" })
+	var out []string
+	for _, t := range repoTags {
+		if named, err := reference.ParseNormalizedNamed(t); err == nil {
+			out = append(out, reference.FamiliarString(named))
+		}
+	}
+	return out
 }

@@ -34,7 +34,7 @@ func (w *lineWriter) line(s string) {
 		return
 	}
 	w.last = s
-	// debootstrap and apt mark errors the same way; the first is the cause.
+	// mmdebstrap and apt mark errors the same way; the first is the cause.
 	for _, mark := range []string{"E: ", "dpkg: error "} {
 		if text, ok := strings.CutPrefix(s, mark); ok && w.failure == "" {
 			w.failure = text
