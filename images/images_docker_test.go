@@ -160,11 +160,11 @@ func TestDockerMissingImage(t *testing.T) {
 // Killing the build in the middle of it leaves no file, mount or process.
 func TestDockerDebianCancelled(t *testing.T) {
 	store, _ := dockerStore(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	saw := false
 	_, err := store.Build(ctx, Default, func(e Event) {
-		if e.Phase == PhaseInstall && strings.HasPrefix(e.Message, "installing") && !saw {
+		if e.Phase == PhaseInstall && strings.HasPrefix(e.Message, "extracting") && !saw {
 			saw = true
 			cancel()
 		}
