@@ -47,7 +47,7 @@ demo: setup-demo build image ## Build, get an engine and an image if there is no
 test: setup-test build check bin/testreport ## Run everything: checks, all tests with -race, end-to-end tests on Docker
 	@rm -f $(CONFORMANCE)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE) \
-		$(GO) test -json -race -count=1 -timeout 30m -tags e2e $(TESTFLAGS) ./... | bin/testreport -conformance $(CONFORMANCE)
+		$(GO) test -json -race -count=1 -timeout 15m -tags e2e $(TESTFLAGS) ./... | bin/testreport -conformance $(CONFORMANCE)
 
 ##### Building
 
