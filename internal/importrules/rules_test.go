@@ -46,7 +46,7 @@ var rules = map[string]rule{
 	"sandbox/files":   {imports: []string{".", "internal/script"}, tests: hosts},
 
 	"hostexec":           {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
+	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/diskimage", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
 	"sandbox/containerd": {imports: append([]string{"sandbox", "sandbox/boundary", "sandbox/seccomp", "images"}, warden...), tests: hosts},
 	"sandbox/docker":     {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
 	// What a sandbox may not have, and what it may ask the kernel for.
@@ -66,6 +66,8 @@ var rules = map[string]rule{
 	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":     {imports: contract},
 	"internal/streams": {},
+	// What limits a private workspace.
+	"internal/diskimage": {},
 	// Hosts of which there is only what commands read and write.
 	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
