@@ -68,7 +68,7 @@ func pump(l *Log, f *os.File, tty bool) error {
 		return err
 	}
 	for {
-		switch err := l.Take(Source{End: rc, Stream: corral.Stdout, TTY: tty}); err {
+		switch _, err := l.Take(Source{End: rc, Stream: corral.Stdout, TTY: tty}); err {
 		case nil:
 		case io.EOF:
 			return nil

@@ -50,22 +50,23 @@ type Source struct {
 // ErrNothing: there is nothing to take at the moment.
 var ErrNothing = errors.New("nothing to read")
 
-// Take moves some of what src has into the log. It never waits for more: then
-// it returns ErrNothing. At the end of src that is io.EOF, an error that wraps
-// os.ErrClosed if the file was closed, and any other error with nothing lost:
-// calling Take again goes on, for example when there is room on the disk.
-func (l *Log) Take(src Source) error {
+// Take moves some of what src has into the log, and returns how many bytes. It
+// never waits for more: then it returns ErrNothing. At the end of src that is
+// io.EOF, an error that wraps os.ErrClosed if the file was closed, and any other
+// error with nothing lost: calling Take again goes on, for example when there is
+// room on the disk.
+func (l *Log) Take(src Source) (n int64, err error) {
 	var merr error
-	if err := src.End.Control(func(fd uintptr) { _, merr = l.move(int(fd), src) }); err != nil {
-		return err
+	if err := src.End.Control(func(fd uintptr) { n, merr = l.move(int(fd), src) }); err != nil {
+		return 0, err
 	}
 	switch merr {
 	case nil, io.EOF:
-		return merr
+		return n, merr
 	case unix.EAGAIN:
-		return ErrNothing
+		return n, ErrNothing
 	}
-	return fmt.Errorf("cannot move output into the log of %s: %w", l.id, merr)
+	return n, fmt.Errorf("cannot move output into the log of %s: %w", l.id, merr)
 }
 
 const (

@@ -37,6 +37,9 @@ type Options struct {
 	Prepare func(ctx context.Context, cmd corral.Command) (Prepared, error)
 	// Info is what is the same for every process here.
 	Info corral.Info
+	// OutputRate is how many bytes of output in a second are taken from a
+	// process that is started or found now; 0: all that it writes. Nil: that.
+	OutputRate func() int64
 
 	Log *slog.Logger
 }
@@ -47,6 +50,14 @@ type Prepared struct {
 	Env      []string // the whole environment, as NAME=value
 	Dir      string   // absolute, as seen where it runs
 	Warnings []string
+}
+
+// pace is what output of a process is taken by.
+func (o *Options) pace() *outlog.Pace {
+	if o.OutputRate == nil {
+		return nil
+	}
+	return outlog.NewPace(o.OutputRate())
 }
 
 // An Executor runs commands under a warden.

@@ -48,6 +48,7 @@ type pipes struct {
 	tty  bool
 	wg   sync.WaitGroup // the pumps
 	gone chan struct{}  // closed by stop
+	pace *outlog.Pace
 
 	mu      sync.Mutex
 	stopped bool
@@ -97,7 +98,7 @@ func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
 		p.setCarrier(newMessages(p, c, flags))
 		return passed{}, nil
 	}
-	pi := &pipes{p: p, tty: flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{})}
+	pi := &pipes{p: p, tty: flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{}), pace: p.e.opts.pace()}
 	theirs, err := pi.make(flags)
 	if err != nil {
 		pi.stop()
@@ -343,16 +344,17 @@ func (pi *pipes) pump(s *source) {
 		pi.mu.Lock()
 		draining := s.draining
 		pi.mu.Unlock()
-		err := error(nil)
+		n, err := int64(0), error(nil)
 		if draining {
 			if err = pi.p.log.Sweep(src); err == nil {
 				err = io.EOF
 			}
 		} else {
-			err = pi.p.log.Take(src)
+			n, err = pi.p.log.Take(src)
 		}
 		switch {
 		case err == nil:
+			pi.rest(s, pi.pace.Took(n))
 		case errors.Is(err, io.EOF):
 			pi.mu.Lock()
 			s.ended = true
@@ -377,6 +379,31 @@ func (pi *pipes) pump(s *source) {
 			case <-pi.gone:
 				return
 			}
+		}
+	}
+}
+
+// rest leaves a stream alone for some time, in which the process waits if it
+// writes more. What is there at the end of the process is taken at once.
+func (pi *pipes) rest(s *source, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for {
+		select {
+		case <-s.wake:
+			pi.mu.Lock()
+			draining := s.draining
+			pi.mu.Unlock()
+			if draining {
+				return
+			}
+		case <-over.C:
+			return
+		case <-pi.gone:
+			return
 		}
 	}
 }

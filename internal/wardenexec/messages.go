@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -17,6 +18,8 @@ type messages struct {
 	p        *process
 	hasInput bool
 	tty      bool
+	pace     *outlog.Pace
+	over     chan struct{} // closed when the process has ended
 
 	// writing makes one write of input at a time. It is not sending, which
 	// keeps messages in order: a write waits for what reattach has to send
@@ -51,7 +54,7 @@ const (
 )
 
 func newMessages(p *process, c *client, flags uint64) *messages {
-	m := &messages{p: p, c: c, tty: flags&wire.FlagTTY != 0, hasInput: flags&(wire.FlagStdin|wire.FlagTTY) != 0, limit: wire.Window}
+	m := &messages{p: p, c: c, tty: flags&wire.FlagTTY != 0, hasInput: flags&(wire.FlagStdin|wire.FlagTTY) != 0, limit: wire.Window, pace: p.e.opts.pace(), over: make(chan struct{})}
 	m.changed = sync.NewCond(&m.mu)
 	m.size = m.logSize()
 	m.acked = m.size
@@ -86,6 +89,9 @@ func (m *messages) logSize() int64 {
 
 func (m *messages) exited() {
 	m.mu.Lock()
+	if !m.hasExit {
+		close(m.over)
+	}
 	m.hasExit = true
 	m.mu.Unlock()
 	m.finishIfDone()
@@ -128,6 +134,7 @@ func (m *messages) output(msg *wire.Message) {
 	}
 	m.size = max(m.size, off+int64(len(msg.Data)))
 	if m.size-m.acked >= ackEvery {
+		wait := m.pace.Took(m.size - m.acked)
 		m.acked = m.size
 		c, size := m.c, m.size
 		// Not from the goroutine that reads: if both sides only wrote,
@@ -135,8 +142,22 @@ func (m *messages) output(msg *wire.Message) {
 		m.p.e.wg.Add(1)
 		go func() {
 			defer m.p.e.wg.Done()
+			m.rest(wait)
 			_ = c.send(&wire.Message{Type: wire.OutputAck, ID: m.p.id, Offset: uint64(size)}) // broken: attached again
 		}()
+	}
+}
+
+// rest leaves output unacknowledged for some time, in which the process waits if
+// it writes more. What is there at its end is taken at once.
+func (m *messages) rest(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-m.over:
+	case <-m.p.e.life.Done():
 	}
 }
 

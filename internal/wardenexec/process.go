@@ -457,20 +457,26 @@ func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
 // lost records that nobody will ever know how the process ended.
 // cause is why it is gone.
 func (p *process) lost(cause error) {
-	why := ""
-	if end := new(Ended); errors.As(cause, &end) {
-		why = ": " + end.How
-	}
-	err := corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
-		"it is not known how process %s ended: the place where it ran is gone%s", p.id, why)
-	if !p.stopWith(err) {
+	end := new(Ended)
+	errors.As(cause, &end)
+	if !p.stopWith(errLost(p.id, end.How)) {
 		return
 	}
 	defer close(p.recorded)
-	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true}); rerr != nil {
+	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true, How: end.How}); rerr != nil {
 		p.e.log.Error("a loss could not be recorded", "id", p.id, "error", rerr)
 	}
 	p.e.forget(p)
+}
+
+// errLost is what waiting for a process comes to of which nobody will know how
+// it ended; how says why, if that is known.
+func errLost(id, how string) error {
+	if how != "" {
+		how = ": " + how
+	}
+	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
+		"it is not known how process %s ended: the place where it ran is gone%s", id, how)
 }
 
 // abandon lets go of a process that goes on without this executor.
@@ -522,8 +528,7 @@ func (e *Executor) fromRecord(id string, rec *record) (*process, error) {
 	p := newProcess(e, id)
 	p.tag, p.log, p.exit = rec.tag, log, rec.Exit
 	if rec.Lost {
-		p.err = corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
-			"it is not known how process %s ended: the place where it ran is gone", id)
+		p.err = errLost(id, rec.How)
 	}
 	p.concluded = true
 	close(p.done)

@@ -30,6 +30,7 @@ type record struct {
 	tag
 	Exit corral.Exit `json:"exit"`
 	Lost bool        `json:"lost,omitempty"` // and Exit says nothing
+	How  string      `json:"how,omitempty"`  // the place where it was has ended, if that is known
 	At   time.Time   `json:"at"`             // when this was recorded
 }
 
