@@ -39,6 +39,9 @@ type Sandbox struct {
 
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
 
+	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/sandbox.md."`
+	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
+
 	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
 	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
 	Swap   policy.Setting[Size]   `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
@@ -48,6 +51,9 @@ type Sandbox struct {
 	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`
 	FileSize  policy.Setting[Size]  `json:"fileSize" default:"16g" unit:"bytes" by:"sandbox" doc:"What a file may grow to, or unlimited."`
 	OpenFiles policy.Setting[Whole] `json:"openFiles" default:"65536" min:"64" max:"1048576" by:"sandbox" doc:"Files that a process may have open, or unlimited: as many as the engine allows."`
+
+	OutputRate policy.Setting[Size]          `json:"outputRate" default:"unlimited" unit:"bytes" by:"sandbox" doc:"What is taken of a command's output in a second, beyond the first MiB: one that writes more waits, and nothing is lost. It counts for commands that are started from then on."`
+	Lifetime   policy.Setting[time.Duration] `json:"lifetime" default:"0" min:"0" max:"31536000" unit:"s" by:"sandbox" doc:"How long commands go to a container; the next gets a new one, with the same workspace. What still runs in the old one five minutes later is ended by the gateway, which looks every five minutes. 0: for ever."`
 
 	// Binds has the lists of every level that has one.
 	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`

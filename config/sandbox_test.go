@@ -47,6 +47,10 @@ func TestMistakesOfSandboxes(t *testing.T) {
 		`{sandbox: {secrets: {X: "value"}}}`:                "sandbox.secrets.X",
 		`{sandbox: {secrets: {X: {value: "value"}}}}`:       "there is no such key",
 		`{sandbox: {openFiles: 3}}`:                         "out of range",
+		`{sandbox: {workspaceSize: "many"}}`:                "sandbox.workspaceSize",
+		`{sandbox: {workspaceMedium: "tape"}}`:              `there is no "tape"; use disk, memory`,
+		`{sandbox: {outputRate: "1m"}}`:                     "sandbox.outputRate",
+		`{sandbox: {lifetime: -1}}`:                         "out of range",
 	} {
 		if _, err := Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant\n%s", text, err, want)

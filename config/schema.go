@@ -214,6 +214,7 @@ var sets = map[reflect.Type][]any{
 	reflect.TypeFor[Engine]():          setOf[Engine]("auto", "docker", "containerd", "podman"),
 	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
 	reflect.TypeFor[Access]():          setOf[Access]("none", "ro", "rw"),
+	reflect.TypeFor[Medium]():          setOf[Medium]("disk", "memory"),
 	reflect.TypeFor[Approver]():        setOf(ApproverGateway, ApproverLocal),
 	reflect.TypeFor[Chaining]():        setOf(ChainingNone, ChainingEach),
 	reflect.TypeFor[Redirections]():    setOf(RedirectionsNone, RedirectionsHarmless),

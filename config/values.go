@@ -15,6 +15,7 @@ type (
 	Engine       string // of sandbox.engine
 	Driver       string // of sandbox.driver
 	Access       string // of sandbox.workspaceAccess
+	Medium       string // of sandbox.workspaceMedium
 	Chaining     string // of tools.exec.allowlist.chaining
 	Redirections string // of tools.exec.allowlist.redirections
 	Level        string // of tools.elevated.default

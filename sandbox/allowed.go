@@ -158,6 +158,7 @@ func (c *Config) completeLimits() {
 	limit(&c.Tmp, 512<<20)
 	limit(&c.FileSize, 16<<30)
 	limit(&c.NoFiles, 64<<10)
+	limit(&c.OutputRate, 0)
 	switch {
 	case c.CPUs == 0:
 		c.CPUs, c.halve = defaultCPUs, true
@@ -192,6 +193,9 @@ func (c *Config) restrict(s *Spec) {
 	if c.Tmp == 0 {
 		s.Tmpfs[0].Inodes = 0
 	}
+	if c.inMemory() {
+		s.Tmpfs = append(s.Tmpfs, Tmpfs{Target: Workdir, Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
+	}
 	if c.Network != boundary.NetworkNone {
 		s.Network = c.Network
 	}
@@ -225,6 +229,9 @@ func digestOf(list ...*specs.LinuxSeccomp) string {
 // adapt completes what restrict said by what the engine is, or says why a
 // container cannot be had from it.
 func (c *Config) adapt(s *Spec, info EngineInfo) error {
+	if err := c.checkSize(info); err != nil {
+		return err
+	}
 	if c.halve && info.CPUs > 0 {
 		s.CPUs = min(s.CPUs, float64(info.CPUs)/2)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wardenexec"
@@ -21,9 +22,10 @@ type box struct {
 	dir    string
 	engine Engine
 	log    *slog.Logger
-	lock   *os.File             // shared: somebody uses it
-	warden *wardenexec.Executor // nil with the driver exec
-	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
+	lock   *os.File               // shared: somebody uses it
+	warden *wardenexec.Executor   // nil with the driver exec
+	over   atomic.Pointer[string] // why its container was removed under what runs in it; nil: it was not
+	first  wire.Conn              // that connect returns first, of a box from a pool; nil: none
 
 	// Guarded by Executor.mu.
 	set   *setup         // that it was last found to fit
@@ -57,7 +59,7 @@ func (e *Executor) openBox(id string) (*box, error) {
 	}
 	b.warden, err = wardenexec.New(wardenexec.Options{
 		Records: e.records, Connect: b.connect, Untrusted: true,
-		Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+		Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 	if err != nil {
 		closeLock(lock)
@@ -115,7 +117,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 	c, err := b.engine.Inspect(ctx, b.Container)
 	switch {
 	case errors.Is(err, ErrNoContainer):
-		return nil, wardenexec.ErrGone
+		return nil, b.gone(c)
 	case err != nil:
 		return nil, err
 	case c.Labels[labelBox] != b.ID:
@@ -125,7 +127,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		if err := noteEnd(b.dir, EndOf(c)); err != nil {
 			b.log.Warn("cannot note how a sandbox's container ended", "name", b.Sandbox, "error", err)
 		}
-		return nil, gone(c)
+		return nil, b.gone(c)
 	}
 	return b.reach(ctx, c)
 }

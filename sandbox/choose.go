@@ -77,7 +77,7 @@ func (e *Executor) hold(id string) *box {
 	b := e.tracking(id)
 	if b == nil || b.dead {
 		b = e.current
-		if b == nil || b.warden == nil || b.set != e.set.Load() {
+		if b == nil || b.warden == nil || b.set != e.set.Load() || b.set.outlived(b.since()) {
 			return nil
 		}
 	}
@@ -344,7 +344,7 @@ func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, e
 		b := e.boxes[id]
 		dead := b == nil || b.dead || b.stale
 		e.mu.Unlock()
-		if dead || b.Hash != set.hash || b.Engine != engine {
+		if dead || b.Hash != set.hash || b.Engine != engine || set.outlived(b.since()) {
 			continue
 		}
 		if warden == "" && b.Driver != DriverExec {
@@ -464,8 +464,14 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 		}
 		r.Warden = warden.Source
 	}
-	if set.WorkspaceAccess == AccessNone {
-		if err := e.ensureWorkspace(set, rec); err != nil {
+	if set.hasPrivate() {
+		if err := set.checkSize(info); err != nil {
+			return nil, err
+		}
+		if err := e.ensureWorkspace(ctx, set, rec); err != nil {
+			return nil, err
+		}
+		if err := set.checkPrivate(rec.Workspace); err != nil {
 			return nil, err
 		}
 		r.Workspace = rec.Workspace
@@ -546,7 +552,7 @@ func (e *Executor) execs(use bool) (corral.Executor, error) {
 	}
 	d, err := newExecDriver(execOptions{
 		Engine: engine, Container: e.execContainer, Kill: e.engine.Remove, Prepare: e.prepare,
-		Dir: dir, Info: sandboxInfo, Log: e.log,
+		Dir: dir, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
@@ -35,6 +36,14 @@ const (
 	AccessReadWrite Access = "rw"
 )
 
+// Medium is where a private workspace is.
+type Medium string
+
+const (
+	MediumDisk   Medium = "disk"   // in the state directory, as long as the sandbox
+	MediumMemory Medium = "memory" // in the container, and gone with it
+)
+
 // Config of an Executor. Engine and StateDir are required.
 type Config struct {
 	Engine Engine
@@ -55,6 +64,13 @@ type Config struct {
 	// WorkspaceAccess (empty: none) allows. In the container it is /workspace.
 	Workspace       string
 	WorkspaceAccess Access
+	// WorkspaceSize bounds a private workspace, in bytes, and with them how
+	// many files it may have. 0 is no limit on the disk, and 512 MiB in memory;
+	// negative: no limit. On the disk it is a file system of its own, which
+	// takes root and an engine of this machine (see checkSize), and of a size
+	// that it keeps.
+	WorkspaceSize   int64
+	WorkspaceMedium Medium // empty: disk
 
 	// User is the uid:gid that commands run as. Empty: the owner of the
 	// workspace, or nobody (65534:65534) where that is root.
@@ -73,6 +89,15 @@ type Config struct {
 	Tmp      int64   // bytes of /tmp; 0: 512 MiB
 	FileSize int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
 	NoFiles  int64   // files a process may have open; 0: 65536; negative: the engine's limit
+
+	// OutputRate is how many bytes of output in a second are taken from a
+	// command, beyond the first MiB: one that writes more waits, and nothing
+	// is lost. 0 or negative: all that it writes.
+	OutputRate int64
+	// Lifetime is how long commands go to a container, from when it became
+	// the sandbox's: the next gets a new one. What still runs there is ended by
+	// Prune. 0: for ever.
+	Lifetime time.Duration
 
 	// Binds are directories and files of this machine that are mounted beside
 	// the workspace, as SOURCE:TARGET[:ro|rw]. Package boundary says which
@@ -150,6 +175,9 @@ func (c *Config) complete() error {
 	if err := c.completeWorkspace(); err != nil {
 		return err
 	}
+	if err := c.completeSize(); err != nil {
+		return err
+	}
 	if c.User == "" {
 		c.User, c.anyUser = c.owner(), true
 	}
@@ -169,6 +197,12 @@ func (c *Config) complete() error {
 		if err := (corral.Command{Shell: c.SetupCommand}).Validate(); err != nil {
 			return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the setup command of the sandbox is none: %w", err)
 		}
+	}
+	if c.OutputRate > 0 && c.OutputRate < minOutputRate {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minOutputRate), "%d bytes of output in a second are too few", c.OutputRate)
+	}
+	if c.Lifetime < 0 {
+		return corral.Errorf(corral.ErrInvalid, "use 0 for ever", "a sandbox cannot live for %v", c.Lifetime)
 	}
 	c.completeLimits()
 	if c.Log == nil {
@@ -203,6 +237,10 @@ func (c *Config) completeWorkspace() error {
 	c.Workspace = abs
 	return nil
 }
+
+// minOutputRate is the least that output is bounded to, in bytes a second: what
+// is on its way at a command's end is still to be taken in time.
+const minOutputRate = 1 << 20
 
 // minPids is how many processes and threads a sandbox needs at least: the warden
 // has up to a dozen, see its reserveThreads.

@@ -82,7 +82,10 @@ func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFu
 const killed = 128 + int(corral.SIGKILL)
 
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
-func gone(c Container) error {
+func (b *box) gone(c Container) error {
+	if how := b.over.Load(); how != nil {
+		return &wardenexec.Ended{How: *how}
+	}
 	switch {
 	case c.diedOfMemory():
 		return &wardenexec.Ended{How: "there was no memory left in the sandbox, or for it"}

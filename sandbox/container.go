@@ -40,9 +40,9 @@ func (c *Config) isolatedKernel() bool {
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
 func (c *Config) plan() Spec {
-	s := Spec{
-		Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir,
-		Mounts: []Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly}},
+	s := Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
+	if !c.inMemory() { // else restrict adds it; as a mount it is the first
+		s.Mounts = []Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
 	}
 	if c.SetupCommand != "" {
 		sum := sha256.Sum256([]byte(c.SetupCommand))
@@ -78,6 +78,7 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 		c.Mounts = append(c.Mounts, warden)
 	}
 	switch {
+	case s.inMemory():
 	case info.Local && rec.Workspace != "":
 		c.Mounts[0].Source = workspaceDir(s.StateDir, rec.Workspace)
 	case rec.Workspace != "":

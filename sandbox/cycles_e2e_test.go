@@ -51,9 +51,12 @@ type script struct {
 	Name          string
 	Pids          []int64 // of the containers
 	Pool          int     // how many containers wait; 0: there is no pool
-	Wait          bool    // for the ends of the commands
-	Die           string  // a step at which it kills itself; empty: it is killed
-	Setup         string  // the setup command
+	Size          int64   // of the private workspace; 0: not limited
+	Ephemeral     bool
+	Runtime       string
+	Wait          bool   // for the ends of the commands
+	Die           string // a step at which it kills itself; empty: it is killed
+	Setup         string // the setup command
 }
 
 func play(text string) error {
@@ -80,6 +83,7 @@ func play(text string) error {
 	}
 	cfg := sandbox.Config{
 		Engine: engine, StateDir: s.State, Name: s.Name, Image: images.Busybox, WardenPath: s.Warden, SetupCommand: s.Setup,
+		WorkspaceSize: s.Size, Ephemeral: s.Ephemeral, Runtime: s.Runtime,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if s.Pool > 0 {
@@ -248,7 +252,7 @@ func TestCycles(t *testing.T) {
 	n := cycles(t)
 	most := 0
 	for k := range n {
-		s := script{Name: names[rng.IntN(len(names))], Pool: rng.IntN(2), Wait: rng.IntN(2) == 0}
+		s := script{Name: names[rng.IntN(len(names))], Pool: rng.IntN(2), Wait: rng.IntN(2) == 0, Size: 16 << 20}
 		for range 1 + rng.IntN(3) {
 			s.Pids = append(s.Pids, 100+rng.Int64N(3))
 		}

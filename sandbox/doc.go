@@ -30,9 +30,9 @@
 //
 // What a sandbox is not given is decided by package boundary, before anything is
 // made; what it may ask the kernel for by package seccomp. What it may use is
-// limited, see [Config]. Not limited yet: how fast commands write output (how
-// much of it is kept is), how long a sandbox lives while it is used, and how
-// much of the disk a workspace takes, where the file system has no quota.
+// limited, see [Config]. A private workspace is limited by being a file system
+// of its own (package internal/diskimage), or in memory; a directory of this
+// machine that is given as the workspace is not.
 //
 // Engines are behind the interface [Engine]; package sandbox/docker is one.
 package sandbox

@@ -122,6 +122,9 @@ type Mount struct {
 	Target   string
 	ReadOnly bool
 	Volume   bool
+	// Size is what can be written there, in bytes: the file system that is
+	// mounted sees to it, and no engine has to. 0: not limited by it.
+	Size int64
 	// What is mounted below Source is there too, unless it is read-only:
 	// then only what is in Source's own file system is, since not every
 	// engine could make the rest read-only.

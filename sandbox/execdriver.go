@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/streamexec"
 	"github.com/corral-exec/corral/internal/wardenexec"
 )
@@ -27,7 +28,9 @@ type execOptions struct {
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
 	User string      // uid:gid; empty: the container's
-	Log  *slog.Logger
+	// OutputRate is Config.OutputRate at the moment. Nil: 0.
+	OutputRate func() int64
+	Log        *slog.Logger
 }
 
 // execDriver is the last resort: a corral.Executor over the engine's exec API,
@@ -132,7 +135,10 @@ func (d *execDriver) start(ctx context.Context, id, container string, spec ExecS
 			}
 		}
 	}
-	s := &execStream{d: d, id: id, container: container}
+	s := &execStream{d: d, id: id, container: container, gone: make(chan struct{})}
+	if d.opts.OutputRate != nil {
+		s.pace = outlog.NewPace(d.opts.OutputRate())
+	}
 	d.enter(s)
 	defer func() {
 		if err != nil {
@@ -189,8 +195,11 @@ func (d *execDriver) move(s *execStream, container string) {
 // execStream is a command that runs; it is a streamexec.Stream.
 type execStream struct {
 	Exec
-	d  *execDriver
-	id string
+	d    *execDriver
+	id   string
+	pace *outlog.Pace
+	gone chan struct{} // closed by Close
+	once sync.Once
 
 	container string // guarded by d.mu
 	doomed    bool   // the same; its container is killed for the sake of another
@@ -198,6 +207,12 @@ type execStream struct {
 
 func (s *execStream) Read(p []byte) (int, corral.Stream, error) {
 	n, stream, err := s.Exec.Read(p)
+	if wait := s.pace.Took(int64(n)); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-s.gone:
+		}
+	}
 	return n, corral.Stream(stream), err
 }
 
@@ -249,6 +264,7 @@ func (s *execStream) Settle(exit corral.Exit, err error, struck bool) (corral.Ex
 }
 
 func (s *execStream) Close() error {
+	s.once.Do(func() { close(s.gone) })
 	s.d.leave(s)
 	return s.Exec.Close()
 }

@@ -102,6 +102,8 @@ func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (wardenexec.
 	return e.set.Load().prepare(ctx, cmd)
 }
 
+func (e *Executor) outputRate() int64 { return e.set.Load().OutputRate }
+
 // maxBoxes bounds how many containers one Start tries, each of which ends before
 // the command is started.
 const maxBoxes = 3

@@ -21,7 +21,7 @@ func TestGone(t *testing.T) {
 		{Container{Exit: 137}, plain},
 		{Container{}, plain},
 	} {
-		if err := gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
+		if err := new(box).gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.c, err, tt.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corral-exec/corral/internal/testdir"
 )
@@ -45,10 +46,13 @@ func TestHash(t *testing.T) {
 		{"size of /tmp", func(c *Config) { c.Tmp = 1 << 20 }, false},
 		{"workspace", func(c *Config) { c.Workspace, c.WorkspaceAccess = one, AccessReadWrite }, false},
 		{"setup command", func(c *Config) { c.SetupCommand = "true" }, false},
+		{"size of the workspace", func(c *Config) { c.WorkspaceSize = 1 << 30 }, false},
+		{"workspace in memory", func(c *Config) { c.WorkspaceMedium = MediumMemory }, false},
 		// What says the same.
 		{"defaults", func(c *Config) {
 			c.Memory, c.CPUs, c.Pids, c.Tmp, c.WorkspaceAccess = 2<<30, 2, 512, 512<<20, AccessNone
 		}, true},
+		{"defaults of the workspace", func(c *Config) { c.WorkspaceSize, c.WorkspaceMedium = -1, MediumDisk }, true},
 		{"a workspace that is not used", func(c *Config) { c.Workspace = one }, true},
 		// What is nothing of the container's.
 		{"name", func(c *Config) { c.Name = "other" }, true},
@@ -58,6 +62,8 @@ func TestHash(t *testing.T) {
 		}, true},
 		{"warden", func(c *Config) { c.WardenPath = "/elsewhere/warden" }, true},
 		{"driver", func(c *Config) { c.Driver = DriverFrames }, true},
+		{"output rate", func(c *Config) { c.OutputRate = 8 << 20 }, true},
+		{"lifetime", func(c *Config) { c.Lifetime = time.Hour }, true},
 		{"ephemeral", func(c *Config) { c.Ephemeral = true }, true},
 	} {
 		if same := hashed(t, tc.change) == plain; same != tc.same {
@@ -69,6 +75,10 @@ func TestHash(t *testing.T) {
 	}
 	if in(one, AccessReadWrite) == in(one, AccessReadOnly) || in(one, AccessReadOnly) == in(two, AccessReadOnly) {
 		t.Error("workspaces are not told apart")
+	}
+	sized := hashed(t, func(c *Config) { c.Workspace, c.WorkspaceAccess, c.WorkspaceSize = one, AccessReadWrite, 1<<30 })
+	if sized != in(one, AccessReadWrite) {
+		t.Error("a size counts for a directory of this machine")
 	}
 	if in(one, AccessReadOnly) != in(filepath.Join(one, "..", filepath.Base(one)), AccessReadOnly) {
 		t.Error("one directory is two")

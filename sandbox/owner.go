@@ -63,7 +63,7 @@ func (c *Config) mapped(info EngineInfo) files.User {
 // be undone when the container runs.
 func (c *Config) own(s *Spec, info EngineInfo) (undo func(), err error) {
 	undo = func() {}
-	if !info.Local || info.RemapUID == 0 {
+	if !info.Local || info.RemapUID == 0 || c.inMemory() {
 		return undo, nil
 	}
 	user := c.mapped(info)
@@ -93,10 +93,10 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 		return nil, err
 	}
 	all := files.Sandbox{Root: Workdir, Others: files.Commands{Exec: e, Root: Workdir}}
-	if !info.Local {
+	set := e.set.Load()
+	if !info.Local || set.inMemory() {
 		return all, nil
 	}
-	set := e.set.Load()
 	d := files.Directory{Root: Workdir, ReadOnly: set.WorkspaceAccess == AccessReadOnly}
 	if d.Path, err = e.HostWorkspace(ctx); err != nil {
 		return nil, err

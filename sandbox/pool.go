@@ -266,7 +266,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		Warden: mount.Source, Driver: driver, Created: time.Now().UTC().Truncate(time.Second),
 	}
 	r.Container = "corral-" + r.ID
-	if s.WorkspaceAccess == AccessNone {
+	if s.hasPrivate() {
 		r.Workspace = r.ID
 	}
 	spec, err := s.spec(info, r, mount)
@@ -289,7 +289,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		return nil, err
 	}
 	if r.Workspace != "" {
-		if err := makePrivate(s.StateDir, r.Workspace, s.User); err != nil {
+		if err := s.makePrivate(ctx, r.Workspace); err != nil {
 			return nil, err
 		}
 	}
@@ -309,7 +309,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 // claim takes a box of the pool for this sandbox; nil if there is none to take,
 // or it does not answer. The caller notes it.
 func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*box, error) {
-	if set.Pool == nil || set.WorkspaceAccess == AccessNone && rec.Workspace != "" {
+	if set.Pool == nil || set.hasPrivate() && rec.Workspace != "" {
 		return nil, nil
 	}
 	w := set.Pool.claim(set)
@@ -318,11 +318,12 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 	}
 	b := w.box
 	b.Sandbox, b.engine, b.log, b.first = e.name, e.engine, e.log, w.conn
+	b.Taken = time.Now().UTC().Truncate(time.Second)
 	err := writeJSON(boxPath(e.stateDir, b.ID), b.boxRecord, false)
 	reached(stepClaimed)
 	if err == nil {
 		b.warden, err = wardenexec.New(wardenexec.Options{
-			Records: e.records, Connect: b.connect, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+			Records: e.records, Connect: b.connect, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 		})
 	}
 	if err == nil {

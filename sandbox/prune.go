@@ -15,13 +15,16 @@ import (
 type PruneOptions struct {
 	Idle time.Duration // since a sandbox was used: it goes, with its private workspace
 	Age  time.Duration // of a container: the next command gets a new one
+	// Lifetime is like Age, from when the container became the sandbox's. What
+	// still runs there LifetimeGrace later is ended.
+	Lifetime time.Duration
 }
 
 // old reports which of a sandbox's boxes are old, and whether it is idle.
 func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]bool) {
 	ids = map[string]bool{}
 	for _, b := range s.Boxes {
-		if o.Age > 0 && now.Sub(b.Created) > o.Age {
+		if o.Age > 0 && now.Sub(b.Created) > o.Age || o.Lifetime > 0 && now.Sub(b.Since) > o.Lifetime {
 			ids[b.ID] = true
 		}
 	}
@@ -31,7 +34,8 @@ func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]b
 // Prune removes what is old of a sandbox, and returns the names of the
 // containers that it removed. What runs goes on: an idle sandbox in which
 // something runs is not removed, nor one that another program uses, and a
-// container that is too old goes after its last command.
+// container that is too old goes after its last command; unless its lifetime
+// was over LifetimeGrace ago.
 func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string, err error) {
 	s, err := Find(e.stateDir, e.name)
 	if errors.Is(err, corral.ErrNotFound) {
@@ -61,6 +65,9 @@ func (e *Executor) Prune(ctx context.Context, o PruneOptions) (removed []string,
 			e.last = ""
 		}
 		e.mu.Unlock()
+		if o.Lifetime > 0 && time.Since(b.since()) > o.Lifetime+LifetimeGrace {
+			errs = append(errs, e.endLife(ctx, b, o.Lifetime))
+		}
 		gone, err := e.tryRemove(ctx, b)
 		errs = append(errs, err)
 		if gone {

@@ -24,7 +24,10 @@ type Sandbox struct {
 	Created   time.Time `json:"created"`
 	Used      time.Time `json:"used"`                // to the minute
 	Workspace string    `json:"workspace,omitempty"` // the directory of a private one
-	Boxes     []Box     `json:"boxes"`               // its containers, of which the last is what commands go to
+	// WorkspaceSize is what the private workspace may take, in bytes; 0: it
+	// is not limited.
+	WorkspaceSize int64 `json:"workspaceSize,omitempty"`
+	Boxes         []Box `json:"boxes"` // its containers, of which the last is what commands go to
 }
 
 // A Box is a container as it was noted.
@@ -36,6 +39,7 @@ type Box struct {
 	Driver    Driver    `json:"driver"`
 	Hash      string    `json:"hash"` // of the configuration, see Config.Hash
 	Created   time.Time `json:"created"`
+	Since     time.Time `json:"since"`            // when it became the sandbox's: later than it was made, if it is of a pool
 	Pooled    bool      `json:"pooled,omitempty"` // it was made ahead, for whoever would need one
 	Description
 }
@@ -70,7 +74,7 @@ func (r *boxRecord) describe(s *setup, spec Spec) {
 func (r boxRecord) box() Box {
 	return Box{
 		ID: r.ID, Container: r.Container, Engine: r.Engine, Image: r.Image, Driver: r.Driver, Hash: r.Hash, Created: r.Created,
-		Pooled: r.Pooled, Description: r.Description,
+		Since: r.since(), Pooled: r.Pooled, Description: r.Description,
 	}
 }
 
@@ -113,6 +117,9 @@ func Find(stateDir, name string) (Sandbox, error) {
 	s := Sandbox{Name: name, Owner: rec.Owner, Key: rec.Key, Created: rec.Created, Used: rec.Created, Boxes: []Box{}}
 	if rec.Workspace != "" {
 		s.Workspace = workspaceDir(stateDir, rec.Workspace)
+		if s.WorkspaceSize, err = imageSize(stateDir, rec.Workspace); err != nil {
+			return Sandbox{}, err
+		}
 	}
 	if info, err := os.Stat(filepath.Join(dir, usedFile)); err == nil {
 		s.Used = info.ModTime().UTC().Truncate(time.Second)

@@ -21,7 +21,7 @@ func (info EngineInfo) translate(mounts []Mount) ([]Mount, error) {
 	}
 	list := slices.Clone(mounts)
 	for i, m := range list {
-		if m.Volume {
+		if m.Volume || m.Source == "" { // a private workspace that is only planned
 			continue
 		}
 		source, err := info.onEngine(m)

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,71 +14,6 @@ import (
 
 	"github.com/corral-exec/corral"
 )
-
-// HostWorkspace is the directory of this machine that commands find at Workdir,
-// also if it is a private one. It is empty if the engine is on another machine.
-func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
-	info, err := e.engine.Info(ctx)
-	if err != nil || !info.Local {
-		return "", err
-	}
-	set := e.set.Load()
-	if set.WorkspaceAccess != AccessNone {
-		return set.Workspace, nil
-	}
-	e.touch()
-	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	rec, err := loadSandbox(e.stateDir, e.name)
-	if err == nil {
-		err = e.ensureWorkspace(set, &rec)
-	}
-	return workspaceDir(e.stateDir, rec.Workspace), err
-}
-
-// ensureWorkspace makes the private workspace, for the user that commands run
-// as. The sandbox's lock is held.
-func (e *Executor) ensureWorkspace(set *setup, rec *sandboxRecord) error {
-	fresh := rec.Workspace == ""
-	if fresh {
-		rec.Workspace = newBoxID(e.name)
-		if err := saveSandbox(e.stateDir, *rec, true); err != nil {
-			return fmt.Errorf("cannot note the sandbox's workspace: %w", err)
-		}
-	}
-	// Where earlier versions had it.
-	if old := filepath.Join(e.dir, "workspace"); fresh {
-		if err := os.MkdirAll(filepath.Join(e.stateDir, workspacesDir), 0o700); err != nil {
-			return fmt.Errorf("cannot make the directory of workspaces: %w", err)
-		}
-		if err := os.Rename(old, workspaceDir(e.stateDir, rec.Workspace)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("cannot move the sandbox's workspace: %w", err)
-		}
-	}
-	return makePrivate(e.stateDir, rec.Workspace, set.User)
-}
-
-// makePrivate makes a private workspace, unless it is there.
-func makePrivate(state, id, user string) error {
-	dir := workspaceDir(state, id)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("cannot make the directory of workspaces: %w", err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("cannot make the sandbox's workspace: %w", err)
-	}
-	if os.Geteuid() != 0 {
-		return nil // commands run as us
-	}
-	uid, gid := splitUser(user)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		return fmt.Errorf("cannot give the sandbox its workspace: %w", err)
-	}
-	return nil
-}
 
 func splitUser(user string) (uid, gid int) {
 	u, g, _ := strings.Cut(user, ":") // checked by checkUser
@@ -102,6 +36,9 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	}
 	if _, err := sweepContainers(ctx, e.engine, e.stateDir); err != nil {
 		return err
+	}
+	if err := sweepImages(ctx, e.engine, e.stateDir); err != nil { // of others, who are gone
+		e.log.Warn("cannot remove the workspace of an ephemeral sandbox", "error", err)
 	}
 	if _, err := sweepSandbox(ctx, e.engine, e.stateDir, e.name); err != nil {
 		return err
@@ -130,7 +67,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir)))
+	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errs.ErrorOrNil()
 }
@@ -172,7 +109,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 		}
 	}
 	for dir := range dirs {
-		if err := errors.Join(removeVolumes(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir)); err != nil {
+		if err := removeState(ctx, engine, dir); err != nil {
 			errs = multierror.Append(errs, err)
 		}
 	}
@@ -308,45 +245,6 @@ func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []s
 	return removed, errors.Join(errs...)
 }
 
-// sweepWorkspaces removes private workspaces to which nothing refers. What
-// refers to one is there before it.
-func sweepWorkspaces(ctx context.Context, engine Engine, stateDir string) error {
-	ids, err := entries(filepath.Join(stateDir, workspacesDir))
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	known := map[string]bool{}
-	sandboxes, err := entries(filepath.Join(stateDir, sandboxesDir))
-	if err != nil {
-		return err
-	}
-	for _, name := range sandboxes {
-		rec, err := loadSandbox(stateDir, name)
-		if err != nil {
-			return err // then it is not known to what it refers
-		}
-		known[rec.Workspace] = true
-	}
-	boxes, err := entries(filepath.Join(stateDir, boxesDir))
-	if err != nil {
-		return err
-	}
-	for _, id := range boxes {
-		box, err := loadBox(stateDir, id)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		known[box.Workspace] = true
-	}
-	var errs []error
-	for _, id := range ids {
-		if !known[id] {
-			errs = append(errs, removeWorkspace(ctx, engine, stateDir, id))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // oneLine lists errors in a line.
 func oneLine(errs []error) string {
 	texts := make([]string, len(errs))
@@ -354,6 +252,12 @@ func oneLine(errs []error) string {
 		texts[i] = err.Error()
 	}
 	return strings.Join(texts, "; ")
+}
+
+// removeState removes the state directory of an ephemeral sandbox that nobody
+// uses any more.
+func removeState(ctx context.Context, engine Engine, dir string) error {
+	return errors.Join(removeWorkspaces(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir))
 }
 
 // marked tells whether a directory is the state directory of an ephemeral

@@ -76,9 +76,18 @@ type boxRecord struct {
 	Fallback  bool      `json:"fallback,omitempty"`  // nobody asked for that driver, but no other works
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
 	Created   time.Time `json:"created"`
+	Taken     time.Time `json:"taken,omitzero"` // from a pool; zero: it was not
 
 	Pooled bool `json:"pooled,omitempty"` // it was made ahead
 	Description
+}
+
+// since is when a box became its sandbox's.
+func (r boxRecord) since() time.Time {
+	if r.Taken.IsZero() {
+		return r.Created
+	}
+	return r.Taken
 }
 
 func sandboxDir(state, name string) string { return filepath.Join(state, sandboxesDir, name) }

@@ -40,6 +40,7 @@ func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
+		WorkspaceSize: o.WorkspaceSize, WorkspaceMedium: sandbox.Medium(o.Medium), OutputRate: o.OutputRate, Lifetime: o.Lifetime,
 		Pool: o.pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets, SetupCommand: o.SetupCommand,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}

@@ -279,8 +279,8 @@ func (l *lazySandbox) knows(id string) bool {
 
 // pruning is what is old of an agent's sandboxes; of all others', if it is empty.
 func (h *hosts) pruning(agent string) sandbox.PruneOptions {
-	p := h.policies.agent(agent).Sandbox.Prune
-	return sandbox.PruneOptions{Idle: p.IdleHours.Value, Age: p.MaxAgeDays.Value}
+	box := h.policies.agent(agent).Sandbox
+	return sandbox.PruneOptions{Idle: box.Prune.IdleHours.Value, Age: box.Prune.MaxAgeDays.Value, Lifetime: box.Lifetime.Value}
 }
 
 // sandboxed reports whether there may be sandboxes.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,10 +58,11 @@ type explainedMount struct {
 	Source string `json:"source,omitempty"` // empty: private, or in memory
 	Target string `json:"target"`
 	Access string `json:"access"` // ro or rw
-	Bytes  int64  `json:"bytes,omitempty"`
+	Memory bool   `json:"memory,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"` // that it may have
 }
 
-// explainedLimits are in bytes, processors and processes; 0 is unlimited.
+// explainedLimits are in bytes, processors, processes and seconds; 0 is unlimited.
 type explainedLimits struct {
 	Memory    int64   `json:"memory"`
 	Swap      int64   `json:"swap"` // 0: none; -1: unlimited
@@ -68,6 +70,8 @@ type explainedLimits struct {
 	Pids      int64   `json:"pids"`
 	FileSize  int64   `json:"fileSize"`
 	OpenFiles int64   `json:"openFiles"` // 0: as the engine has it
+	Output    int64   `json:"outputRate"`
+	Lifetime  float64 `json:"lifetime"`
 }
 
 func (a *app) sandboxExplain() *cobra.Command {
@@ -177,12 +181,12 @@ func (e *sandboxExplained) describe(s settings, spec sandbox.Spec) {
 		if m.ReadOnly {
 			access = "ro"
 		}
-		e.Mounts = append(e.Mounts, explainedMount{Source: m.Source, Target: m.Target, Access: access})
+		e.Mounts = append(e.Mounts, explainedMount{Source: m.Source, Target: m.Target, Access: access, Bytes: m.Size})
 	}
 	for _, t := range spec.Tmpfs {
-		e.Mounts = append(e.Mounts, explainedMount{Target: t.Target, Access: "rw", Bytes: t.Size})
+		e.Mounts = append(e.Mounts, explainedMount{Target: t.Target, Access: "rw", Memory: true, Bytes: t.Size})
 	}
-	e.Limits = explainedLimits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles}
+	e.Limits = explainedLimits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles, Output: max(s.OutputRate, 0), Lifetime: s.Lifetime.Seconds()}
 	for _, l := range spec.Rlimits {
 		if l.Type == "RLIMIT_FSIZE" {
 			e.Limits.FileSize = int64(l.Hard)
@@ -236,8 +240,12 @@ func (e *sandboxExplained) printBox(line func(name, format string, args ...any))
 	for _, m := range e.Mounts {
 		from := cmp.Or(m.Source, "private")
 		switch {
-		case m.Bytes > 0:
+		case m.Memory && m.Bytes > 0:
 			from = "memory, " + sizeText(m.Bytes)
+		case m.Memory:
+			from = "memory"
+		case m.Bytes > 0:
+			from += ", at most " + sizeText(m.Bytes)
 		case m.Target == sandbox.SecretsDir:
 			from = "memory: " + strings.Join(e.Secrets, ", ")
 		}
@@ -253,6 +261,12 @@ func (e *sandboxExplained) printBox(line func(name, format string, args ...any))
 	line("cpus", "%s", orUnlimited(l.CPUs, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }))
 	line("processes", "%s", orUnlimited(l.Pids, plain))
 	line("files", "%s each, %s open in a process", orUnlimited(l.FileSize, sizeText), orUnlimited(l.OpenFiles, plain))
+	if l.Output > 0 {
+		line("output", "%s a second", sizeText(l.Output))
+	}
+	if l.Lifetime > 0 {
+		line("lifetime", "%v", time.Duration(l.Lifetime*float64(time.Second)))
+	}
 	line("network", "%s", e.Network)
 	line("seccomp", "%s", e.Seccomp)
 	line("apparmor", "%s", e.AppArmor)

@@ -63,6 +63,9 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	line("Key:", d.Key)
 	line("Created:", d.Created.Format(time.RFC3339))
 	line("Used:", d.Used.Format(time.RFC3339))
+	if d.WorkspaceSize > 0 {
+		d.Workspace += ", at most " + sizeText(d.WorkspaceSize)
+	}
 	line("Workspace:", d.Workspace)
 	for i, b := range slices.Backward(d.Boxes) {
 		state := "ended"

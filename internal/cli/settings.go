@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -49,6 +50,9 @@ type settings struct {
 
 	// Of the configuration alone.
 	Swap, Tmp, FileSize, OpenFiles int64
+	WorkspaceSize, OutputRate      int64
+	Medium                         string
+	Lifetime                       time.Duration
 	Binds, BindRoots               []string
 	Network, Seccomp, AppArmor     string
 	TimeZone                       string

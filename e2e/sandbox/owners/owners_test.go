@@ -82,11 +82,21 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 	if _, err := store.Ensure(t.Context(), images.Busybox, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, access := range []sandbox.Access{sandbox.AccessReadWrite, sandbox.AccessReadOnly, sandbox.AccessNone} {
-		t.Run(string(access), func(t *testing.T) {
+	for _, of := range []struct {
+		name   string
+		access sandbox.Access
+		size   int64
+	}{
+		{"rw", sandbox.AccessReadWrite, 0},
+		{"ro", sandbox.AccessReadOnly, 0},
+		{"none", sandbox.AccessNone, 0},
+		{"none of a size", sandbox.AccessNone, 64 << 20},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			access := of.access
 			m := &cell{T: t, work: filepath.Join(testdir.New(t), "work"), state: filepath.Join(testdir.New(t), "state"), uid: uid, gid: gid, access: access}
 			m.fill()
-			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, WorkspaceAccess: access}
+			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, WorkspaceAccess: access, WorkspaceSize: of.size}
 			if access != sandbox.AccessNone {
 				cfg.Workspace = m.work
 			}
@@ -103,6 +113,12 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 					t.Error(err)
 				}
 			})
+			if of.size > 0 && os.Geteuid() != 0 {
+				if _, err := e.Start(t.Context(), corral.Command{Shell: "true"}); err == nil || !strings.Contains(err.Error(), "is rootless, and only root can mount what limits it") {
+					t.Errorf("%v\nhint: %s", err, corral.Hint(err))
+				}
+				return
+			}
 			m.box = e
 			if m.files, err = e.Files(t.Context()); err != nil {
 				t.Fatal(err)

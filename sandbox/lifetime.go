@@ -1,0 +1,48 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// LifetimeGrace is how long commands may go on in a container whose lifetime is
+// over.
+const LifetimeGrace = 5 * time.Minute
+
+// outlived reports whether commands do not go any more to a container that the
+// sandbox has since then.
+func (s *setup) outlived(since time.Time) bool {
+	return s.Lifetime > 0 && time.Since(since) > s.Lifetime
+}
+
+// endLife ends what runs in a box that was not left in time, by removing its
+// container: what is in it cannot prevent that. For whoever waits, the commands
+// are lost, with the reason.
+func (e *Executor) endLife(ctx context.Context, b *box, lifetime time.Duration) error {
+	if b.over.Load() == nil {
+		running, err := b.settle(ctx) // also those that nobody asks for are to have the reason
+		e.log.Warn("ending what runs in a container whose lifetime is over", "name", e.name, "container", b.Container, "lifetime", lifetime, "running", running, "error", err)
+	}
+	how := fmt.Sprintf("the sandbox's lifetime of %v was over (sandbox.lifetime)", lifetime)
+	b.over.Store(&how)
+	e.retire(b)
+	if err := e.engine.Remove(ctx, b.Container); err != nil {
+		return fmt.Errorf("cannot end what runs in a container whose lifetime is over: %w", err)
+	}
+	return nil
+}
+
+// settleLimit bounds how long a warden, which is not trusted, may take to say
+// what runs.
+const settleLimit = 10 * time.Second
+
+// settle finds what runs in a box, and how much that is.
+func (b *box) settle(ctx context.Context) (running int, err error) {
+	if b.warden == nil {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	return b.warden.Settle(ctx)
+}
