@@ -203,8 +203,15 @@ func TestDeathForWantOfMemory(t *testing.T) {
 	output(t, x, "true") // the next one has a new sandbox
 }
 
-func TestStats(t *testing.T) {
-	engine := enginetest.New(t)
+func TestStats(t *testing.T) { testStats(t, enginetest.New(t)) }
+
+// testStats is what an engine says of a container's use, after its limits were
+// met.
+func testStats(t *testing.T, engine interface {
+	sandbox.Engine
+	sandbox.StatsEngine
+}) {
+	t.Helper()
 	x := newBox(t, sandbox.Config{Engine: engine, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
 	r, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, corral.RunOptions{})
 	if err != nil || r.Exit.Reason != corral.ReasonOOM || r.Exit.Code != 137 {

@@ -53,6 +53,7 @@ func Podman(t testing.TB) (host string) {
 	cmd := exec.Command("podman", "--root", file("root"), "--runroot", file(podmanRun), "--tmpdir", file("tmp"),
 		"--network-config-dir", file("networks"), "system", "service", "--time", "0", host)
 	cmd.Env = append(os.Environ(), "CONTAINERS_CONF="+file("containers.conf"), "CONTAINERS_STORAGE_CONF="+file("storage.conf"))
+	cmd.Dir = dir // where a note is left of what was killed for memory
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	// It ends with this process, however that does; what keeps its containers

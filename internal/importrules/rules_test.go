@@ -106,6 +106,7 @@ var rules = map[string]rule{
 	"e2e/sandbox/files":                {tests: hosts},
 	"e2e/sandbox/gvisor":               {tests: hosts},
 	"e2e/sandbox/owners":               {tests: hosts},
+	"e2e/sandbox/podman":               {tests: hosts},
 	"internal/escape/probetest":        {},
 	"internal/exectest":                {imports: []string{".", "internal/exectest/pattern"}, tests: hosts},
 	"internal/exectest/pattern":        {},
