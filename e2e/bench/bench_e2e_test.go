@@ -20,7 +20,7 @@ import (
 
 // Everything is measured once, and every place gives a value.
 func TestQuick(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // after all else that is cleaned up
 	file := filepath.Join(t.TempDir(), "bench.json")
 	state := t.TempDir()
 	program := filepath.Join(t.TempDir(), "corral")
