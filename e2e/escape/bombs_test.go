@@ -29,18 +29,22 @@ type bomb struct {
 	// fatal says why the bomb ends its whole sandbox on gVisor; empty: it does
 	// not.
 	fatal string
+	// private: it goes off in a private workspace of a limited size.
+	private bool
 }
 
 const ownThreads = "each process of the sandbox is a thread of gVisor's on the machine, of which there may be no more than that: gVisor itself ends"
 
 var bombs = []bomb{
-	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; sleep 60", "processes of a sandbox", "`can't fork` by the shell", `can't fork`, ownThreads},
-	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", "the reason `oom`", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed"},
-	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", "`No space left on device` to who writes", `No space left`, ""},
-	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", "`no space left on device` to who makes one", `inode stopped after \d+: no space left`, "it knows no such limit and holds the files in its memory, so it is gVisor that is killed"},
-	{"fd", "opens files", program + " bomb fd", "open files of a process", "`too many open files` to who opens one", `fd stopped after \d+: too many open files`, ""},
-	{"output", "prints without end", "yes", "size of the log: head and tail are kept", "the number of bytes left out", `y`, ""},
-	{"zombie", "starts processes and does not wait for their end", program + " bomb zombie", "processes of a sandbox", "`resource temporarily unavailable` to who starts one", `zombie stopped after \d+: .*resource temporarily unavailable`, ownThreads},
+	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; sleep 60", "processes of a sandbox", "`can't fork` by the shell", `can't fork`, ownThreads, false},
+	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", "the reason `oom`", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed", false},
+	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", "`No space left on device` to who writes", `No space left`, "", false},
+	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", "`no space left on device` to who makes one", `inode stopped after \d+: no space left`, "it knows no such limit and holds the files in its memory, so it is gVisor that is killed", false},
+	{"workspace disk", "fills its private workspace", "while :; do cat /dev/zero > full; done", "size of a private workspace, `sandbox.workspaceSize`", "`No space left on device` to who writes", `No space left`, "", true},
+	{"workspace inode", "makes empty files in its private workspace", "i=0; while true > f$i; do i=$((i+1)); done; sleep 120", "number of files in it, which goes with the size", "`No space left on device` to who makes one", `No space left`, "", true},
+	{"fd", "opens files", program + " bomb fd", "open files of a process", "`too many open files` to who opens one", `fd stopped after \d+: too many open files`, "", false},
+	{"output", "prints without end", "yes", "size of the log: head and tail are kept", "the number of bytes left out", `y`, "", false},
+	{"zombie", "starts processes and does not wait for their end", program + " bomb zombie", "processes of a sandbox", "`resource temporarily unavailable` to who starts one", `zombie stopped after \d+: .*resource temporarily unavailable`, ownThreads, false},
 }
 
 const program = sandbox.Workdir + "/probe"
@@ -89,6 +93,7 @@ func TestBombs(t *testing.T) {
 			s := newSite(t)
 			eng := tg.open(t)
 			f := field{eng: eng, tg: tg, s: s, attacker: s.sandbox(t, eng, tg, "attacker"), neighbour: s.sandbox(t, eng, tg, "neighbour")}
+			f.private = s.privately(t, eng, tg)
 			f.load = startLoad(t, s.sandbox(t, eng, tg, "load"))
 			for _, b := range bombs {
 				t.Run(b.name, func(t *testing.T) { f.t = t; f.try(b) })
@@ -107,6 +112,20 @@ func (s *site) sandbox(t *testing.T, eng engine, tg target, name string) *sandbo
 	if name != "" {
 		cfg.Memory, cfg.Tmp, cfg.CPUs = 512<<20, 64<<20, processors
 	}
+	return open(t, cfg)
+}
+
+// privately is one that has a private workspace of a limited size.
+func (s *site) privately(t *testing.T, eng engine, tg target) *sandbox.Executor {
+	t.Helper()
+	cfg := s.config(t, eng, tg, "private")
+	cfg.Workspace, cfg.WorkspaceAccess, cfg.WorkspaceSize = "", sandbox.AccessNone, 64<<20
+	cfg.Memory, cfg.CPUs = 512<<20, processors
+	return open(t, cfg)
+}
+
+func open(t *testing.T, cfg sandbox.Config) *sandbox.Executor {
+	t.Helper()
 	x, err := sandbox.New(cfg)
 	must(t, err)
 	t.Cleanup(func() {
@@ -124,13 +143,17 @@ type field struct {
 	tg                  target
 	s                   *site
 	attacker, neighbour *sandbox.Executor
-	load                cgroup // frozen; see startLoad
+	private             *sandbox.Executor // as attacker, with a private workspace
+	load                cgroup            // frozen; see startLoad
 }
 
 // try lets a bomb go off beside a neighbour, until it is shown that it slows the
 // neighbour by little.
 func (f field) try(b bomb) {
 	f.t.Helper()
+	if b.private {
+		f.attacker = f.private
+	}
 	var cost burden
 	for range attempts {
 		if cost = f.once(b); cost.toLoad < slower || f.t.Failed() {
@@ -160,6 +183,9 @@ func (f field) once(b bomb) burden {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	f.run(f.attacker, "rm -rf /tmp/* /var/tmp/* /dev/shm/*") // it works, also after the bomb before
+	if b.private {
+		f.run(f.attacker, "rm -f f*")
+	}
 	f.run(f.neighbour, ":")
 	ice := containerOf(t, f.attacker)
 	rss := watchMemory()
