@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/session"
 )
 
 // A finding is what one check of corral doctor found.
@@ -147,6 +148,13 @@ func (a *app) lines(text string, indent int) []string {
 func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []escape.Result) {
 	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
 	state, gateway := a.checkGatewayState(ctx)
+	mode := a.settings.Mode
+	if c, err := a.config(); err == nil { // else checkPolicy says what is wrong with it
+		a.settings = a.settingsOf(c.Agent(session.DefaultAgent))
+	}
+	if !state.Ready { // a gateway that runs follows the configuration by itself
+		mode = a.settings.Mode
+	}
 	var checks []finding
 	if a.backends.engines != nil {
 		checks = append(checks, checkEngines(a.engineChoice(), a.backends.engines(ctx)))
@@ -184,14 +192,14 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 		checks = append(checks, checkNodes(*state.Nodes))
 	}
 	checks = append(checks, a.checkLoginPath(ctx), a.checkEnvironment())
-	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, a.settings.Mode)), escapes
+	return append(append(checks, a.checkPolicy()...), checkSandboxOf(state, mode, a.settings.Required)), escapes
 }
 
 // checkImage asks for the image that sandboxes would run on: the one named
-// here, or that of the gateway.
+// here, that of the gateway, or the one that is configured.
 func (a *app) checkImage(ctx context.Context, s gatewayState, eng images.Engine) finding {
 	ref := a.settings.Image
-	if ref == "" && s.sandboxed() {
+	if !a.given("image") && s.sandboxed() {
 		ref = s.Gateway.Image
 	}
 	return checkImage(ctx, cmp.Or(ref, images.Default), eng)

@@ -45,12 +45,12 @@ func (s gatewayState) sandboxed() bool {
 
 // checkSandboxOf says whether commands run in a sandbox: as the gateway has it
 // that runs, and else as it is here.
-func checkSandboxOf(s gatewayState, mode string) finding {
+func checkSandboxOf(s gatewayState, mode string, required bool) finding {
 	r := s.Gateway
 	if !s.Ready || r == nil {
-		return checkMode(mode)
+		return checkMode(mode, required)
 	}
-	f := checkMode(r.Sandbox)
+	f := checkMode(r.Sandbox, required)
 	f.Summary = "of the gateway that runs: " + f.Summary
 	if f.Fix != "" {
 		f.Fix = "start the gateway with --sandbox all"

@@ -104,7 +104,9 @@ func checkLoginPath(path string, took time.Duration, err error) finding {
 	return ok(name, "%s", path)
 }
 
-func checkMode(mode string) finding {
+// checkMode says where commands run that are meant for a sandbox; required is
+// sandbox.required.
+func checkMode(mode string, required bool) finding {
 	const name = "sandbox"
 	switch mode {
 	case modeAll:
@@ -112,7 +114,11 @@ func checkMode(mode string) finding {
 	case modeRequired:
 		return ok(name, "required: commands run in a sandbox or not at all")
 	}
-	return finding{Name: name, Status: levelWarn, Summary: "off, which is the default",
-		Meaning: "Commands run directly on this machine, with no container and no approval.",
-		Fix:     "set CORRAL_SANDBOX=all, or give --sandbox all or --host sandbox to corral exec"}
+	f := finding{Name: name, Status: levelWarn, Summary: "off (sandbox.mode)",
+		Meaning: "Commands that are meant for it run directly on this machine, with no container and no approval.",
+		Fix:     "corral config set sandbox.mode all, or set CORRAL_SANDBOX=all, or give --sandbox all or --host sandbox to corral exec"}
+	if required {
+		f.Meaning = "Commands that are meant for it are refused, since sandbox.required is set."
+	}
+	return f
 }

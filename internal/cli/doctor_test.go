@@ -164,9 +164,10 @@ func TestCheckMachine(t *testing.T) {
 	check(t, "silent", checkLoginPath("", time.Second, corral.Errorf(corral.ErrUnavailable, "mend it", "hangs")), levelWarn, "hangs", "mend it")
 	check(t, "windows", checkLoginPath("", 0, nil), levelOK)
 
-	check(t, "off", checkMode(modeOff), levelWarn, "CORRAL_SANDBOX=all")
-	check(t, "all", checkMode(modeAll), levelOK)
-	check(t, "required", checkMode(modeRequired), levelOK)
+	check(t, "off", checkMode(modeOff, false), levelWarn, "config set sandbox.mode all", "CORRAL_SANDBOX=all", "no container")
+	check(t, "off, required", checkMode(modeOff, true), levelWarn, "refused")
+	check(t, "all", checkMode(modeAll, false), levelOK)
+	check(t, "required", checkMode(modeRequired, false), levelOK)
 }
 
 func TestCheckStateDir(t *testing.T) {

@@ -326,10 +326,10 @@ func TestCheckGateway(t *testing.T) {
 	check(t, "other version", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v2"), levelWarn, "corral v1", "corral v2")
 	check(t, "draining", checkGateway(gatewayState{Running: true, Gateway: r, Error: "draining"}, "v1"), levelFail, "draining")
 	on := &gatewayRecord{Sandbox: modeAll}
-	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, modeOff), levelOK, "of the gateway that runs: on")
-	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &gatewayRecord{Sandbox: modeOff}}, modeAll), levelWarn,
+	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, modeOff, false), levelOK, "of the gateway that runs: on")
+	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &gatewayRecord{Sandbox: modeOff}}, modeAll, false), levelWarn,
 		"of the gateway that runs: off", "start the gateway with --sandbox all", "Here it is all")
-	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, modeAll), levelOK)
+	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, modeAll, false), levelOK)
 	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), levelFail, "refused")
 }
 
