@@ -72,7 +72,11 @@ var Taken = []string{"/tmp", "/var/tmp", "/run"}
 // checkTarget judges where a bind is to be in the sandbox.
 func (b Bind) checkTarget() *Refusal {
 	refuse := func(tree string) *Refusal {
-		return &Refusal{Rule: BindReserved, Subject: b.Text, Blocked: tree, Why: "it targets the reserved container path " + tree, Fix: "choose another target, such as /data"}
+		does := "targets"
+		if !under(b.Target, tree) {
+			does = "covers"
+		}
+		return &Refusal{Rule: BindReserved, Subject: b.Text, Blocked: tree, Why: "it " + does + " the reserved container path " + tree, Fix: "choose another target, such as /data"}
 	}
 	for _, tree := range Reserved {
 		if under(b.Target, tree) || under(tree, b.Target) {

@@ -114,7 +114,9 @@ func CheckElsewhere(source string, workspace bool) *Refusal {
 func (s *Sources) source(source, written string, trees []string) *Refusal {
 	named := func(r *Refusal, p string) *Refusal {
 		if r != nil {
-			r.Subject, r.Path = source, p
+			if r.Subject, r.Path = source, p; p != filepath.Clean(source) && p != filepath.Clean(written) {
+				r.Why = "symbolic links make it " + p + ": " + r.Why
+			}
 		}
 		return r
 	}
@@ -143,18 +145,30 @@ func unknown(p string, err error) *Refusal {
 	return &Refusal{Rule: BindUnknown, Subject: p, Path: p, Why: "it cannot be looked at: " + err.Error(), Fix: "use a directory that this program can look at"}
 }
 
-const useProject = "use a directory made for the work, such as a checkout"
+const (
+	useProject = "use a directory made for the work, such as a checkout"
+	useOutside = "give the sandbox files, and let a program outside of it do what the socket is for"
+)
 
 // judge judges a path by its name.
 func (s *Sources) judge(p string, trees []string) *Refusal {
 	refuse := func(rule Rule, blocked, why string) *Refusal {
-		return &Refusal{Rule: rule, Blocked: blocked, Why: why, Fix: useProject}
+		fix := useProject
+		if rule == BindEngine {
+			fix = useOutside
+		}
+		return &Refusal{Rule: rule, Blocked: blocked, Why: why, Fix: fix}
 	}
 	if p == "/" {
 		return refuse(BindRoot, "/", "it is the whole machine, which covers every path that is blocked")
 	}
 	if name := fold(filepath.Base(p)); isEngineSocket(name) {
 		return refuse(BindEngine, p, name+" is the socket of an engine, which is as good as root on the machine")
+	}
+	for _, secret := range s.secrets(p) {
+		if under(p, secret) {
+			return refuse(BindCredential, secret, "it targets the blocked path "+secret+", where credentials are kept")
+		}
 	}
 	for _, tree := range trees {
 		if under(p, tree) {
@@ -164,11 +178,6 @@ func (s *Sources) judge(p string, trees []string) *Refusal {
 	for _, tree := range trees {
 		if under(tree, p) && !oneOf(p, covering) {
 			return refuse(BindCovers, tree, "it covers the blocked path "+tree)
-		}
-	}
-	for _, secret := range s.secrets(p) {
-		if under(p, secret) {
-			return refuse(BindCredential, secret, "it targets the blocked path "+secret+", where credentials are kept")
 		}
 	}
 	for _, home := range s.homes() {
@@ -201,7 +210,7 @@ func (s *Sources) identity(p string, trees []string) *Refusal {
 	}
 	switch mode := info.Mode(); {
 	case mode.Type() == os.ModeSocket:
-		return refuse(BindSocket, p, "it is a socket: who listens there would take what comes from the sandbox for this machine's", "give the sandbox files, and let a program outside do what the socket is for")
+		return refuse(BindSocket, p, "it is a socket: who listens there would take what comes from the sandbox for this machine's", useOutside)
 	case !mode.IsDir() && !mode.IsRegular():
 		return refuse(BindSpecial, p, "it is neither a directory nor a file", useProject)
 	}

@@ -172,6 +172,36 @@ func TestWorkspaces(t *testing.T) {
 	}
 }
 
+// A refusal says what is refused, where that really is, and what helps.
+func TestRefusalsExplainThemselves(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	s := Sources{Homes: []string{"/root"}}
+	for text, want := range map[string]Refusal{
+		dir + "/link:/data":               {Rule: BindSystem, Why: "symbolic links make it /etc: it targets the blocked path /etc", Fix: useProject},
+		dir + "/link/ssl:/data":           {Rule: BindSystem, Why: "symbolic links make it /etc/ssl: it targets the blocked path /etc", Fix: useProject},
+		"/etc/:/data":                     {Rule: BindSystem, Why: "it targets the blocked path /etc", Fix: useProject},
+		"/root/.ssh:/data":                {Rule: BindCredential, Why: "it targets the blocked path /root/.ssh, where credentials are kept", Fix: useProject},
+		"/var/run/docker.sock:/data":      {Rule: BindEngine, Why: "docker.sock is the socket of an engine, which is as good as root on the machine", Fix: useOutside},
+		dir + ":/":                        {Rule: BindReserved, Why: "it covers the reserved container path /workspace", Fix: "choose another target, such as /data"},
+		dir + ":/workspace/../proc/sys/x": {Rule: BindReserved, Why: "it targets the reserved container path /proc", Fix: "choose another target, such as /data"},
+	} {
+		b, err := ParseBind(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Check(b)
+		if got == nil || got.Rule != want.Rule || got.Why != want.Why || got.Fix != want.Fix || got.Subject != text {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
 func TestRefusalIsAnError(t *testing.T) {
 	var s Sources
 	b, err := ParseBind("/etc:/data")
