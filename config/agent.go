@@ -42,7 +42,7 @@ type Sandbox struct {
 	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/sandbox.md."`
 	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
 
-	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
+	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
 	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
 	Swap   policy.Setting[Size]   `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
 	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
@@ -56,8 +56,8 @@ type Sandbox struct {
 	Lifetime   policy.Setting[time.Duration] `json:"lifetime" default:"0" min:"0" max:"31536000" unit:"s" by:"sandbox" doc:"How long commands go to a container; the next gets a new one, with the same workspace. What still runs in the old one five minutes later is ended by the gateway, which looks every five minutes. 0: for ever."`
 
 	// Binds has the lists of every level that has one.
-	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
-	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
+	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" form:"SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
+	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" form:"an absolute path" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
 

@@ -63,7 +63,7 @@ func (m *mistakes) fitString(v *json5.Value, s *jsonschema.Schema, at json5.Path
 		if strings.TrimSpace(v.String) == "" {
 			m.add(v.Start, at, "it is blank; leave it out if there is nothing to say")
 		} else {
-			m.add(v.Start, at, "%q is not right; write something like %s", shorten(v.String), like(s))
+			m.add(v.Start, at, "%q is not right; %s", shorten(v.String), instead(s))
 		}
 	}
 }
@@ -206,6 +206,17 @@ func enum(s *jsonschema.Schema) []string {
 		words = append(words, fmt.Sprint(v))
 	}
 	return words
+}
+
+// instead says what to write where a string does not fit.
+func instead(s *jsonschema.Schema) string {
+	if form, ok := s.Extra[keyForm].(string); ok {
+		return "it has to be " + form + ", such as " + like(s)
+	}
+	if s.Pattern == "^"+unlimited+"$" { // in the place of a number
+		return "use " + wanted(s)
+	}
+	return "write something like " + like(s)
 }
 
 // like names strings that fit a schema.

@@ -14,7 +14,8 @@ import (
 //	default  its built-in default, as JSON, or as it is if it is a string
 //	unit     of a number
 //	min, max of a number
-//	pattern  of a string, item: of the strings in a list; like: one that fits
+//	pattern  of a string, item: of the strings in a list; like: one that fits;
+//	         form: what it has to be, in words
 //	by       what enforces it
 //
 // A field is a section (a struct), or a value:

@@ -72,9 +72,9 @@ f:1:91: tools.exec.rules[3]: it is the number 1; use an object { … }`},
 	{`{ sandbox: { memory: 1, cpus: 0, pids: 1.5, user: "0:0" } }`, `f:1:22: sandbox.memory: 1 is out of range; use a number from 6291456 to 9007199254740992 bytes
 f:1:31: sandbox.cpus: 0 is out of range; use a number above 0 and up to 4096 processors
 f:1:40: sandbox.pids: it is the number 1.5; use a whole number (processes) or a string such as "unlimited"
-f:1:51: sandbox.user: "0:0" is not right; write something like 1000:1000`},
+f:1:51: sandbox.user: "0:0" is not right; it has to be UID:GID in numbers, neither of them root's, such as 1000:1000`},
 	{`{ sandbox: { memory: "much", cpus: "all" } }`, `f:1:22: sandbox.memory: "much" is not right; write something like 512m, 2g, unlimited
-f:1:36: sandbox.cpus: "all" is not right; write something like unlimited`},
+f:1:36: sandbox.cpus: "all" is not right; use a number (processors) or a string such as "unlimited"`},
 	{`{ agents: { list: [{ id: "a" }, { workspace: "relative" }, { id: "a" }] } }`, `f:1:33: agents.list[1].id: it is missing; the agent whose entry it is
 f:1:46: agents.list[1].workspace: "relative" is not right; write something like /srv/checkout
 f:1:66: agents.list[2].id: the agent "a" is there already, as agents.list[0]`},

@@ -38,7 +38,7 @@ func TestBindsAndSecretsOfAllLevels(t *testing.T) {
 
 func TestMistakesOfSandboxes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{sandbox: {binds: ["data:/data"]}}`:                `f:1:20: sandbox.binds[0]: "data:/data" is not right; write something like /srv/data:/data:ro`,
+		`{sandbox: {binds: ["data:/data"]}}`:                `f:1:20: sandbox.binds[0]: "data:/data" is not right; it has to be SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths, such as /srv/data:/data:ro`,
 		`{sandbox: {binds: ["/a:/b:z"]}}`:                   "sandbox.binds[0]",
 		`{sandbox: {secrets: {"../x": {env: "A"}}}}`:        "a secret has a name",
 		`{sandbox: {secrets: {X: {env: "A", file: "/a"}}}}`: "one of the keys file and env",

@@ -19,6 +19,7 @@ import (
 const (
 	keyUnit     = "x-unit"     // of a number
 	keyEnforced = "x-enforced" // what enforces the key
+	keyForm     = "x-form"     // what a string has to be, for people
 )
 
 // Bounds of the file beside those of its text.
@@ -122,6 +123,7 @@ func valueSchema(f field) *jsonschema.Schema {
 	for _, tag := range []string{"pattern", "item"} {
 		if p := f.tag.Get(tag); p != "" {
 			text.Pattern, text.Examples = p, []any{f.tag.Get("like")}
+			extra(text, keyForm, f.tag.Get("form"))
 		}
 	}
 	if text, ok := f.tag.Lookup("default"); ok {
