@@ -106,7 +106,24 @@ func background(dir string) error {
 	return err
 }
 
+// setName sets the name that ps shows; started again by /proc/self/exe it is
+// "exe". It is that of the first thread, which this need not be: gVisor, which
+// has no such file to write to, only has the name of the calling one.
+func setName(name string) error {
+	if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err == nil {
+		return nil
+	}
+	b, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0)
+}
+
 func run(dir string, stdio, host bool, log func(string, ...any)) error {
+	if err := setName("corral-warden"); err != nil {
+		log("cannot set this process's name: %v", err)
+	}
 	// Small and steady rather than fast: this process allocates little.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(64 << 20)
@@ -115,10 +132,6 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	runtime.GOMAXPROCS(1)
 	if err := reserveThreads(); err != nil {
 		return err
-	}
-	// The name that ps shows; started again by /proc/self/exe it is "exe".
-	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte("corral-warden\x00")[0])), 0, 0, 0); err != nil {
-		log("cannot set this process's name: %v", err)
 	}
 	opts := Options{ReapAll: true, Log: log}
 	if !host {
