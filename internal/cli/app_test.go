@@ -310,18 +310,18 @@ func TestEndingWithGap(t *testing.T) {
 }
 
 func TestSandboxCommands(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", Running: true}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", Running: true}, {Name: "bare"}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
 	for _, tc := range []struct {
 		args string
 		code int
 		out  string
 		err  string
 	}{
-		{"ls", 0, "NAME   STATE    IMAGE  DRIVER  CONTAINER\na      running  i      fds     c-a\nstuck  ended                   c-s\n", ""},
-		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","running":true},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","running":false}]` + "\n", ""},
+		{"ls", 0, "NAME   STATE         IMAGE  DRIVER  CONTAINER\na      running       i      fds     c-a\nbare   no container                 \nstuck  ended                        c-s\n", ""},
+		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","running":true},{"name":"bare","container":"","id":"","image":"","driver":"","running":false},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","running":false}]` + "\n", ""},
 		{"rm a", 0, "a\n", ""},
-		{"rm a nosuch", 2, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
-		{"rm --all", 125, "a\n", "corral: stuck is stuck\n"},
+		{"rm a nosuch", 125, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
+		{"rm --all", 125, "a\nbare\n", "corral: stuck is stuck\n"},
 		{"rm --json stuck", 125, `{"removed":[],"status":"failed","reason":"internal","error":"stuck is stuck"}` + "\n", ""},
 		{"rm --all a", 2, "", "corral: corral sandbox rm wants names, or --all\nhint: see corral sandbox rm --help\n"},
 		{"sweep", 0, "old\n", ""},
@@ -332,7 +332,7 @@ func TestSandboxCommands(t *testing.T) {
 			t.Errorf("sandbox %s: %d, %q, %q; want %d, %q, %q", tc.args, code, out, errs, tc.code, tc.out, tc.err)
 		}
 	}
-	if got := strings.Join(m.eng.removed, ","); got != "a,a,a" || m.eng.closed != 8 {
+	if got := strings.Join(m.eng.removed, ","); got != "a,a,a,bare" || m.eng.closed != 8 {
 		t.Errorf("removed %s, closed %d times", got, m.eng.closed)
 	}
 }

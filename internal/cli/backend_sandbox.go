@@ -184,6 +184,11 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 			Image: c.Image, Driver: c.Labels[labelDriver], Running: c.Running,
 		})
 	}
+	for _, s := range known { // whose container is gone, or could not be made
+		if s.Workspace != "" && !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == s.Name }) {
+			rows = append(rows, sandboxRow{Name: s.Name})
+		}
+	}
 	slices.SortFunc(rows, func(a, b sandboxRow) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Container, b.Container))
 	})

@@ -33,6 +33,26 @@ func stored(t *testing.T, files map[string]string) (state string) {
 	return state
 }
 
+// emptyEngine has no container.
+type emptyEngine struct{ engineClient }
+
+func (emptyEngine) List(context.Context, map[string]string) ([]sandbox.Container, error) {
+	return nil, nil
+}
+
+// A sandbox of which no container could be made has a workspace to remove; of one
+// that was removed there are only records.
+func TestSandboxesWithoutContainers(t *testing.T) {
+	dir := stored(t, map[string]string{
+		"sandboxes/failed/sandbox.json":  `{"version": 1, "name": "failed", "created": "2026-01-02T03:04:05Z", "workspace": "failed-a", "boxes": []}`,
+		"sandboxes/removed/sandbox.json": `{"version": 1, "name": "removed", "created": "2026-01-02T03:04:05Z", "boxes": []}`,
+	})
+	rows, err := hostEngine{emptyEngine{}}.Sandboxes(t.Context(), dir)
+	if err != nil || len(rows) != 1 || rows[0] != (sandboxRow{Name: "failed"}) {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 // Two sandboxes: one of a conversation, with a container that fails and the one
 // that it has now, and one that corral exec made.
 var storedSandboxes = map[string]string{

@@ -57,8 +57,11 @@ func (a *app) sandboxList() *cobra.Command {
 				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tCONTAINER")
 				for _, r := range rows {
 					state := "ended"
-					if r.Running {
+					switch {
+					case r.Running:
 						state = "running"
+					case r.Container == "":
+						state = "no container"
 					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.Container)
 				}
@@ -109,7 +112,7 @@ A directory given with --workspace is left alone.`,
 
 func removeSandbox(ctx context.Context, eng engine, dir string, rows []sandboxRow, name string) error {
 	if !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == name }) {
-		return corral.Errorf(corral.ErrInvalid, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, dir)
+		return corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, dir)
 	}
 	return eng.RemoveSandbox(ctx, dir, name)
 }
