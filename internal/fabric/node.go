@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -84,8 +83,7 @@ type node struct {
 
 	ctx   context.Context
 	owned sync.WaitGroup
-	work  chan func()   // to those of owned that have nothing to do
-	idle  atomic.Int64  // how many those are
+	work  chan func()   // to workers that have nothing to do
 	whos  chan struct{} // somebody wants a hello
 
 	mu       sync.Mutex
@@ -123,6 +121,9 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	}
 	// What comes in bursts is bounded by what gateways may ask for at a time.
 	_ = sub.SetPendingLimits(64<<10, 128<<20)
+	for range workers {
+		n.owned.Go(n.worker)
+	}
 	err = n.live(ctx, status)
 
 	_ = sub.Unsubscribe() // if the connection is closed, so is the subscription
@@ -242,10 +243,10 @@ func (n *node) warn(text string, args ...any) {
 	}
 }
 
-// maxIdle is how many goroutines wait for the next request. One that has run
+// workers is how many goroutines wait for what there is to do. One that has run
 // has a stack that is large enough: to grow a new one takes a tenth of the time
 // that a request takes.
-const maxIdle = 32
+const workers = 4
 
 // spawnLocked runs f in one of the goroutines that Serve waits for. n.mu is
 // held.
@@ -254,22 +255,17 @@ func (n *node) spawnLocked(f func()) {
 		return
 	}
 	select {
-	case n.work <- f: // one that waits
+	case n.work <- f: // to one that waits
 	default:
-		n.owned.Go(func() { n.worker(f) })
+		n.owned.Go(f)
 	}
 }
 
-func (n *node) worker(f func()) {
+func (n *node) worker() {
 	for {
-		f()
-		if n.idle.Add(1) > maxIdle {
-			n.idle.Add(-1)
-			return
-		}
 		select {
-		case f = <-n.work:
-			n.idle.Add(-1)
+		case f := <-n.work:
+			f()
 		case <-n.ctx.Done():
 			return
 		}
