@@ -56,7 +56,7 @@ func fail(what, name string, err error) error {
 	case is(syscall.EROFS):
 		return as(corral.ErrDenied, "use the workspace, if the sandbox may write to it, or /tmp")
 	case is(fs.ErrNotExist, syscall.ENOTDIR):
-		return corral.Errorf(corral.ErrNotFound, "", "cannot %s %s: there is no such file or directory: %w", what, show(name), fs.ErrNotExist)
+		return corral.Errorf(corral.ErrNotFound, "corral sandbox ls-files shows what is there", "cannot %s %s: %w", what, show(name), syscall.ENOENT)
 	case is(syscall.ENOTEMPTY):
 		return as(corral.ErrConflict, "remove it with what is in it")
 	case is(fs.ErrExist):
