@@ -24,12 +24,15 @@ type located struct {
 	why        string // there is none
 }
 
+// special is what stands for something else in what follows a tilde.
+const special = "$`*?[{\\'\"~"
+
 // program finds the file for a word in command position. With moved, relative
 // paths lead nowhere that is known.
 func (f *finder) program(w Word, moved bool) (Word, located) {
 	if !w.Static {
 		home, ok := strings.CutPrefix(w.Text, "~/")
-		if !ok || f.req.Home == "" || strings.ContainsAny(home, "$`*?[{\\'\"~") {
+		if !ok || f.req.Home == "" || strings.ContainsAny(home, special) {
 			return w, located{why: "which program it is can only be told by running it"}
 		}
 		at := w.at

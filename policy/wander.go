@@ -52,10 +52,11 @@ func destination(words []Word, home string) string {
 		return ""
 	}
 	for i, w := range words[1:] {
-		rest, homely := strings.CutPrefix(strings.Trim(w.Text, `"`), "~")
+		text := strings.Trim(w.Text, `"`)
+		rest, homely := strings.CutPrefix(text, "~")
 		for _, v := range []string{"$HOME", "${HOME}"} {
 			if !homely {
-				rest, homely = strings.CutPrefix(strings.Trim(w.Text, `"`), v)
+				rest, homely = strings.CutPrefix(text, v)
 			}
 		}
 		switch {
@@ -65,7 +66,7 @@ func destination(words []Word, home string) string {
 			continue
 		case w.Static:
 			return w.Text
-		case homely && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`*?[{\\'\"~"):
+		case homely && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, special):
 			return home + rest
 		}
 		return ""
