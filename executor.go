@@ -49,8 +49,9 @@ type Process interface {
 	Write(ctx context.Context, p []byte) (int, error)
 
 	// CloseStdin gives the process end-of-file on standard input. On a
-	// terminal it types the end-of-file character. Closing twice is no
-	// error.
+	// terminal it types the end-of-file character, each time it is called:
+	// that ends what is read at the moment, and the terminal's input goes on
+	// (Run ends it for good). Closing twice is no error.
 	CloseStdin(ctx context.Context) error
 
 	// Signal sends s to the whole process tree, including descendants

@@ -55,7 +55,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/spdx/tools-golang v0.5.7
+require (
+	github.com/rs/cors v1.11.1
+	github.com/spdx/tools-golang v0.5.7
+)
 
 require (
 	github.com/AdaLogics/go-fuzz-headers v0.0.0-20230811130428-ced1acdcaa24 // indirect

@@ -12,7 +12,10 @@ import (
 
 // RunOptions says what Run does with a command's input and output.
 type RunOptions struct {
-	// Stdin is copied to the command; nil is an empty input. Run never
+	// Stdin is copied to the command; nil is an empty input. The end of a
+	// terminal's input is typed again, after pauses of up to a second, until
+	// the command has ended: whatever reads it, and however often, finds it
+	// at its end, as it would that of a pipe. Run never
 	// waits for a Read that blocks, such as that of a terminal, but cannot
 	// end it either: the one goroutine in it lives until the Read returns,
 	// and drops what it read. Close the reader if that matters.
@@ -66,6 +69,7 @@ func Run(ctx context.Context, ex Executor, cmd Command, opt RunOptions) (Result,
 type run struct {
 	p     Process
 	grace time.Duration
+	tty   bool
 	opt   RunOptions
 
 	got collector
@@ -93,7 +97,7 @@ func newRun(p Process, cmd Command, opt RunOptions) *run {
 		grace = DefaultGrace
 	}
 	return &run{
-		p: p, grace: grace, opt: opt,
+		p: p, grace: grace, tty: cmd.TTY != nil, opt: opt,
 		got:   newCollector(keep, cmd.MergeStderr || cmd.TTY != nil),
 		ended: make(chan struct{}),
 	}
@@ -126,7 +130,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 			release()
 		}
 	})
-	input := feed(work, r.p, r.opt.Stdin, fail)
+	input := feed(work, r.p, r.tty, r.opt.Stdin, fail)
 
 	if err := r.pump(work); err != nil && work.Err() == nil {
 		fail(fmt.Errorf("cannot read the command's output: %w", err))
@@ -232,6 +236,9 @@ func (r *run) stop(work context.Context, release func()) {
 		case errors.Is(err, ErrEnded):
 			r.told = SIGTERM
 			return
+		case work.Err() != nil: // its end was heard of before the answer
+			r.told, r.stopErr = SIGTERM, err
+			return
 		}
 	}
 	switch err := r.signal(work, SIGKILL); {
@@ -242,7 +249,7 @@ func (r *run) stop(work context.Context, release func()) {
 			release()
 		}
 	case !errors.Is(err, ErrEnded):
-		r.stopErr = err
+		r.told, r.stopErr = SIGKILL, err
 		release()
 	}
 }

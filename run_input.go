@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // feeder copies a reader to a process's standard input.
 type feeder struct {
+	tty bool // the input is a terminal's
+
 	mu      sync.Mutex
 	over    bool // no Read may begin any more
 	reading bool // a Read is under way, and nobody can end it
@@ -19,8 +22,8 @@ type feeder struct {
 
 // feed begins copying src to p. A failure that leaves the input incomplete
 // goes to fail: a command must not take half an input for the whole.
-func feed(ctx context.Context, p Process, src io.Reader, fail func(error)) *feeder {
-	f := &feeder{done: make(chan struct{})}
+func feed(ctx context.Context, p Process, tty bool, src io.Reader, fail func(error)) *feeder {
+	f := &feeder{tty: tty, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		if err := f.copy(ctx, p, src); err != nil && ctx.Err() == nil {
@@ -54,7 +57,44 @@ func (f *feeder) copy(ctx context.Context, p Process, src io.Reader) error {
 	if err := p.CloseStdin(ctx); err != nil && !closedInput(err) {
 		return fmt.Errorf("cannot close the command's standard input: %w", err)
 	}
+	if f.tty {
+		endAgain(ctx, p)
+	}
 	return nil
+}
+
+// Pauses between the ends of a terminal's input: each is twice the one before,
+// up to the last.
+const (
+	firstEndPause = 50 * time.Millisecond
+	lastEndPause  = time.Second
+	// killLine is what people type to take a line away, Ctrl-U. Where a
+	// terminal has no line it does nothing.
+	killLine = 0x15
+)
+
+// endAgain ends the input of a terminal until the process has ended. What ends
+// it is a character, which ends one read of one program. If a line editor then
+// sets the terminal up for itself, that character is thrown away or a part of the
+// line, and only at the beginning of one does it end anything: what is left of a
+// line is taken away first.
+func endAgain(ctx context.Context, p Process) {
+	for pause := firstEndPause; ; pause = min(2*pause, lastEndPause) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		// All of the input and its end have arrived before: what is wrong now
+		// is for Wait to say, or it is over the next time.
+		_, err := p.Write(ctx, []byte{killLine})
+		if err == nil {
+			err = p.CloseStdin(ctx)
+		}
+		if closedInput(err) {
+			return
+		}
+	}
 }
 
 func closedInput(err error) bool {

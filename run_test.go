@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,73 @@ func TestRunInput(t *testing.T) {
 			if err != nil || !res.Exit.Success() || res.Stdout.String() != tc.want {
 				t.Errorf("%d bytes, want %d; %v, %v", len(res.Stdout.String()), len(tc.want), res.Exit, err)
 			}
+		})
+	}
+}
+
+// typist notes what is done to a process's input.
+type typist struct {
+	corral.Executor
+	corral.Process
+	again error // of all that is typed after the first end
+	began time.Time
+	typed []string
+}
+
+func (k *typist) Start(ctx context.Context, cmd corral.Command) (p corral.Process, err error) {
+	k.began = time.Now()
+	k.Process, err = k.Executor.Start(ctx, cmd)
+	return k, err
+}
+
+func (k *typist) note(what string) error {
+	k.typed = append(k.typed, fmt.Sprintf("%s %v", what, time.Since(k.began)))
+	if len(k.typed) > 1 {
+		return k.again
+	}
+	return nil
+}
+
+func (k *typist) Write(_ context.Context, b []byte) (int, error) {
+	return len(b), k.note(fmt.Sprintf("%q", b))
+}
+
+func (k *typist) CloseStdin(context.Context) error { return k.note("end") }
+
+// A terminal loses the end of the input when a program changes its mode, and a
+// program takes it for one read: it is repeated until the command has ended.
+func TestRunInputEndsAgainOnTerminals(t *testing.T) {
+	const kill = `"\x15" `
+	for _, tc := range []struct {
+		name  string
+		tty   *corral.Size
+		again error
+		want  []string
+	}{
+		{"a pipe", nil, nil, []string{"end 0s"}},
+		{"a terminal", &corral.Size{}, nil, []string{"end 0s", kill + "50ms", "end 50ms", kill + "150ms", "end 150ms",
+			kill + "350ms", "end 350ms", kill + "750ms", "end 750ms", kill + "1.55s", "end 1.55s", kill + "2.55s", "end 2.55s"}},
+		{"a terminal that is away", &corral.Size{}, corral.ErrUnavailable, []string{"end 0s", kill + "50ms", kill + "150ms",
+			kill + "350ms", kill + "750ms", kill + "1.55s", kill + "2.55s"}},
+		{"a terminal that nobody reads", &corral.Size{}, corral.ErrEnded, []string{"end 0s", kill + "50ms"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &typist{again: tc.again, Executor: fake(t, func(o *fakeexec.IO) int {
+					select {
+					case <-o.Context.Done():
+					case <-time.After(3 * time.Second):
+					}
+					return 3
+				})}
+				res, err := corral.Run(t.Context(), k, corral.Command{Shell: "x", TTY: tc.tty}, corral.RunOptions{Stdin: strings.NewReader("")})
+				if err != nil || res.Exit.Code != 3 {
+					t.Errorf("%v, %v", res.Exit, err)
+				}
+				if !slices.Equal(k.typed, tc.want) {
+					t.Errorf("typed %q, want %q", k.typed, tc.want)
+				}
+			})
 		})
 	}
 }
@@ -320,7 +388,7 @@ func TestRunGivesUpOnTheUnkillable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		ex := unkillable{fake(t, sayAndSleep)}
+		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return deaf{p} }}
 		begin := time.Now()
 		res, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
 		if !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) || corral.Hint(err) == "" {
@@ -335,11 +403,15 @@ func TestRunGivesUpOnTheUnkillable(t *testing.T) {
 	})
 }
 
-type unkillable struct{ corral.Executor }
+// with has each process of an executor be another one.
+type with struct {
+	corral.Executor
+	as func(corral.Process) corral.Process
+}
 
-func (u unkillable) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	p, err := u.Executor.Start(ctx, cmd)
-	return deaf{p}, err
+func (x with) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := x.Executor.Start(ctx, cmd)
+	return x.as(p), err
 }
 
 type deaf struct{ corral.Process }
@@ -361,21 +433,15 @@ func TestRunStopsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := corral.Run(ctx, twice{fake(t, sayAndSleep)}, corral.Command{Shell: "x"}, corral.RunOptions{})
+		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return signalledTwice{p} }}
+		_, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the command was stopped: signal SIGTERM (15)") {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// twice sends every signal twice, and waits for the end in between.
-type twice struct{ corral.Executor }
-
-func (x twice) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	p, err := x.Executor.Start(ctx, cmd)
-	return signalledTwice{p}, err
-}
-
+// signalledTwice is sent every signal twice, and its end is waited for in between.
 type signalledTwice struct{ corral.Process }
 
 func (p signalledTwice) Signal(ctx context.Context, s corral.Signal) error {
@@ -386,4 +452,28 @@ func (p signalledTwice) Signal(ctx context.Context, s corral.Signal) error {
 		return err
 	}
 	return p.Process.Signal(ctx, s)
+}
+
+// The answer to a signal comes after the command's end is known, or never.
+func TestRunStopsUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return signalledUnanswered{p} }}
+		_, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the command was stopped: signal SIGTERM (15)") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// signalledUnanswered does not say whether it was sent a signal.
+type signalledUnanswered struct{ corral.Process }
+
+func (p signalledUnanswered) Signal(ctx context.Context, s corral.Signal) error {
+	if err := p.Process.Signal(ctx, s); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }

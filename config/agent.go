@@ -46,7 +46,7 @@ type Sandbox struct {
 	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
 	Swap   policy.Setting[Size]   `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
 	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
-	Pids   policy.Setting[Whole]  `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited."`
+	Pids   policy.Setting[Whole]  `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited. With gVisor, which does not limit them itself, it may have sixteen times as many threads on this machine."`
 
 	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`
 	FileSize  policy.Setting[Size]  `json:"fileSize" default:"16g" unit:"bytes" by:"sandbox" doc:"What a file may grow to, or unlimited."`
@@ -56,12 +56,12 @@ type Sandbox struct {
 	Lifetime   policy.Setting[time.Duration] `json:"lifetime" default:"0" min:"0" max:"31536000" unit:"s" by:"sandbox" doc:"How long commands go to a container; the next gets a new one, with the same workspace. What still runs in the old one five minutes later is ended by the gateway, which looks every five minutes. 0: for ever."`
 
 	// Binds has the lists of every level that has one.
-	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/|~/)[^:]*:/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" form:"SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
+	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/[^:]*|~(/[^:]*)?):/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" form:"SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
 	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" form:"an absolute path" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
 
-	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ, such as Europe/Berlin, of which the image has to know. Without one: UTC."`
+	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, of which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
 	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
 	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
@@ -185,8 +185,8 @@ type NATS struct {
 
 // Gateway is where a gateway listens.
 type Gateway struct {
-	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket. Without one: none."`
-	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"The socket, absolute or beginning with ~/. Without one: gateway.sock in the state directory."`
+	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket, unless --listen says another. Without one: none. Read when the gateway starts, as the three below."`
+	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
 	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins of which pages may call the gateway."`
 }

@@ -14,7 +14,16 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/internal/spelling"
 )
+
+// check notes what is not right with a document.
+func check(doc *json5.Document) *mistakes {
+	m := &mistakes{doc: doc}
+	m.fit(doc.Root, schema(), nil)
+	m.more()
+	return m
+}
 
 // fit notes where a value does not fit the schema. It knows the keywords that
 // this package uses; validators of JSON Schema come to the same answers, with
@@ -64,6 +73,9 @@ func (m *mistakes) fitString(v *json5.Value, s *jsonschema.Schema, at json5.Path
 			m.add(v.Start, at, "it is blank; leave it out if there is nothing to say")
 		} else {
 			m.add(v.Start, at, "%q is not right; %s", shorten(v.String), instead(s))
+			if s.Extra[keyForm] != nil {
+				m.form = append(m.form, v.Start)
+			}
 		}
 	}
 }
@@ -110,7 +122,7 @@ func unknownKey(s *jsonschema.Schema, at json5.Path, name string) string {
 	} else if ok && strings.ContainsAny(hint, ". ") {
 		return "there is no such key; " + hint
 	}
-	if like := nearest(name, s.PropertyOrder); like != "" {
+	if like := spelling.Nearest(name, s.PropertyOrder); like != "" {
 		return "there is no such key; did you mean " + at.Key(like).String() + "?"
 	}
 	if len(s.PropertyOrder) == 0 {
@@ -268,46 +280,6 @@ func compiled(pattern string) *regexp.Regexp {
 }
 
 var patterns sync.Map
-
-// nearest is the word that was most likely meant; empty if none is near.
-func nearest(word string, words []string) string {
-	best, least := "", len(word)/3+1
-	for _, w := range words {
-		if strings.EqualFold(w, word) {
-			return w
-		}
-		if d := distance(strings.ToLower(word), strings.ToLower(w)); d <= least && (best == "" || d < distance(strings.ToLower(word), strings.ToLower(best))) {
-			best = w
-		}
-	}
-	return best
-}
-
-// distance is how many letters have to be put in, left out or changed to make
-// b of a (Levenshtein's).
-func distance(a, b string) int {
-	if len(a) > maxWord || len(b) > maxWord {
-		return maxWord
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}
-
-const maxWord = 64
 
 // lookup is the schema of what a path leads to. The error names the key that
 // does not exist.

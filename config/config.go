@@ -47,10 +47,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		syntax := err.(*json5.SyntaxError) //nolint:errorlint // as documented
 		return nil, &Error{File: name, Mistakes: []Mistake{{Line: syntax.Line, Column: syntax.Column, Offset: syntax.Offset, Text: syntax.Text}}}
 	}
-	m := &mistakes{doc: doc}
-	m.fit(doc.Root, schema(), nil)
-	m.more()
-	if len(m.list) > 0 {
+	if m := check(doc); len(m.list) > 0 {
 		slices.SortStableFunc(m.list, func(a, b Mistake) int {
 			if a.Line != b.Line {
 				return a.Line - b.Line

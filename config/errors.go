@@ -54,6 +54,7 @@ type mistakes struct {
 	doc  *json5.Document
 	list []Mistake
 	at   []int // the byte offset of each
+	form []int // those of texts that are of another form than asked for, and no worse
 }
 
 // add notes a mistake at the byte offset.

@@ -83,10 +83,14 @@ func DefaultPath(getenv func(string) string, uid int, home string) string {
 	return filepath.Join(home, ".config", name)
 }
 
-// ExpandHome is a path of the file with a leading ~/ put in full.
+// ExpandHome is a path of the file, or a bind, with a leading ~ put in full. That
+// of another user is left as it is.
 func ExpandHome(path, home string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		return filepath.Join(home, rest)
+	}
+	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || rest[0] == ':') {
+		return home + rest
 	}
 	return path
 }

@@ -52,6 +52,8 @@ func (m *mistakes) values(v *json5.Value, t reflect.Type, at json5.Path) {
 			m.secrets(value, key)
 		case f.name == "pathPrepend":
 			m.directories(value, key)
+		case f.name == "timezone":
+			m.timeZone(value, key)
 		case (f.kind == single || f.kind == layered) && !m.in(value):
 			if _, err := decode(value.JSON(), f); err != nil {
 				m.add(value.Start, key, "%v", err)

@@ -40,6 +40,11 @@ func TestMistakesOfSandboxes(t *testing.T) {
 	for text, want := range map[string]string{
 		`{sandbox: {binds: ["data:/data"]}}`:                `f:1:20: sandbox.binds[0]: "data:/data" is not right; it has to be SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths, such as /srv/data:/data:ro`,
 		`{sandbox: {binds: ["/a:/b:z"]}}`:                   "sandbox.binds[0]",
+		`{sandbox: {binds: ["~ann:/b"]}}`:                   "sandbox.binds[0]",
+		`{sandbox: {timezone: "Mars/Olympus"}}`:             `f:1:22: sandbox.timezone: there is no time zone "Mars/Olympus"; use a name of the IANA database, such as Europe/Berlin, or one like CET-1CEST, as POSIX has them`,
+		`{sandbox: {timezone: "Local"}}`:                    `there is no time zone "Local"`,
+		`{sandbox: {timezone: "europe"}}`:                   `there is no time zone "europe"`,
+		`{sandbox: {timezone: "UTC+99"}}`:                   `there is no time zone "UTC+99"`,
 		`{sandbox: {secrets: {"../x": {env: "A"}}}}`:        "a secret has a name",
 		`{sandbox: {secrets: {X: {env: "A", file: "/a"}}}}`: "one of the keys file and env",
 		`{sandbox: {secrets: {X: {}}}}`:                     "one of the keys file and env",
@@ -54,6 +59,34 @@ func TestMistakesOfSandboxes(t *testing.T) {
 	} {
 		if _, err := Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+// A tilde alone is the home directory, of which sandboxes get nothing: that is
+// for them to say.
+func TestBindsOfHomes(t *testing.T) {
+	c := mustParse(t, `{sandbox: {binds: ["~:/home:ro", "~/work:/data"]}}`)
+	var got []string
+	for _, bind := range c.Agent("one").Sandbox.Binds[0].Value {
+		got = append(got, ExpandHome(bind, "/home/ann"))
+	}
+	if d := cmp.Diff([]string{"/home/ann:/home:ro", "/home/ann/work:/data"}, got); d != "" {
+		t.Error(d)
+	}
+	for path, want := range map[string]string{"~": "/home/ann", "~ann": "~ann", "~ann:/x": "~ann:/x", "/~": "/~"} {
+		if got := ExpandHome(path, "/home/ann"); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestTimeZones(t *testing.T) {
+	t.Setenv("ZONEINFO", t.TempDir()) // which is looked into first
+	for _, zone := range []string{"Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires", "EST5EDT", "JST-9", "CET-1CEST,M3.5.0,M10.5.0/3", "NZST-12:00:00NZDT-13:00:00,M10.1.0,M3.3.0"} {
+		c := mustParse(t, `{sandbox: {timezone: "`+zone+`"}}`)
+		if got := c.Agent("one").Sandbox.TimeZone.Value; got != zone {
+			t.Errorf("%q, want %q", got, zone)
 		}
 	}
 }

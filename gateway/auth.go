@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/cors"
+
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
 )
@@ -41,6 +43,25 @@ func (s *Server) authorize(rt route, r *http.Request) error {
 			"the token is not that of this gateway")
 	}
 	return nil
+}
+
+// crossOrigin tells browsers what pages of the configured origins may send and
+// read (Fetch Standard, "CORS protocol"). Whether a request is served is authorize's
+// decision; a preflight asks for nothing.
+func (s *Server) crossOrigin(next http.Handler) http.Handler {
+	if len(s.cfg.Origins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: s.cfg.Origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
+		AllowedHeaders: []string{
+			"Authorization", "Content-Type", "Last-Event-ID", "Range", "Mcp-Protocol-Version", "Mcp-Session-Id",
+			api.HeaderAgent, api.HeaderSender, api.HeaderSession, api.HeaderModel, api.HeaderRequestID,
+		},
+		ExposedHeaders: []string{"Content-Range", "Location", "Retry-After", "Mcp-Session-Id", api.HeaderFile, api.HeaderRequestID},
+		MaxAge:         600, // seconds
+	}).Handler(next)
 }
 
 func bearer(r *http.Request) (string, bool) {

@@ -76,6 +76,27 @@ func TestAuthorization(t *testing.T) {
 	g.send(&http.Client{Transport: g.tcp.Transport.(validating).next}, g.url+"/elsewhere", "GET", "").is(401)
 }
 
+// A browser lets the pages of a configured origin send what clients send, and read
+// the answer; to others it says nothing.
+func TestCrossOrigin(t *testing.T) {
+	const ours = "https://console.example"
+	g := newRig(t, func(c *Config) { c.Origins = []string{ours} })
+	plain := &http.Client{Transport: g.tcp.Transport.(validating).next}
+	for origin, allowed := range map[string]string{ours: ours, "https://evil.example": ""} {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+			a := g.send(plain, g.url+"/v1/sessions", "OPTIONS", "", "Origin", origin,
+				"Access-Control-Request-Method", method, "Access-Control-Request-Headers", "authorization,content-type,corral-agent")
+			if got := a.header.Get("Access-Control-Allow-Origin"); got != allowed || a.status != http.StatusNoContent {
+				t.Errorf("a preflight of %s for %s: %d, allows %q, want %q", origin, method, a.status, got, allowed)
+			}
+		}
+		a := g.send(g.tcp, g.url+"/v1/sessions", "GET", "", "Origin", origin, "Authorization", "Bearer "+testToken)
+		if got := a.header.Get("Access-Control-Allow-Origin"); got != allowed {
+			t.Errorf("an answer to a page of %s: allows %q, want %q", origin, got, allowed)
+		}
+	}
+}
+
 func TestNoTokenNoTCP(t *testing.T) {
 	g := newRig(t, nil)
 	s, err := New(Config{Sessions: g.sessions})

@@ -136,7 +136,7 @@ func New(cfg Config) (*Server, error) {
 		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.handler = s.routes()
+	s.handler = s.crossOrigin(s.routes())
 	if cfg.Tracer != nil {
 		s.handler = otelhttp.NewHandler(s.handler, "corral", otelhttp.WithTracerProvider(cfg.Tracer))
 	}

@@ -63,7 +63,7 @@ func (f *fakeSandboxes) Log(_ context.Context, name string, all bool) (api.Sandb
 	return api.SandboxLog{Name: name, Containers: []api.SandboxLife{{
 		Container: "c", Image: "i", Driver: "fds", Created: when, Error: "no",
 		Setup: &api.SandboxSetup{Started: when, Ended: &when, Exit: "exit code 1", Failed: true, Bytes: 3, Output: "out"},
-		Ended: &api.SandboxEnd{At: when, Removed: true, Code: 1, OOM: true, Error: "words"},
+		Ended: &api.SandboxEnd{At: when, Removed: true, Code: 1, OOM: true, Error: "words", Why: "reason"},
 	}, {Setup: &api.SandboxSetup{}}}}, f.of(name)
 }
 

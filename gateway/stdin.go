@@ -131,6 +131,9 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		return writeJSON(w, http.StatusOK, api.Written{N: n})
 	}
+	if r.Context().Err() != nil { // whoever sent it is gone, perhaps with the session's end
+		return err
+	}
 	if errors.Is(err, errCancelled) {
 		err = corral.Errorf(corral.ErrUnavailable, "", "%w", err)
 	}
@@ -213,7 +216,7 @@ func (in *input) drain() error {
 			if _, err := in.fill(buf); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
-				return err
+				return corral.Errorf(corral.ErrInvalid, "", "the body could not be read: %w", err)
 			}
 		}
 	}

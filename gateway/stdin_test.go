@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/fakeexec"
 )
 
 func (a answer) written() api.Written {
@@ -179,4 +181,45 @@ func TestStdinCut(t *testing.T) {
 	<-done
 	g.do("POST", "/v1/sessions/"+id+"/stdin?eof=true", "y").is(200)
 	g.await(id, 10, "y")
+}
+
+// What comes to a session at its very end: to nobody who reads it any more, or
+// of a client that is gone with the session. Neither is a fault of the gateway.
+func TestStdinAtTheEnd(t *testing.T) {
+	g := newRig(t, nil)
+	var why error
+	g.exec.Fault = func(op fakeexec.Op, _ string) error {
+		if op == fakeexec.OpWrite || op == fakeexec.OpCloseStdin {
+			return why
+		}
+		return nil
+	}
+	id := g.start("sleep", `,"stdin":true,"tty":{}`)
+	path := "/v1/sessions/" + id + "/stdin"
+	why = corral.Errorf(corral.ErrEnded, "", "process %s has ended", id)
+	for _, query := range []string{"", "?eof=true"} {
+		if w := g.do("POST", path+query, "x").is(409).written(); w.N != 0 || w.Error == nil || w.Error.Code != "ended" {
+			t.Errorf("%s: %+v", query, w)
+		}
+	}
+	why = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://localhost"+path+"?eof=true", strings.NewReader("nobody reads it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if resp, err := g.unix.Transport.(validating).next.RoundTrip(req); err == nil {
+		resp.Body.Close()
+		t.Errorf("the answer is %d", resp.StatusCode)
+	}
+	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(g.log.String(), "status=499"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log has no client that was gone:\n%s", g.log.String())
+		}
+	}
+	if strings.Contains(g.log.String(), "status=500") {
+		t.Errorf("the log has a fault of the gateway:\n%s", g.log.String())
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/distribution/reference"
@@ -25,6 +27,7 @@ type DockerAPI interface {
 	ServerVersion(ctx context.Context) (types.Version, error)
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageList(ctx context.Context, opts image.ListOptions) ([]image.Summary, error)
+	DistributionInspect(ctx context.Context, ref, auth string) (registry.DistributionInspect, error)
 	ImagePull(ctx context.Context, ref string, opts image.PullOptions) (io.ReadCloser, error)
 	ImageLoad(ctx context.Context, archive io.Reader, opts ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImageRemove(ctx context.Context, ref string, opts image.RemoveOptions) ([]image.DeleteResponse, error)
@@ -76,16 +79,38 @@ func (d docker) Images(ctx context.Context, label string) ([]EngineImage, error)
 	return list, nil
 }
 
-func (d docker) Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(Transfer)) error {
-	var opts image.PullOptions
-	if auth != (registry.AuthConfig{}) {
-		header, err := registry.EncodeAuthConfig(auth)
-		if err != nil {
-			return err
-		}
-		opts.RegistryAuth = header
+// Ask implements Asker. Podman has nothing of the kind, and says that it is not
+// found.
+func (d docker) Ask(ctx context.Context, ref reference.Named, auth registry.AuthConfig) error {
+	v, err := d.api.ServerVersion(ctx)
+	if err != nil {
+		return err
 	}
-	body, err := d.api.ImagePull(ctx, reference.FamiliarString(ref), opts)
+	if slices.ContainsFunc(v.Components, func(c types.ComponentVersion) bool { return strings.HasPrefix(c.Name, "Podman") }) {
+		return errors.ErrUnsupported
+	}
+	header, err := authHeader(auth)
+	if err != nil {
+		return err
+	}
+	_, err = d.api.DistributionInspect(ctx, reference.FamiliarString(ref), header)
+	return err
+}
+
+// authHeader is how credentials are sent; empty for none.
+func authHeader(auth registry.AuthConfig) (string, error) {
+	if auth == (registry.AuthConfig{}) {
+		return "", nil
+	}
+	return registry.EncodeAuthConfig(auth)
+}
+
+func (d docker) Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(Transfer)) error {
+	header, err := authHeader(auth)
+	if err != nil {
+		return err
+	}
+	body, err := d.api.ImagePull(ctx, reference.FamiliarString(ref), image.PullOptions{RegistryAuth: header})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/opencontainers/go-digest"
@@ -36,11 +37,14 @@ type fakeEngine struct {
 
 	containers int
 
-	arch   string                                           // of the engine; empty: this machine's
-	broken error                                            // of every call
-	pull   func(ctx context.Context) (io.ReadCloser, error) // nil: the image appears
-	loaded func(tar io.Reader) (stream string, ok bool)     // nil: reads all and succeeds
-	remove func(ref string) error                           // nil: removes
+	arch   string // of the engine; empty: this machine's
+	broken error  // of every call
+	asked  error  // what a registry answers
+
+	components []types.ComponentVersion
+	pull       func(ctx context.Context) (io.ReadCloser, error) // nil: the image appears
+	loaded     func(tar io.Reader) (stream string, ok bool)     // nil: reads all and succeeds
+	remove     func(ref string) error                           // nil: removes
 }
 
 type fakeImage struct {
@@ -97,7 +101,14 @@ func (f *fakeEngine) ServerVersion(context.Context) (types.Version, error) {
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	return types.Version{Os: "linux", Arch: arch}, f.called("version")
+	return types.Version{Os: "linux", Arch: arch, Components: f.components}, f.called("version")
+}
+
+func (f *fakeEngine) DistributionInspect(_ context.Context, ref, _ string) (registry.DistributionInspect, error) {
+	if err := f.called("ask %s", ref); err != nil {
+		return registry.DistributionInspect{}, err
+	}
+	return registry.DistributionInspect{}, f.asked
 }
 
 func (f *fakeEngine) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {

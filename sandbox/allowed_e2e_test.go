@@ -203,6 +203,15 @@ func TestDeathForWantOfMemory(t *testing.T) {
 	output(t, x, "true") // the next one has a new sandbox
 }
 
+// Many processes at once are no reason for gVisor to end, although each is more than
+// one on this machine.
+func TestManyProcessesInGVisor(t *testing.T) {
+	x := newBox(t, sandbox.Config{Runtime: "runsc"})
+	if got := output(t, x, `for i in $(seq 40); do (for k in 1 2 3 4 5; do sleep 0.2; done; echo $i) & done; wait`); strings.Count(got, "\n") != 40 {
+		t.Errorf("of 40 shells these ended well: %q", got)
+	}
+}
+
 func TestStats(t *testing.T) { testStats(t, enginetest.New(t)) }
 
 // testStats is what an engine says of a container's use, after its limits were

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wardenexec"
@@ -22,10 +21,9 @@ type box struct {
 	dir    string
 	engine Engine
 	log    *slog.Logger
-	lock   *os.File               // shared: somebody uses it
-	warden *wardenexec.Executor   // nil with the driver exec
-	over   atomic.Pointer[string] // why its container was removed under what runs in it; nil: it was not
-	first  wire.Conn              // that connect returns first, of a box from a pool; nil: none
+	lock   *os.File             // shared: somebody uses it
+	warden *wardenexec.Executor // nil with the driver exec
+	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
 	// Guarded by Executor.mu.
 	set   *setup         // that it was last found to fit
@@ -130,6 +128,16 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		return nil, b.gone(c)
 	}
 	return b.reach(ctx, c)
+}
+
+// meet speaks to the warden of a new box for the first time, and notes which one
+// that is: how it ended will be asked by those who know only that.
+func (b *box) meet(ctx context.Context) error {
+	warden, err := b.warden.Reach(ctx)
+	if err != nil {
+		return err
+	}
+	return noteLife(b.dir, func(l *life) { l.Warden = warden })
 }
 
 // idle reports whether nothing runs in a box, also nothing that others have

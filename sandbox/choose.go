@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/wardenexec"
@@ -375,7 +374,7 @@ func (e *Executor) usable(ctx context.Context, b *box) (bool, error) {
 		}
 		return alive, err
 	}
-	err := b.warden.Reach(ctx)
+	_, err := b.warden.Reach(ctx)
 	if err == nil {
 		return true, nil
 	}
@@ -454,7 +453,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	}
 	r := boxRecord{
 		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
-		Driver: driver, Fallback: driver != set.Driver, Created: time.Now().UTC().Truncate(time.Second),
+		Driver: driver, Fallback: driver != set.Driver, Created: now(),
 	}
 	r.Container = "corral-" + r.ID
 	var warden Mount
@@ -505,7 +504,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 		return nil, err
 	}
 	if err = set.setUp(ctx, b); err == nil && b.warden != nil {
-		err = b.warden.Reach(ctx)
+		err = b.meet(ctx)
 	}
 	if errors.Is(err, wardenexec.ErrGone) { // it ended before anybody looked
 		c, ierr := e.engine.Inspect(ctx, r.Container)

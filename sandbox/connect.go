@@ -83,30 +83,19 @@ const killed = 128 + int(corral.SIGKILL)
 
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
 func (b *box) gone(c Container) error {
-	if how := b.over.Load(); how != nil {
-		return &wardenexec.Ended{How: *how}
+	end := EndOf(c)
+	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // whoever removed it knew why
+		end = l.Ended
 	}
-	switch {
-	case c.diedOfMemory():
-		return &wardenexec.Ended{How: "there was no memory left in the sandbox, or for it"}
-	case c.Exit != 0 && c.Exit != killed:
-		how := fmt.Sprintf("its init ended by itself, with code %d", c.Exit)
-		if c.OOM { // gVisor ends so when a part of it was killed
-			how += "; something in it had been killed because there was no memory left"
-		}
+	if how := end.how(); how != "" {
 		return &wardenexec.Ended{How: how}
 	}
 	return wardenexec.ErrGone
 }
 
-// diedOfMemory reports whether a container's end was for want of memory. An
-// engine says as well of one that goes on, and ends otherwise later, that some
-// process in it was killed for that.
-func (c Container) diedOfMemory() bool { return c.OOM && c.Exit == killed }
-
 func because(c Container) string {
 	switch {
-	case c.diedOfMemory():
+	case EndOf(c).ofMemory():
 		return ", out of memory"
 	case c.Error != "":
 		return ": " + c.Error

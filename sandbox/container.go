@@ -32,9 +32,11 @@ const (
 // isolatedKernel reports whether the runtime has a kernel of its own, into
 // which no socket of this machine reaches.
 func (c *Config) isolatedKernel() bool {
-	r := filepath.Base(c.Runtime)
-	return strings.HasPrefix(r, "runsc") || strings.HasPrefix(r, "kata")
+	return c.gvisor() || strings.HasPrefix(filepath.Base(c.Runtime), "kata")
 }
+
+// gvisor reports whether the runtime is gVisor.
+func (c *Config) gvisor() bool { return strings.HasPrefix(filepath.Base(c.Runtime), "runsc") }
 
 // plan is the container that the configuration asks for: what commands find
 // there. Whatever is added to it makes containers new, see Hash; what differs

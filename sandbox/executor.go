@@ -63,12 +63,12 @@ func New(cfg Config) (_ *Executor, err error) {
 	if e.owner, err = lockOwner(set.StateDir, set.Ephemeral); err != nil {
 		return nil, err
 	}
-	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir)); err != nil {
+	if e.records, err = wardenexec.OpenRecords(filepath.Join(e.dir, logsDir), e.log); err != nil {
 		closeLock(e.owner)
 		return nil, err
 	}
 	e.past, err = wardenexec.New(wardenexec.Options{
-		Records: e.records, Connect: noConnection, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
+		Records: e.records, Connect: noConnection, HowEnded: e.howEnded, Untrusted: true, Prepare: e.prepare, Info: sandboxInfo, Log: e.log,
 	})
 	if err != nil {
 		e.records.Close()

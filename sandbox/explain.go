@@ -7,25 +7,36 @@ import (
 )
 
 // Explain says what a container of the configuration is like on an engine, and
-// what of the configuration is refused: the container is then described without
-// it. Nothing is made, and the engine is not asked. An error says why there
-// would be no container for another reason.
+// what of the configuration is refused: that is described as it was asked for,
+// and refused binds are left out. Nothing is made, and the engine is not asked.
+// An error says why there would be no container for another reason.
 func (c Config) Explain(info EngineInfo) (Spec, []boundary.Refusal, error) {
+	if resolved := c; resolved.completeWorkspace() == nil { // else complete says why
+		c.Workspace = resolved.Workspace
+	}
 	refusals := c.Refusals()
+	var asked []func(*Spec)
 	for _, r := range refusals {
 		switch r.Rule {
 		case boundary.NetworkHost, boundary.NetworkContainer, boundary.NetworkEgress, boundary.NetworkName:
 			c.Network = ""
+			asked = append(asked, func(s *Spec) { s.Network = r.Subject })
 		case boundary.SeccompUnconfined, boundary.SeccompProfile:
 			c.Seccomp = ""
+			asked = append(asked, func(s *Spec) { s.Seccomp, s.Profile = nil, "" })
 		case boundary.AppArmorUnconfined, boundary.AppArmorProfile:
 			c.AppArmor = ""
+			asked = append(asked, func(s *Spec) { s.AppArmor = r.Subject })
 		case boundary.UserRoot:
 			c.User = ""
+			asked = append(asked, func(s *Spec) { s.User = r.Subject })
 		default:
 			c.Binds = slices.DeleteFunc(slices.Clone(c.Binds), func(text string) bool { return text == r.Subject })
-			if r.Subject == c.Workspace || r.Path == c.Workspace {
+			if dir := c.Workspace; dir != "" && r.Subject == dir {
+				readOnly := c.WorkspaceAccess == AccessReadOnly
 				c.Workspace, c.WorkspaceAccess = "", AccessNone
+				c.WorkspaceSize, c.WorkspaceMedium = 0, "" // which are about a private one
+				asked = append(asked, func(s *Spec) { s.Mounts[0] = Mount{Source: dir, Target: Workdir, ReadOnly: readOnly} })
 			}
 		}
 	}
@@ -45,5 +56,9 @@ func (c Config) Explain(info EngineInfo) (Spec, []boundary.Refusal, error) {
 	if len(secrets) > 0 {
 		s.Mounts = append(s.Mounts, Mount{Target: SecretsDir, ReadOnly: true})
 	}
-	return s, refusals, c.adapt(&s, info)
+	err := c.adapt(&s, info)
+	for _, ask := range asked {
+		ask(&s)
+	}
+	return s, refusals, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenexec"
 )
 
@@ -21,8 +22,54 @@ func TestGone(t *testing.T) {
 		{Container{Exit: 137}, plain},
 		{Container{}, plain},
 	} {
-		if err := new(box).gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
+		if err := (&box{dir: t.TempDir()}).gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.c, err, tt.want)
+		}
+	}
+	// Who removed it knows better, whatever the engine says.
+	b := &box{dir: t.TempDir()}
+	for _, tt := range []struct {
+		end  *End
+		want string
+	}{
+		{&End{Removed: true}, plain + ": its container was removed"},
+		{&End{Removed: true, Why: "it was late"}, plain + ": it was late"},
+	} {
+		if err := noteLife(b.dir, func(l *life) { l.Ended = tt.end }); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.gone(Container{Exit: 137, OOM: true}); err.Error() != tt.want {
+			t.Errorf("%+v: %v, want %s", tt.end, err, tt.want)
+		}
+	}
+}
+
+// A command of which only its warden is known is told how that ended, as long as
+// the sandbox's history goes back.
+func TestHowEnded(t *testing.T) {
+	state := testdir.New(t)
+	e := &Executor{stateDir: state, name: "main", dir: sandboxDir(state, "main")}
+	engine := &wordy{c: Container{Exit: 3}}
+	for n := range 3 {
+		rec := made(t, state, "main", n)
+		if err := noteLife(boxDir(state, rec.ID), func(l *life) { l.Warden = uint64(7 + n) }); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 { // is still there, and nothing is known
+			continue
+		}
+		if n == 2 {
+			if err := noteEnd(boxDir(state, rec.ID), &End{Removed: true, Why: "it was late"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := removeBox(t.Context(), engine, state, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for warden, want := range map[uint64]string{0: "", 6: "", 7: "", 8: "its init ended by itself, with code 3", 9: "it was late"} {
+		if got := e.howEnded(warden); got != want {
+			t.Errorf("%d: %q, want %q", warden, got, want)
 		}
 	}
 }

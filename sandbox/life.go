@@ -44,14 +44,51 @@ type End struct {
 	Code    int       `json:"code"` // of its init
 	OOM     bool      `json:"oomKilled,omitempty"`
 	Error   string    `json:"error,omitempty"`
+	Why     string    `json:"why,omitempty"` // it was removed under what ran in it; empty: somebody wanted that
 }
+
+// how is what an end means for what ran there; empty: nothing is known.
+func (e *End) how() string {
+	switch {
+	case e.Why != "":
+		return e.Why
+	case e.Removed:
+		return "its container was removed"
+	case e.ofMemory():
+		return "there was no memory left in the sandbox, or for it"
+	case e.Code == 0 || e.Code == killed:
+		return ""
+	}
+	how := fmt.Sprintf("its init ended by itself, with code %d", e.Code)
+	if e.OOM { // gVisor ends so when a part of it was killed
+		how += "; something in it had been killed because there was no memory left"
+	}
+	return how
+}
+
+// ofMemory reports whether it was for want of memory. An engine says as well of a
+// container that goes on, and ends otherwise later, that some process in it was
+// killed for that.
+func (e *End) ofMemory() bool { return e.OOM && e.Code == killed }
 
 // life is the life.json of a box, beside its box.json. What is only nice to know
 // is in it: nothing depends on it.
 type life struct {
-	Setup *SetupRun `json:"setup,omitempty"`
-	Error string    `json:"error,omitempty"`
-	Ended *End      `json:"ended,omitempty"`
+	Setup  *SetupRun `json:"setup,omitempty"`
+	Error  string    `json:"error,omitempty"`
+	Ended  *End      `json:"ended,omitempty"`
+	Warden uint64    `json:"warden,omitempty"` // which one it has; 0: none that has answered
+}
+
+// lifeRecord is a file of the history: a Life, and with which warden.
+type lifeRecord struct {
+	Life
+	Warden uint64 `json:"warden,omitempty"`
+}
+
+// of is a box's life with what else is known of the box.
+func (l life) of(rec boxRecord) lifeRecord {
+	return lifeRecord{Life{rec.box(), l.Setup, l.Error, l.Ended}, l.Warden}
 }
 
 const (
@@ -103,6 +140,12 @@ func EndOf(c Container) *End {
 	return &End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: clip(c.Error)}
 }
 
+// endByRemoval is that of a container that is about to be removed while it runs;
+// why as in End.
+func endByRemoval(why string) *End {
+	return &End{At: time.Now().UTC().Truncate(time.Second), Removed: true, Why: why}
+}
+
 // maxWords bounds what is kept of an engine's words, in bytes.
 const maxWords = 4 << 10
 
@@ -129,7 +172,7 @@ func noteRemoval(ctx context.Context, engine Engine, state string, rec boxRecord
 	// that is not there says so when it is to remove it.
 	c, err := engine.Inspect(ctx, rec.Container)
 	if err == nil && c.Running {
-		err = noteEnd(dir, &End{At: time.Now().UTC().Truncate(time.Second), Removed: true})
+		err = noteEnd(dir, endByRemoval(""))
 	} else if err == nil {
 		err = noteEnd(dir, EndOf(c))
 	} else {
@@ -154,19 +197,19 @@ func keepLife(state string, rec boxRecord) error {
 	if err != nil {
 		l = life{Error: "what became of it is not known: its record is damaged"}
 	}
-	err = writeJSON(filepath.Join(dir, rec.ID+".json"), Life{rec.box(), l.Setup, l.Error, l.Ended}, false)
+	err = writeJSON(filepath.Join(dir, rec.ID+".json"), l.of(rec), false)
 	if err == nil {
 		err = ignoreMissing(os.Rename(filepath.Join(boxDir(state, rec.ID), setupLogFile), filepath.Join(dir, rec.ID+".log")))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot keep what is known of a container: %w", err)
 	}
-	lives, err := history(dir)
+	over, err := history(dir)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, old := range lives[:max(0, len(lives)-maxHistory)] {
+	for _, old := range over[:max(0, len(over)-maxHistory)] {
 		for _, suffix := range []string{".json", ".log"} {
 			errs = append(errs, ignoreMissing(os.Remove(filepath.Join(dir, old.ID+suffix))))
 		}
@@ -175,27 +218,79 @@ func keepLife(state string, rec boxRecord) error {
 }
 
 // history are the lives that are over, the oldest first.
-func history(dir string) ([]Life, error) {
+func history(dir string) ([]lifeRecord, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	var lives []Life
+	var over []lifeRecord
 	for _, file := range files {
-		var l Life
+		var l lifeRecord
 		if err := readJSON(file, &l); errors.Is(err, fs.ErrNotExist) {
 			continue // somebody made room
 		} else if err != nil || l.ID+".json" != filepath.Base(file) {
-			l = Life{Box: Box{ID: strings.TrimSuffix(filepath.Base(file), ".json")}, Error: "its record is damaged"}
+			l = lifeRecord{Life: Life{Box: Box{ID: strings.TrimSuffix(filepath.Base(file), ".json")}, Error: "its record is damaged"}}
 		}
-		lives = append(lives, l)
+		over = append(over, l)
 	}
-	sortLives(lives)
-	return lives, nil
+	return sortLives(over), nil
 }
 
-func sortLives(lives []Life) {
-	slices.SortStableFunc(lives, func(a, b Life) int { return a.Created.Compare(b.Created) })
+// livesOf are the containers that a sandbox has, and the last that it had, in the
+// order in which they were made.
+func livesOf(state, name string) ([]lifeRecord, error) {
+	ids, err := boxesOf(state, name)
+	if err != nil {
+		return nil, err
+	}
+	var lives []lifeRecord
+	for _, id := range ids {
+		rec, err := loadBox(state, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l, err := loadLife(boxDir(state, id))
+		if err != nil {
+			return nil, err
+		}
+		lives = append(lives, l.of(rec))
+	}
+	// A box is in the history before anything of it is gone: read after it, that
+	// tells of it as a whole.
+	over, err := history(filepath.Join(sandboxDir(state, name), historyDir))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range over {
+		lives = slices.DeleteFunc(lives, func(other lifeRecord) bool { return other.ID == l.ID })
+	}
+	return sortLives(append(lives, over...)), nil
+}
+
+func sortLives(lives []lifeRecord) []lifeRecord {
+	slices.SortStableFunc(lives, func(a, b lifeRecord) int { return a.Created.Compare(b.Created) })
+	return lives
+}
+
+// howEnded tells how the container ended that had a warden; empty if that is not
+// known.
+func (e *Executor) howEnded(warden uint64) string {
+	if warden == 0 {
+		return ""
+	}
+	lives, err := livesOf(e.stateDir, e.name)
+	if err != nil {
+		e.log.Warn("it cannot be told why a sandbox's container ended", "name", e.name, "error", err)
+	}
+	for _, l := range lives {
+		if l.Warden == warden && l.Ended != nil {
+			return l.Ended.how()
+		}
+	}
+	return ""
 }
 
 // Lives are the containers that a sandbox has, and the last that it had, in the
@@ -204,30 +299,14 @@ func Lives(stateDir, name string) ([]Life, error) {
 	if _, err := Find(stateDir, name); err != nil {
 		return nil, err
 	}
-	lives, err := history(filepath.Join(sandboxDir(stateDir, name), historyDir))
+	all, err := livesOf(stateDir, name)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := boxesOf(stateDir, name)
-	if err != nil {
-		return nil, err
+	lives := make([]Life, len(all))
+	for i, l := range all {
+		lives[i] = l.Life
 	}
-	for _, id := range ids {
-		rec, err := loadBox(stateDir, id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		l, err := loadLife(boxDir(stateDir, id))
-		if err != nil {
-			return nil, err
-		}
-		lives = slices.DeleteFunc(lives, func(l Life) bool { return l.ID == id }) // it is being removed
-		lives = append(lives, Life{rec.box(), l.Setup, l.Error, l.Ended})
-	}
-	sortLives(lives)
 	return lives, nil
 }
 

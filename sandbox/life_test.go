@@ -116,6 +116,8 @@ func TestLives(t *testing.T) {
 	if err := saveSandbox(state, sandboxRecord{Version: storeVersion, Name: "main", Boxes: []string{}}, false); err != nil {
 		t.Fatal(err)
 	}
+	// Of one that is being removed, something may be gone already.
+	made(t, state, "main", maxHistory+2)
 	now := made(t, state, "main", 50)
 	lives, err := Lives(state, "main")
 	if err != nil || len(lives) != maxHistory+1 {
@@ -124,6 +126,9 @@ func TestLives(t *testing.T) {
 	first, last := lives[0], lives[maxHistory]
 	if first.Container != "corral-3" || !first.Pooled || first.Limits.Memory != 7 || first.Setup == nil || first.Setup.Exit != "exit code 3" || first.Ended == nil || first.Ended.Code != 137 || !first.Ended.OOM || first.Ended.Error != "no memory" {
 		t.Errorf("the first is %+v", first)
+	}
+	if l := lives[maxHistory-1]; l.Setup == nil || l.Ended == nil {
+		t.Errorf("the one that is being removed is %+v", l)
 	}
 	if last.ID != now.ID || last.Setup != nil || last.Ended != nil {
 		t.Errorf("the last is %+v", last)

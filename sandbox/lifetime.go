@@ -17,15 +17,15 @@ func (s *setup) outlived(since time.Time) bool {
 }
 
 // endLife ends what runs in a box that was not left in time, by removing its
-// container: what is in it cannot prevent that. For whoever waits, the commands
-// are lost, with the reason.
+// container: what is in it cannot prevent that. For whoever waits, now or in a
+// later life, the commands are lost, with the reason.
 func (e *Executor) endLife(ctx context.Context, b *box, lifetime time.Duration) error {
-	if b.over.Load() == nil {
-		running, err := b.settle(ctx) // also those that nobody asks for are to have the reason
-		e.log.Warn("ending what runs in a container whose lifetime is over", "name", e.name, "container", b.Container, "lifetime", lifetime, "running", running, "error", err)
+	running, err := b.settle(ctx) // also those that nobody asks for are to have the reason
+	e.log.Warn("ending what runs in a container whose lifetime is over", "name", e.name, "container", b.Container, "lifetime", lifetime, "running", running, "error", err)
+	why := fmt.Sprintf("the sandbox's lifetime of %v was over (sandbox.lifetime)", lifetime)
+	if err := noteEnd(b.dir, endByRemoval(why)); err != nil {
+		return err
 	}
-	how := fmt.Sprintf("the sandbox's lifetime of %v was over (sandbox.lifetime)", lifetime)
-	b.over.Store(&how)
 	e.retire(b)
 	if err := e.engine.Remove(ctx, b.Container); err != nil {
 		return fmt.Errorf("cannot end what runs in a container whose lifetime is over: %w", err)

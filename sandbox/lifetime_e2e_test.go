@@ -3,16 +3,19 @@
 package sandbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/docker"
 )
 
 // A command that writes faster than is allowed waits, and nothing is lost.
@@ -141,28 +144,54 @@ func TestLifetimeIsOver(t *testing.T) {
 	says(p)
 }
 
-// What nobody has open is ended, too, and those who ask later are told.
+// What nobody has open is ended, too, and those who ask later are told: also if
+// whoever ended it had gone before it saw that the container had.
 func TestLifetimeOfWhatNobodyUses(t *testing.T) {
-	b := newBench(t)
-	e := b.open(nil)
-	begin(t, e, "old", "exec sleep 1000")
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
+	for _, blind := range []bool{false, true} {
+		b := newBench(t)
+		e := b.open(nil)
+		begin(t, e, "old", "exec sleep 1000")
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b.age(time.Hour)
+		if _, err := sandbox.Prune(t.Context(), &blindEngine{Engine: b.engine, blind: blind}, b.cfg.StateDir, func(sandbox.Sandbox) sandbox.PruneOptions {
+			return sandbox.PruneOptions{Lifetime: time.Minute}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !blind {
+			b.await(0)
+		}
+		p, err := b.open(nil).Attach(t.Context(), "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "lifetime of 1m0s") {
+			t.Errorf("blind %t: %v", blind, err)
+		}
+		b.await(0)
 	}
-	b.age(time.Hour)
-	if _, err := sandbox.Prune(t.Context(), b.engine, b.cfg.StateDir, func(sandbox.Sandbox) sandbox.PruneOptions {
-		return sandbox.PruneOptions{Lifetime: time.Minute}
-	}); err != nil {
-		t.Fatal(err)
+}
+
+// A blindEngine does not tell any more, once it has removed a container, what
+// became of it.
+type blindEngine struct {
+	*docker.Engine
+	blind   bool
+	removed atomic.Bool
+}
+
+func (e *blindEngine) Remove(ctx context.Context, id string) error {
+	e.removed.Store(e.blind)
+	return e.Engine.Remove(ctx, id)
+}
+
+func (e *blindEngine) Inspect(ctx context.Context, id string) (sandbox.Container, error) {
+	if e.removed.Load() {
+		return sandbox.Container{}, errors.New("the engine is blind")
 	}
-	b.await(0)
-	p, err := b.open(nil).Attach(t.Context(), "old")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Wait(t.Context()); !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "lifetime of 1m0s") {
-		t.Error(err)
-	}
+	return e.Engine.Inspect(ctx, id)
 }
 
 // Also while it is open: the next command goes elsewhere, and what runs stays.

@@ -263,7 +263,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	}
 	r := boxRecord{
 		Version: storeVersion, ID: newBoxID(poolName), Engine: info.Name, Image: s.Image, Hash: s.hash,
-		Warden: mount.Source, Driver: driver, Created: time.Now().UTC().Truncate(time.Second),
+		Warden: mount.Source, Driver: driver, Created: now(),
 	}
 	r.Container = "corral-" + r.ID
 	if s.hasPrivate() {
@@ -318,7 +318,7 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 	}
 	b := w.box
 	b.Sandbox, b.engine, b.log, b.first = e.name, e.engine, e.log, w.conn
-	b.Taken = time.Now().UTC().Truncate(time.Second)
+	b.Taken = now()
 	err := writeJSON(boxPath(e.stateDir, b.ID), b.boxRecord, false)
 	reached(stepClaimed)
 	if err == nil {
@@ -327,7 +327,7 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 		})
 	}
 	if err == nil {
-		err = b.warden.Reach(ctx)
+		err = b.meet(ctx)
 	}
 	if err != nil {
 		e.log.Warn("a container of the pool cannot be used; making another", "container", b.Container, "error", err)

@@ -28,7 +28,7 @@ func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]b
 			ids[b.ID] = true
 		}
 	}
-	return o.Idle > 0 && now.Sub(s.Used) > o.Idle && (len(s.Boxes) > 0 || s.Workspace != ""), ids
+	return o.Idle > 0 && now.Sub(s.Used) > o.Idle && (len(s.Boxes) > 0 || s.Workspace != "" || s.Volume != ""), ids
 }
 
 // Prune removes what is old of a sandbox, and returns the names of the

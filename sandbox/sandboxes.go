@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/spelling"
 	"github.com/corral-exec/corral/internal/wardenexec"
 )
 
@@ -23,7 +24,10 @@ type Sandbox struct {
 	Key       string    `json:"key,omitempty"`   // what it was named after
 	Created   time.Time `json:"created"`
 	Used      time.Time `json:"used"`                // to the minute
-	Workspace string    `json:"workspace,omitempty"` // the directory of a private one
+	Workspace string    `json:"workspace,omitempty"` // the directory of a private one, if it is one of this machine
+	// Volume is the name of the private workspace's volume, if it is one of an
+	// engine that does not see this machine's directories.
+	Volume string `json:"workspaceVolume,omitempty"`
 	// WorkspaceSize is what the private workspace may take, in bytes; 0: it
 	// is not limited.
 	WorkspaceSize int64 `json:"workspaceSize,omitempty"`
@@ -101,6 +105,16 @@ func Sandboxes(stateDir string) ([]Sandbox, error) {
 	return list, errors.Join(errs...)
 }
 
+// WhichHint is the hint for whoever named a sandbox that there is not, where
+// there are those of names.
+func WhichHint(name string, names []string) string {
+	const which = "corral sandbox ls says which there are"
+	if like := spelling.Nearest(name, names); like != "" {
+		return "did you mean " + like + "? " + which
+	}
+	return which
+}
+
 // Find returns what is noted of a sandbox; ErrNotFound if nothing is.
 func Find(stateDir, name string) (Sandbox, error) {
 	if !namePattern.MatchString(name) {
@@ -108,7 +122,8 @@ func Find(stateDir, name string) (Sandbox, error) {
 	}
 	dir := sandboxDir(stateDir, name)
 	if _, err := os.Stat(filepath.Join(dir, sandboxFile)); errors.Is(err, fs.ErrNotExist) {
-		return Sandbox{}, corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, stateDir)
+		names, _ := entries(filepath.Join(stateDir, sandboxesDir)) // without them the hint says less
+		return Sandbox{}, corral.Errorf(corral.ErrNotFound, WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, stateDir)
 	}
 	rec, err := loadSandbox(stateDir, name)
 	if err != nil {
@@ -117,6 +132,9 @@ func Find(stateDir, name string) (Sandbox, error) {
 	s := Sandbox{Name: name, Owner: rec.Owner, Key: rec.Key, Created: rec.Created, Used: rec.Created, Boxes: []Box{}}
 	if rec.Workspace != "" {
 		s.Workspace = workspaceDir(stateDir, rec.Workspace)
+		if _, err := os.Stat(s.Workspace); errors.Is(err, fs.ErrNotExist) {
+			s.Workspace, s.Volume = "", workspaceVolume(rec.Workspace)
+		}
 		if s.WorkspaceSize, err = imageSize(stateDir, rec.Workspace); err != nil {
 			return Sandbox{}, err
 		}

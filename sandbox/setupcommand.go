@@ -46,7 +46,7 @@ func (s *setup) setUp(ctx context.Context, b *box) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Join(b.dir, setupDir))) }()
 	if w, ok := x.(*wardenexec.Executor); ok {
-		if err := w.Reach(ctx); err != nil {
+		if _, err := w.Reach(ctx); err != nil {
 			return errors.Join(err, w.Close())
 		}
 	}

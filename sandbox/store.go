@@ -82,6 +82,10 @@ type boxRecord struct {
 	Description
 }
 
+// now is the time of a box's record: boxes are told apart by it that follow one
+// another within a second.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
 // since is when a box became its sandbox's.
 func (r boxRecord) since() time.Time {
 	if r.Taken.IsZero() {

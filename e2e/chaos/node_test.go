@@ -101,7 +101,7 @@ func (f *fleet) online() {
 // programs at its ends, no byte of output is lost or repeated, and every end is
 // known.
 func TestNodes(t *testing.T) {
-	f := newFleet(t, "n1", "n2")
+	f := newFleet(t, "node-1", "node-2")
 	left := traces.New(t, f.dir)
 	l, stop := f.load(t)
 	l.patient = true
@@ -184,7 +184,7 @@ func (f *fleet) end(left *traces.Traces) {
 func TestPartition(t *testing.T) {
 	const sessions, rate = 20, 100_000 // bytes per second of each
 	cut := time.Duration(setting(t, "CORRAL_CHAOS_CUT", 12)) * time.Second
-	f := newFleet(t, "n1")
+	f := newFleet(t, "node-1")
 	left := traces.New(t, f.dir)
 	l, stop := f.load(t)
 	l.patient = true
@@ -192,7 +192,7 @@ func TestPartition(t *testing.T) {
 	for n := range int64(sessions) {
 		size := rate * int64((cut+15*time.Second)/time.Second)
 		j := &job{cmd: shell("./testprog pattern %d %d %d 10ms; exit 3", size, n+1, rate/100), code: 3, seed: uint64(n + 1), size: size, notify: true}
-		j.cmd.ID, j.cmd.Host, j.cmd.Node = fmt.Sprintf("p%d", n), corral.HostNode, "n1"
+		j.cmd.ID, j.cmd.Host, j.cmd.Node = fmt.Sprintf("p%d", n), corral.HostNode, "node-1"
 		j.cmd.Shell = "echo ran >>runs/" + j.cmd.ID + "; " + j.cmd.Shell
 		working.Go(func() { l.one(j, l.agents[n%2]) })
 	}

@@ -19,13 +19,13 @@ import (
 )
 
 // What a bomb costs its neighbour is measured in rounds. In each, the neighbour's
-// commands are timed three times: in quiet, beside an honest load, and beside the
-// bomb, each for a slice; whoever has not its turn is frozen. What else the machine
-// does meanwhile, and where its containers stand with the scheduler, is the same
-// in all three. The load has the limits of the bomb, and uses its processors
-// without asking anybody for anything: what the neighbour takes longer beside it
-// is what processors cost that are shared, and what it takes longer beside the
-// bomb than beside the load is what the bomb costs.
+// commands are timed several times: in quiet, beside each honest load, and beside
+// the bomb, each for a slice; whoever has not its turn is frozen. What else the
+// machine does meanwhile, and where its containers stand with the scheduler, is the
+// same in all of them. A load has the limits of the bomb, and does what agents do
+// within them: one computes, another runs commands. What the neighbour takes longer
+// beside the dearer of them is what processors cost that are shared, and what it
+// takes longer beside the bomb than that is what the bomb costs.
 //
 // A figure is the median over the rounds of the ratio of the means of a round: on a
 // machine that has other work a command either runs at once or waits for its turn,
@@ -34,12 +34,16 @@ import (
 // slice is for how long the neighbour's commands are timed, and rounds how often.
 const slice = 100 * time.Millisecond
 
+// period is how often the kernel gives a sandbox its share of the processors
+// (cpu.cfs_period_us).
+const period = 100 * time.Millisecond
+
 var rounds = form(5, 30)
 
 // A burden is what a neighbour has to bear.
 type burden struct {
 	quiet, loaded, bombed time.Duration // what its commands take
-	toQuiet, toLoad       float64       // beside the bomb, times that in quiet, and beside the load
+	toQuiet, toLoad       float64       // beside the bomb, times that in quiet, and beside the dearer load
 	loadToQuiet           float64
 	attacker, gateway     float64 // processors that the bomb's container took, and this program for it
 }
@@ -49,11 +53,16 @@ func (b burden) String() string {
 		b.quiet, b.loaded, b.bombed, b.toQuiet, b.toLoad, b.attacker, b.gateway)
 }
 
-// startLoad has the sandbox use all the processors that it may, and freezes it.
-func startLoad(t *testing.T, x *sandbox.Executor) cgroup {
+// loads are what honest sandboxes do, each on all the processors that it may use.
+var loads = []struct{ name, loop string }{
+	{"computes", "while :; do :; done & "},
+	{"commands", "while :; do /bin/true; done & "},
+}
+
+// startLoad has the sandbox go on with a load, and freezes it.
+func startLoad(t *testing.T, x *sandbox.Executor, loop string) cgroup {
 	t.Helper()
-	loops := strings.Repeat("while :; do :; done & ", runtime.NumCPU())
-	_, err := x.Start(t.Context(), corral.Command{Shell: loops + "wait"})
+	_, err := x.Start(t.Context(), corral.Command{Shell: strings.Repeat(loop, runtime.NumCPU()) + "wait"})
 	must(t, err)
 	c := containerOf(t, x)
 	c.freeze(t)
@@ -74,15 +83,19 @@ func (f field) bear(ctx context.Context, bomb cgroup) burden {
 	var quiet, loaded, bombed []time.Duration
 	var toQuiet, toLoad, loadToQuiet []float64
 	var wall, attacker, gateway time.Duration
-	idle := time.Duration(0) // the gateway's processor time beside the load
+	idle := time.Duration(0) // the gateway's processor time beside a load
 	for range rounds {
 		bomb.freeze(f.t)
 		q := f.commands(ctx)
-		f.load.thaw(f.t)
-		before := own()
-		l := f.commands(ctx)
-		idle += own() - before
-		f.load.freeze(f.t)
+		l := time.Duration(0)
+		for _, load := range f.loads {
+			load.thaw(f.t)
+			before := own()
+			took := f.commands(ctx)
+			idle += (own() - before) / time.Duration(len(f.loads))
+			load.freeze(f.t)
+			l = max(l, took)
+		}
 		took, there := bomb.taken(f.t)
 		bomb.thaw(f.t)
 		start, before := time.Now(), own()

@@ -18,7 +18,7 @@ func TestPodman(t *testing.T) {
 	s := newSite(t)
 	t.Setenv(hostVar, s.secret)
 	eng := tg.open(t)
-	s.product(t, s.sandbox(t, eng, tg, ""), tg, eng)
+	s.product(t, s.sandbox(t, eng, tg), tg, eng)
 }
 
 // podmanEngine makes no weakened containers.

@@ -50,7 +50,7 @@ func score(t *testing.T, tg target) map[string]row {
 	s := newSite(t)
 	t.Setenv(hostVar, s.secret)
 	eng := tg.open(t)
-	rows := s.product(t, s.sandbox(t, eng, tg, ""), tg, eng)
+	rows := s.product(t, s.sandbox(t, eng, tg), tg, eng)
 	original := onlyContainer(t, eng, s.state()) // which may have ended
 	for _, c := range controls(s) {
 		results := s.control(t, eng, original, c)

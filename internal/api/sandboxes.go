@@ -127,4 +127,5 @@ type SandboxEnd struct {
 	Code    int       `json:"code"`
 	OOM     bool      `json:"oomKilled,omitempty"`
 	Error   string    `json:"error,omitempty"`
+	Why     string    `json:"why,omitempty"` // it was removed under what ran in it; empty: somebody wanted that
 }

@@ -64,6 +64,8 @@ type fakeEngine struct {
 	containers map[string]sandbox.Container // by name
 	stats      map[string][]sandbox.Stats   // one after the other
 
+	lacks   []sandbox.Lack
+	checked []sandbox.Spec // what was asked for
 	removed []string
 	pruned  []sandbox.PruneOptions
 	closed  int
@@ -72,6 +74,11 @@ type fakeEngine struct {
 func (e *fakeEngine) Facts(context.Context) (engineFacts, error) { return e.facts, e.err }
 func (e *fakeEngine) Images() images.Engine                      { return e.images }
 func (e *fakeEngine) Close() error                               { e.closed++; return nil }
+
+func (e *fakeEngine) Check(_ context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+	e.checked = append(e.checked, s)
+	return e.lacks, e.err
+}
 
 func (e *fakeEngine) Sandboxes(context.Context, string) ([]sandboxRow, error) { return e.rows, nil }
 
@@ -343,7 +350,7 @@ func TestImagesList(t *testing.T) {
 		Labels: map[string]string{images.LabelImage: images.Busybox, images.LabelRecipe: "other"},
 	}}}}}
 	code, out, _ := m.run(t, []string{"TZ=UTC"}, "images", "ls")
-	if code != 0 || !strings.Contains(out, images.Busybox+"  0123456789ab  2.5 MB  ") || !strings.HasSuffix(out, "  stale\n") {
+	if code != 0 || !strings.Contains(out, images.Busybox+"  0123456789ab  2.4 MiB  ") || !strings.HasSuffix(out, "  stale\n") {
 		t.Errorf("%d, %q", code, out)
 	}
 	code, out, _ = m.run(t, nil, "images", "ls", "--json")

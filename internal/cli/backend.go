@@ -60,6 +60,8 @@ type imageProgress interface {
 type engine interface {
 	Facts(ctx context.Context) (engineFacts, error)
 	Images() images.Engine
+	// Check is what it does not have; see sandbox.Checker.
+	Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error)
 	// Sandboxes are the containers of a state directory.
 	Sandboxes(ctx context.Context, stateDir string) ([]sandboxRow, error)
 	// Inspect takes the name of a container. sandbox.ErrNoContainer if there is

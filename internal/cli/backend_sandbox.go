@@ -150,6 +150,14 @@ func (e hostEngine) Facts(ctx context.Context) (engineFacts, error) {
 	return f, err
 }
 
+func (e hostEngine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+	c, ok := e.engineClient.(sandbox.Checker)
+	if !ok {
+		return nil, nil // only a container tells
+	}
+	return c.Check(ctx, s)
+}
+
 // Labels of a sandbox's container.
 const (
 	labelName   = "corral.name"
@@ -185,7 +193,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 		})
 	}
 	for _, s := range known { // whose container is gone, or could not be made
-		if s.Workspace != "" && !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == s.Name }) {
+		if (s.Workspace != "" || s.Volume != "") && !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == s.Name }) {
 			rows = append(rows, sandboxRow{Name: s.Name})
 		}
 	}

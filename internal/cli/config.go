@@ -113,6 +113,18 @@ func mistakes(err error) []string {
 	return lines
 }
 
+// sandboxHint says who knows what else is wrong, if a mistake is about a sandbox:
+// what it is refused is judged after the file was read.
+func sandboxHint(err error) string {
+	var bad *config.Error
+	if errors.As(err, &bad) && slices.ContainsFunc(bad.Mistakes, func(m config.Mistake) bool {
+		return strings.HasPrefix(m.Key, "sandbox.") || strings.Contains(m.Key, ".sandbox.")
+	}) {
+		return "corral sandbox explain shows what else a sandbox is refused"
+	}
+	return ""
+}
+
 // show writes the text that was asked for.
 func (a *app) show(text string) error {
 	if _, err := fmt.Fprintln(a.stdout, text); err != nil {

@@ -153,7 +153,7 @@ func TestCheckKernel(t *testing.T) {
 
 func TestCheckMachine(t *testing.T) {
 	found := func(string) ([]byte, error) { return make([]byte, 2_300_000), nil }
-	check(t, "warden", checkWarden("arm64", found), levelOK, "linux/arm64, 2.3 MB")
+	check(t, "warden", checkWarden("arm64", found), levelOK, "linux/arm64, 2.2 MiB")
 	missing := func(string) ([]byte, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "build it", "none")
 	}
@@ -235,7 +235,7 @@ func (f fakeImages) Image(context.Context, string) (images.EngineImage, error) {
 func TestCheckImage(t *testing.T) {
 	old := fakeImages{image: images.EngineImage{Labels: map[string]string{images.LabelRecipe: "x"}}}
 	ctx := t.Context()
-	check(t, "foreign", checkImage(ctx, "debian:12", fakeImages{image: images.EngineImage{Size: 5e6}}), levelOK, "debian:12, 5.0 MB")
+	check(t, "foreign", checkImage(ctx, "debian:12", fakeImages{image: images.EngineImage{Size: 5e6}}), levelOK, "debian:12, 4.8 MiB")
 	check(t, "missing", checkImage(ctx, "debian:12", fakeImages{err: cerrdefs.ErrNotFound}), levelWarn, "corral images ensure debian:12")
 	check(t, "stale", checkImage(ctx, images.Busybox, old), levelWarn, "older recipe")
 	check(t, "broken", checkImage(ctx, "debian:12", fakeImages{err: errors.New("boom")}), levelFail, "boom")

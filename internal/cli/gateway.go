@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -22,7 +23,8 @@ const gatewayLong = `Serve commands, sessions and tools over HTTP until a signal
 It listens on the socket gateway.sock in the state directory, which only this
 user can open, and with --listen also on a TCP port of the loopback interface,
 where the token in gateway.token is asked for. Corral's other commands find it
-by its socket.
+by its socket. The configuration can say as much, and more: gateway.listen,
+.socket, .hosts and .origins.
 
 What runs outlives the gateway: after a restart, also after kill -9, every
 session is there with its output and its exit status. The first SIGTERM or
@@ -147,13 +149,19 @@ func (o *gatewayFlags) check() error {
 	if o.listen == "" {
 		return nil
 	}
-	if !isAddress(o.listen) {
-		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "--listen %q is no address and port", o.listen)
+	return checkListen(fmt.Sprintf("--listen %q", o.listen), o.listen)
+}
+
+// checkListen refuses what is no address of the loopback interface. What says
+// where it is from.
+func checkListen(what, at string) error {
+	if !isAddress(at) {
+		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "%s is no address and port", what)
 	}
-	host, _, _ := net.SplitHostPort(o.listen)
+	host, _, _ := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
-			"--listen %q is not of the loopback interface: whoever reaches a gateway can run commands", o.listen)
+			"%s is not of the loopback interface: whoever reaches a gateway can run commands", what)
 	}
 	return nil
 }

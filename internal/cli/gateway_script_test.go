@@ -116,6 +116,7 @@ func TestGatewayScripts(t *testing.T) {
 		}
 		ts.Fatalf("it did not come to that: %v", err)
 	}
+	commands["http"] = httpCommand
 	commands["machine"] = machineCommand
 	commands["node"] = nodeCommand
 	// nats FILE starts a message server of somebody else's, which gateways share, and

@@ -83,6 +83,11 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	} else if err != nil {
 		return nil, err
 	}
+	if listen {
+		if err := s.listenAsConfigured(s.hosts.policies.live.Config().Gateway); err != nil {
+			return nil, err
+		}
+	}
 	if s.hub != nil {
 		s.hosts.use(s.hub.Nodes())
 	}
@@ -111,6 +116,8 @@ func (s *service) makeServer(ctx context.Context) error {
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
 	}
+	as := s.hosts.policies.live.Config().Gateway
+	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
 	cfg.SSHNodes = s.hosts.sshNodes
 	if s.hub != nil {
 		cfg.Nodes = s.hub
@@ -141,24 +148,57 @@ func (s *service) listen() error {
 	}
 	s.listeners = handed
 	path := filepath.Join(s.dir, api.SocketFile)
-	if !slices.ContainsFunc(handed, func(l net.Listener) bool { return l.Addr().String() == path }) {
-		l, err := gateway.ListenUnix(path)
-		if errors.Is(err, corral.ErrConflict) {
-			return s.taken()
-		}
-		if err != nil {
-			return err
-		}
-		s.listeners = append(s.listeners, l)
+	if err := s.listenUnix(path); errors.Is(err, corral.ErrConflict) {
+		return s.taken()
+	} else if err != nil {
+		return err
 	}
 	if s.flags.listen == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.flags.listen)
+	return s.listenTCP("--listen", s.flags.listen)
+}
+
+// listenUnix listens on a socket, unless it was handed in.
+func (s *service) listenUnix(path string) error {
+	if slices.ContainsFunc(s.listeners, func(l net.Listener) bool { return l.Addr().String() == path }) {
+		return nil
+	}
+	l, err := gateway.ListenUnix(path)
 	if err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "give --listen another port, or 0 for any", "cannot listen on %s: %w", s.flags.listen, err)
+		return err
 	}
 	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// listenTCP listens where what says.
+func (s *service) listenTCP(what, at string) error {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "give "+what+" another port, or 0 for any", "cannot listen on %s: %w", at, err)
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// listenAsConfigured listens where the configuration says, too.
+func (s *service) listenAsConfigured(c config.Gateway) error {
+	if at := c.Listen; at.Value != "" && s.flags.listen == "" {
+		if err := checkListen(fmt.Sprintf("gateway.listen %q (%s)", at.Value, at.Source), at.Value); err != nil {
+			return err
+		}
+		if err := s.listenTCP("gateway.listen", at.Value); err != nil {
+			return err
+		}
+	}
+	if c.Socket.Value == "" {
+		return nil
+	}
+	path := filepath.Clean(config.ExpandHome(c.Socket.Value, accountHome()))
+	if err := s.listenUnix(path); err != nil {
+		return fmt.Errorf("gateway.socket (%s): %w", c.Socket.Source, err)
+	}
 	return nil
 }
 
@@ -296,7 +336,7 @@ func (s *service) record() gatewayRecord {
 	for _, l := range s.listeners {
 		if overTCP(l) {
 			r.Listen = append(r.Listen, l.Addr().String())
-		} else {
+		} else if r.Socket == "" { // the first is that of the state directory, or systemd's
 			r.Socket = l.Addr().String()
 		}
 	}

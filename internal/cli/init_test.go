@@ -75,3 +75,19 @@ func TestConfigMistakesAreNotReworded(t *testing.T) {
 		}
 	}
 }
+
+// A mistake about a sandbox hides what it is refused, which is said.
+func TestMistakesOfSandboxesPointToMore(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{sandbox: {user: "0:0"}}`: true, `{agents: {list: [{id: "a", sandbox: {pids: 0}}]}}`: true, `{tools: {nosuch: 1}}`: false, `{`: false,
+	} {
+		file := filepath.Join(t.TempDir(), "c.json5")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := (&fakeMachine{}).run(t, nil, "exec", "--config", file, "--host", "sandbox", "true")
+		if got := strings.Contains(stderr, "\nhint: corral sandbox explain shows what else a sandbox is refused\n"); got != want || code != 2 {
+			t.Errorf("%s: %d, %s", text, code, stderr)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func (a *app) report(err error) {
 	} else {
 		fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
 	}
-	if hint := corral.Hint(err); hint != "" {
+	if hint := hintFor(err, sandboxHint(err)); hint != "" {
 		fmt.Fprintln(a.stderr, "hint:", inFlags(hint))
 	}
 }

@@ -5,17 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
 )
@@ -30,7 +31,8 @@ type sandboxExplained struct {
 
 	Engine  explainedEngine `json:"engine"`
 	Image   string          `json:"image"`
-	Runtime string          `json:"runtime,omitempty"` // empty: the engine's
+	Missing bool            `json:"imageMissing,omitempty"` // the engine does not have it
+	Runtime string          `json:"runtime,omitempty"`      // empty: the engine's
 	User    string          `json:"user"`
 
 	Mounts  []explainedMount `json:"mounts"`
@@ -41,9 +43,29 @@ type sandboxExplained struct {
 	Seccomp  string `json:"seccomp"`  // corral, engine, none, or the file of the profile
 	AppArmor string `json:"apparmor"` // engine, or the name of a profile
 
-	Refusals []boundary.Refusal `json:"refusals"`
-	Error    string             `json:"error,omitempty"` // why there would be no sandbox
-	Hint     string             `json:"hint,omitempty"`
+	// Mistakes are those of the file. What it says beside them is explained all
+	// the same.
+	Mistakes []config.Mistake   `json:"mistakes"`
+	Refusals []explainedRefusal `json:"refusals"`
+	// Problems are why there would be no sandbox although nothing is refused.
+	Problems []explainedProblem `json:"problems"`
+	// More is that there may be more, which some of them hide.
+	More bool `json:"more"`
+
+	file string // that has the mistakes
+	cpus int    // that the engine's machine has; 0: not known
+}
+
+// An explainedRefusal is described above as it was asked for.
+type explainedRefusal struct {
+	boundary.Refusal
+	Where string `json:"where"` // in the configuration
+}
+
+type explainedProblem struct {
+	Problem string `json:"problem"`
+	Where   string `json:"where,omitempty"` // in the configuration, if it is about one key
+	Fix     string `json:"fix"`
 }
 
 type explainedEngine struct {
@@ -60,6 +82,8 @@ type explainedMount struct {
 	Access string `json:"access"` // ro or rw
 	Memory bool   `json:"memory,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"` // that it may have
+
+	Refused bool `json:"refused,omitempty"` // it is in none
 }
 
 // explainedLimits are in bytes, processors, processes and seconds; 0 is unlimited.
@@ -80,8 +104,12 @@ func (a *app) sandboxExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain [flags]", Short: "Say what a sandbox would be like, and what it is refused",
 		Long: `Say what an agent's sandbox would be like by the configuration: its engine, what
-is mounted, its limits, its network and its profiles; and what of the
-configuration is refused, why, and what to do about it. Nothing is made.
+is mounted, its limits, its network and its profiles; and what of it is refused,
+or cannot be had from the engine: where that is configured, why, and what to do
+about it. Nothing is made, and no image is got.
+
+What is refused is shown as it was asked for. Of a file with mistakes the rest is
+explained, too.
 
 Exit code: 0 if commands could run in it; 1 if something is refused or missing.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
@@ -92,7 +120,7 @@ Exit code: 0 if commands could run in it; 1 if something is refused or missing.`
 					return err
 				}
 				var bad error
-				if len(e.Refusals) > 0 || e.Error != "" || e.Engine.Error != "" {
+				if len(e.Mistakes)+len(e.Refusals)+len(e.Problems) > 0 || e.Engine.Error != "" {
 					bad = &exitError{1, ""}
 				}
 				if asJSON {
@@ -108,8 +136,8 @@ Exit code: 0 if commands could run in it; 1 if something is refused or missing.`
 	return cmd
 }
 
-func (a *app) explainSandbox(ctx context.Context, agent string) (*sandboxExplained, error) {
-	c, err := a.config()
+func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExplained, err error) {
+	c, bad, err := a.configOrRest()
 	if err != nil {
 		return nil, err
 	}
@@ -126,52 +154,159 @@ func (a *app) explainSandbox(ctx context.Context, agent string) (*sandboxExplain
 	e := &sandboxExplained{
 		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == modeRequired, Scope: string(of.Sandbox.Scope.Value),
 		Name: cmp.Or(s.Name, sandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
-		Mounts: []explainedMount{}, Secrets: slices.Sorted(maps.Keys(s.Secrets)), Refusals: []boundary.Refusal{},
+		Mounts: []explainedMount{}, Secrets: slices.Sorted(maps.Keys(s.Secrets)),
+		Mistakes: []config.Mistake{}, Refusals: []explainedRefusal{}, Problems: []explainedProblem{},
 	}
 	if e.Secrets == nil {
 		e.Secrets = []string{}
 	}
-	info := a.askEngine(ctx, &e.Engine)
+	if bad != nil {
+		e.Mistakes, e.file, e.More = bad.Mistakes, bad.File, true
+	}
+	eng, info := a.askEngine(ctx, &e.Engine)
+	if eng != nil {
+		defer func() { err = errors.Join(err, eng.Close()) }()
+	}
 	cfg := (&sandboxed{}).config(sandboxOptions{settings: s})
 	cfg.StateDir, cfg.Name = dir, e.Name
 	spec, refusals, err := cfg.Explain(info)
-	e.Refusals = append(e.Refusals, refusals...)
+	for _, r := range refusals {
+		e.refuse(r, of)
+	}
 	if err != nil {
-		e.Error, e.Hint = err.Error(), corral.Hint(err)
+		e.problem(err, "")
+		e.More = true
 	}
 	e.describe(s, spec)
+	if eng != nil {
+		e.cpus = info.CPUs
+		e.checkEngine(ctx, eng, of, s)
+		e.checkImage(ctx, eng, of, cmp.Or(s.Image, images.Default))
+	}
 	return e, nil
 }
 
-// askEngine notes which engine there is, and returns what of it counts: where
-// none answers, as if there was one on this machine.
-func (a *app) askEngine(ctx context.Context, to *explainedEngine) sandbox.EngineInfo {
-	info := sandbox.EngineInfo{Local: true}
+// configOrRest is the configuration or, with what is wrong with it, the rest.
+func (a *app) configOrRest() (*config.Config, *config.Error, error) {
+	c, err := a.config()
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		if rest := config.Rest(bad.File); rest != nil {
+			return rest, bad, nil
+		}
+	}
+	return c, nil, err
+}
+
+// askEngine notes which engine there is, and returns it with what of it counts:
+// where none answers, as if there was one on this machine.
+func (a *app) askEngine(ctx context.Context, to *explainedEngine) (engine, sandbox.EngineInfo) {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
 	eng, err := a.backends.engine(ctx, a.engineChoice())
 	if err == nil {
 		var f engineFacts
-		f, err = eng.Facts(ctx)
-		if err == nil {
+		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
-			info = sandbox.EngineInfo{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
+			return eng, sandbox.EngineInfo{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
 		}
 		err = errors.Join(err, eng.Close())
 	}
-	if err != nil {
-		to.Error, to.Hint = err.Error(), corral.Hint(err)
+	to.Error, to.Hint = err.Error(), corral.Hint(err)
+	return nil, sandbox.EngineInfo{Local: true, Arch: runtime.GOARCH}
+}
+
+// refuse notes a refusal with where it was asked for.
+func (e *sandboxExplained) refuse(r boundary.Refusal, of config.Agent) {
+	from := of.Workspace.Source
+	switch about(r) {
+	case "network":
+		from = of.Sandbox.Network.Source
+	case "seccomp":
+		from = of.Sandbox.Seccomp.Source
+	case "apparmor":
+		from = of.Sandbox.AppArmor.Source
+	case "user":
+		from = of.Sandbox.User.Source
+	default:
+		for _, level := range of.Sandbox.Binds {
+			if i := slices.Index(expandHomes(level.Value), r.Subject); i >= 0 {
+				from = level.Source
+				from.Key += fmt.Sprintf("[%d]", i)
+			}
+		}
 	}
-	return info
+	e.Refusals = append(e.Refusals, explainedRefusal{r, from.String()})
+}
+
+// about is what a refusal is about.
+func about(r boundary.Refusal) string {
+	kind, _, _ := strings.Cut(string(r.Rule), "-")
+	return kind
+}
+
+// refused reports whether one of a kind is.
+func (e *sandboxExplained) refused(kind string) bool {
+	return slices.ContainsFunc(e.Refusals, func(r explainedRefusal) bool { return about(r.Refusal) == kind })
+}
+
+func (e *sandboxExplained) problem(err error, where string) {
+	e.Problems = append(e.Problems, explainedProblem{err.Error(), where, cmp.Or(corral.Hint(err), "corral doctor says more")})
+}
+
+// checkEngine notes what the engine does not have.
+func (e *sandboxExplained) checkEngine(ctx context.Context, eng engine, of config.Agent, s settings) {
+	ctx, cancel := context.WithTimeout(ctx, askEngine)
+	defer cancel()
+	spec := sandbox.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
+	if s.Network != boundary.NetworkNone && !e.refused("network") {
+		spec.Network = s.Network
+	}
+	lacks, err := eng.Check(ctx, spec)
+	sources := map[sandbox.Part]policy.Source{
+		sandbox.PartNetwork: of.Sandbox.Network.Source, sandbox.PartRuntime: of.Sandbox.Runtime.Source, sandbox.PartCPUs: of.Sandbox.CPUs.Source,
+	}
+	for _, l := range lacks {
+		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // as only the engine can tell
+			e.refuse(refusals[0], of)
+		} else {
+			e.problem(l.Err, sources[l.Of].String())
+		}
+	}
+	if err != nil {
+		e.problem(err, "")
+	}
+}
+
+// askRegistry is how long a registry has to say whether it has an image: what
+// takes longer is not known.
+const askRegistry = 10 * time.Second
+
+// checkImage never gets the image: that takes its time.
+func (e *sandboxExplained) checkImage(ctx context.Context, eng engine, of config.Agent, image string) {
+	asking, cancel := context.WithTimeout(ctx, askRegistry)
+	defer cancel()
+	found, err := images.Store{Engine: eng.Images()}.Find(asking, image)
+	e.Missing = !found
+	if err == nil || asking.Err() != nil && ctx.Err() == nil {
+		return
+	}
+	where := of.Sandbox.Image.Source.String()
+	if of.Sandbox.Image.Source.Name == sourceDefault {
+		where = "the default of sandbox.image"
+	}
+	e.problem(err, where)
 }
 
 func (e *sandboxExplained) describe(s settings, spec sandbox.Spec) {
 	e.Image, e.User = spec.Image, spec.User
 	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
 	switch {
+	case e.refused("seccomp"):
+		e.Seccomp = s.Seccomp
 	case spec.Profile == "":
 		e.Seccomp = "none" // a kernel of its own
-	case spec.Seccomp != nil && s.Seccomp != "" && s.Seccomp != "default" && len(e.Refusals) == 0:
+	case spec.Seccomp != nil && s.Seccomp != "" && s.Seccomp != "default":
 		e.Seccomp = s.Seccomp
 	case spec.Seccomp != nil:
 		e.Seccomp = "corral"
@@ -181,7 +316,8 @@ func (e *sandboxExplained) describe(s settings, spec sandbox.Spec) {
 		if m.ReadOnly {
 			access = "ro"
 		}
-		e.Mounts = append(e.Mounts, explainedMount{Source: m.Source, Target: m.Target, Access: access, Bytes: m.Size})
+		refused := slices.ContainsFunc(e.Refusals, func(r explainedRefusal) bool { return m.Target == sandbox.Workdir && r.Subject == m.Source })
+		e.Mounts = append(e.Mounts, explainedMount{Source: m.Source, Target: m.Target, Access: access, Bytes: m.Size, Refused: refused})
 	}
 	for _, t := range spec.Tmpfs {
 		e.Mounts = append(e.Mounts, explainedMount{Target: t.Target, Access: "rw", Memory: true, Bytes: t.Size})
@@ -192,103 +328,4 @@ func (e *sandboxExplained) describe(s settings, spec sandbox.Spec) {
 			e.Limits.FileSize = int64(l.Hard)
 		}
 	}
-}
-
-// print is for people.
-func (e *sandboxExplained) print(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	line("agent", "%s", e.Agent)
-	switch e.Mode {
-	case modeOff:
-		line("mode", "off: commands run on the gateway, in no container (sandbox.mode)")
-	default:
-		line("mode", "%s", e.Mode)
-	}
-	line("scope", "%s: the sandbox %s", e.Scope, e.Name)
-	if e.Engine.Error != "" {
-		line("engine", "none: %s", e.Engine.Error)
-	} else {
-		line("engine", "%s %s at %s", e.Engine.Name, e.Engine.Version, e.Engine.Address)
-	}
-	if e.Image != "" { // else it could not be told
-		e.printBox(line)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, r := range e.Refusals {
-		fmt.Fprintf(to, "\nrefused  %s\nrule     %s\nto do    %s\n", r.Error(), r.Rule, r.Fix)
-	}
-	for _, p := range []struct{ text, hint string }{{e.Error, e.Hint}, {e.Engine.Error, e.Engine.Hint}} {
-		if p.text == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(to, "\nproblem  %s\nto do    %s\n", p.text, cmp.Or(p.hint, "corral doctor says more")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *sandboxExplained) printBox(line func(name, format string, args ...any)) {
-	line("image", "%s", e.Image)
-	if e.Runtime != "" {
-		line("runtime", "%s", e.Runtime)
-	}
-	line("user", "%s", e.User)
-	for _, m := range e.Mounts {
-		from := cmp.Or(m.Source, "private")
-		switch {
-		case m.Memory && m.Bytes > 0:
-			from = "memory, " + sizeText(m.Bytes)
-		case m.Memory:
-			from = "memory"
-		case m.Bytes > 0:
-			from += ", at most " + sizeText(m.Bytes)
-		case m.Target == sandbox.SecretsDir:
-			from = "memory: " + strings.Join(e.Secrets, ", ")
-		}
-		line("mount", "%s (%s) from %s", m.Target, m.Access, from)
-	}
-	l := e.Limits
-	swap := "no swap"
-	if l.Swap != 0 {
-		swap = orUnlimited(l.Swap, sizeText) + " of swap"
-	}
-	plain := func(n int64) string { return strconv.FormatInt(n, 10) }
-	line("memory", "%s, %s", orUnlimited(l.Memory, sizeText), swap)
-	line("cpus", "%s", orUnlimited(l.CPUs, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }))
-	line("processes", "%s", orUnlimited(l.Pids, plain))
-	line("files", "%s each, %s open in a process", orUnlimited(l.FileSize, sizeText), orUnlimited(l.OpenFiles, plain))
-	if l.Output > 0 {
-		line("output", "%s a second", sizeText(l.Output))
-	}
-	if l.Lifetime > 0 {
-		line("lifetime", "%v", time.Duration(l.Lifetime*float64(time.Second)))
-	}
-	line("network", "%s", e.Network)
-	line("seccomp", "%s", e.Seccomp)
-	line("apparmor", "%s", e.AppArmor)
-}
-
-// orUnlimited is a limit for people.
-func orUnlimited[T int64 | float64](n T, text func(T) string) string {
-	if n <= 0 {
-		return "unlimited"
-	}
-	return text(n)
-}
-
-// sizeText is a size as flags take it.
-func sizeText(n int64) string {
-	for _, u := range []struct {
-		name string
-		size int64
-	}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
-		if n >= u.size && n%u.size == 0 {
-			return strconv.FormatInt(n/u.size, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(n, 10)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -145,12 +146,24 @@ func localFS(name string) (files.FS, string, error) {
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return nil, "", corral.Errorf(corral.ErrNotFound, "", "there is no %s: %w", name, err)
+		return nil, "", noDirectory(filepath.Dir(abs), err)
 	}
 	if filepath.Dir(abs) == abs {
 		return files.Directory{Path: abs, Root: "/"}, "/", nil
 	}
 	return files.Directory{Path: parent, Root: "/"}, "/" + filepath.Base(abs) + tail, nil
+}
+
+// noDirectory says why a directory of this machine cannot be found.
+func noDirectory(dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return corral.Errorf(corral.ErrNotFound, "make it first, or name another", "there is no directory %s", dir)
+	}
+	why := err
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		why = fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	return corral.Errorf(corral.ErrNotFound, "", "cannot find the directory %s: %w", dir, why)
 }
 
 func (a *app) sandboxCat() *cobra.Command {
@@ -174,7 +187,8 @@ func (a *app) sandboxListFiles() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls-files [flags] NAME[:PATH]...", Short: "List directories of a sandbox",
-		Long: `List what is in directories of a sandbox: permissions, owner, size, time and name.
+		Long: `List what is in directories of a sandbox: permissions as ls -l shows them, owner,
+size, time and name.
 Without a path it is the workspace. A name that has other than printable
 characters in it is quoted.`,
 		Example:           "  corral sandbox ls-files main\n  corral sandbox ls-files --json main:/tmp | jq -r '.[].path'",
@@ -219,7 +233,7 @@ func printFiles(w io.Writer, list []files.Info) error {
 		if i.Type == files.TypeLink {
 			name += " -> " + plainName(i.Target)
 		}
-		if _, err := fmt.Fprintf(w, "%-9s %s %5d:%-5d %12d %s %s\n", i.Type, i.Mode, i.UID, i.GID, i.Size, i.ModTime.Local().Format("2006-01-02 15:04"), name); err != nil {
+		if _, err := fmt.Fprintf(w, "%s %5d:%-5d %12d %s %s\n", i.Permissions(), i.UID, i.GID, i.Size, i.ModTime.Local().Format("2006-01-02 15:04"), name); err != nil {
 			return err
 		}
 	}
@@ -342,7 +356,11 @@ func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error)
 	}
 	i := slices.IndexFunc(boxes, func(l *lazySandbox) bool { return l.name == name })
 	if i < 0 {
-		return nil, corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are; one of another agent needs its name (--agent)", "the agent %s has no sandbox %.80q", agent, name)
+		var names []string
+		for _, l := range boxes {
+			names = append(names, l.name)
+		}
+		return nil, corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names)+"; one of another agent needs its name (--agent)", "the agent %s has no sandbox %.80q", agent, name)
 	}
 	ex, err := boxes[i].get()
 	if err != nil {

@@ -111,7 +111,7 @@ func TestSandboxFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := ok("ls-files", "box")
-	for _, want := range []string{"directory 0755", ` "line\nbreak"` + "\n", " link -> new\n", "           3 "} {
+	for _, want := range []string{"drwxr-xr-x ", "lrwxrwxrwx ", "-rw-r----- ", ` "line\nbreak"` + "\n", " link -> new\n", "           3 "} {
 		if !strings.Contains(list, want) {
 			t.Errorf("%q is not in\n%s", want, list)
 		}

@@ -186,7 +186,7 @@ func TestSandboxStats(t *testing.T) {
 	state := stored(t, storedSandboxes)
 	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	use := func(after, cpu time.Duration) sandbox.Stats {
-		return sandbox.Stats{At: begin.Add(after), Memory: 5e6, MemoryLimit: 2e9, CPU: cpu, CPULimit: 2, Pids: 3, PidsLimit: 512, OOMKills: 1}
+		return sandbox.Stats{At: begin.Add(after), Memory: 5e6, MemoryLimit: 2 << 30, CPU: cpu, CPULimit: 2, Pids: 3, PidsLimit: 512, OOMKills: 1}
 	}
 	m := storedMachine()
 	m.eng.stats = map[string][]sandbox.Stats{"corral-chat-b": {use(0, time.Second), use(2*time.Second, 2*time.Second)}, "corral-mine-a": {{OOMKills: -1}}}
@@ -196,7 +196,7 @@ func TestSandboxStats(t *testing.T) {
 	}
 	code, stdout, stderr := run() // those that run, and of which something is noted
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != 0 || len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "chat 0.50 / 2 5.0 MB / 2.0 GB 3 / 512 1 corral-chat-b" {
+	if code != 0 || len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "chat 0.50 / 2 4.8 MiB / 2 GiB 3 / 512 1 corral-chat-b" {
 		t.Errorf("%d, %s%s", code, stdout, stderr)
 	}
 	var list []sandboxUse

@@ -63,10 +63,9 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	line("Key:", d.Key)
 	line("Created:", d.Created.Format(time.RFC3339))
 	line("Used:", d.Used.Format(time.RFC3339))
-	if d.WorkspaceSize > 0 {
-		d.Workspace += ", at most " + sizeText(d.WorkspaceSize)
+	for _, l := range d.workspaces() {
+		line(l[0], l[1])
 	}
-	line("Workspace:", d.Workspace)
 	for i, b := range slices.Backward(d.Boxes) {
 		state := "ended"
 		switch running := slices.Contains(d.Running, b.Container); {
@@ -78,6 +77,31 @@ func (a *app) printSandbox(d sandboxDetails) error {
 		line("Container:", strings.Join([]string{b.Container, state, b.Image, string(b.Driver), "made " + b.Created.Format(time.RFC3339)}, ", "))
 	}
 	return w.Flush()
+}
+
+// workspaces are the lines that say what commands find at /workspace, and what
+// else is kept: what is there is that of the last container.
+func (d sandboxDetails) workspaces() (lines [][2]string) {
+	at := ", at " + sandbox.Workdir
+	private := d.Workspace
+	if d.Volume != "" {
+		private = "the volume " + d.Volume
+	}
+	if private != "" {
+		private += ", private"
+	}
+	if d.WorkspaceSize > 0 {
+		private += ", at most " + bytesText(d.WorkspaceSize)
+	}
+	if n := len(d.Boxes); n > 0 && d.Boxes[n-1].Directory != "" {
+		b := d.Boxes[n-1]
+		lines = append(lines, [2]string{"Workspace:", b.Directory + ", " + string(b.Access) + at})
+		at = ", in no container now"
+	}
+	if private != "" {
+		lines = append(lines, [2]string{"Workspace:", private + at})
+	}
+	return lines
 }
 
 func (a *app) sandboxPrune() *cobra.Command {

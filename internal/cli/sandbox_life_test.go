@@ -28,13 +28,36 @@ func TestSandboxShow(t *testing.T) {
 	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "main", Container: "corral-main-a", Running: true}, {Name: "main", Container: "corral-main-b", Running: true}}}}
 	code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != 0 || len(lines) != 8 || !strings.Contains(lines[5], "workspaces/main-w") ||
+	if code != 0 || len(lines) != 8 || !strings.HasSuffix(lines[5], " the volume corral-workspace-main-w, private, at /workspace") ||
 		!strings.Contains(lines[6], "corral-main-b, running, new, fds, made 2026-01-02T03:04:07Z") || !strings.Contains(lines[7], "corral-main-a, left for its commands, old") {
 		t.Errorf("%d, %s%s", code, stdout, stderr)
+	}
+	// A directory of this machine, and another one in the last container.
+	private := filepath.Join(state, "workspaces", "main-w")
+	if err := os.MkdirAll(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, stdout, _ := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main"); !strings.Contains(stdout, " "+private+", private, at /workspace\n") {
+		t.Error(stdout)
+	}
+	if err := os.WriteFile(filepath.Join(state, "boxes", "main-b", "box.json"), []byte(`{"id": "main-b", "container": "corral-main-b", "image": "new", "driver": "fds", "created": "2026-01-02T03:04:07Z", "workspaceAccess": "rw", "workspaceDirectory": "/srv/p"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stdout, _ := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main"); !strings.Contains(stdout, " /srv/p, rw, at /workspace\n") || !strings.Contains(stdout, " "+private+", private, in no container now\n") {
+		t.Error(stdout)
 	}
 	code, stdout, _ = m.run(t, nil, "sandbox", "show", "--state-dir", state, "--json", "main")
 	if code != 0 || !strings.Contains(stdout, `"running":["corral-main-a","corral-main-b"]`) || !strings.Contains(stdout, `"key":"agent:main"`) {
 		t.Errorf("%d, %s", code, stdout)
+	}
+	for _, c := range []string{"show", "shell", "stats", "cp x", "ls-files", "rm"} {
+		args := append(append([]string{"sandbox"}, strings.Fields(c)...), "--state-dir", state, "mian")
+		if c == "cp x" {
+			args[len(args)-1] += ":"
+		}
+		if code, _, stderr := m.run(t, nil, args...); code == 0 || !strings.Contains(stderr, "hint: did you mean main? corral sandbox ls") {
+			t.Errorf("%s: %d, %s", c, code, stderr)
+		}
 	}
 	for _, name := range []string{"other", "../main"} {
 		if code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, name); code == 0 || stdout != "" || !strings.Contains(stderr, "corral sandbox ls") {

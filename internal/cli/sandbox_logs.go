@@ -89,6 +89,8 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 // endText is what the engine said when a container ended.
 func endText(e api.SandboxEnd) string {
 	switch {
+	case e.Why != "":
+		return "removed: " + e.Why
 	case e.Removed:
 		return "removed"
 	case e.OOM:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox"
 )
 
 // sandboxRow is a container as corral sandbox ls prints it.
@@ -112,7 +113,11 @@ A directory given with --workspace is left alone.`,
 
 func removeSandbox(ctx context.Context, eng engine, dir string, rows []sandboxRow, name string) error {
 	if !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == name }) {
-		return corral.Errorf(corral.ErrNotFound, "corral sandbox ls says which there are", "there is no sandbox %q of the state directory %s", name, dir)
+		var names []string
+		for _, r := range rows {
+			names = append(names, r.Name)
+		}
+		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, dir)
 	}
 	return eng.RemoveSandbox(ctx, dir, name)
 }

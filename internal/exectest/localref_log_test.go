@@ -25,13 +25,15 @@ type refLog struct {
 	path  string
 	limit corral.LogLimit
 
-	mu      sync.Mutex
-	file    *os.File // nil after the end
-	runs    []run
-	size    int64
-	punched int64 // where the hole ends
-	ended   bool
-	change  chan struct{} // closed and replaced whenever there is news
+	mu       sync.Mutex
+	file     *os.File // nil after the end
+	runs     []run
+	size     int64
+	punched  int64 // where the hole ends
+	ended    bool
+	appended int           // pieces
+	kept     []byte        // by one that keeps something back
+	change   chan struct{} // closed and replaced whenever there is news
 }
 
 // run is a stretch of one stream.
@@ -69,9 +71,13 @@ func (l *refLog) append(s corral.Stream, b []byte) {
 	if l.ended && !l.w.bad("records what comes after the end") {
 		return
 	}
+	l.appended++
 	switch {
 	case l.w.bad("drops the last byte of a burst") && len(b) > 1000:
 		b = b[:len(b)-1]
+	case l.w.bad("keeps back the last byte of a flood") && l.appended > 2:
+		b = append(l.kept, b...)
+		b, l.kept = b[:len(b)-1], []byte{b[len(b)-1]}
 	case l.w.bad("makes output UTF-8"):
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	case l.w.bad("drops NUL bytes"):

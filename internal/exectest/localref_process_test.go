@@ -28,7 +28,8 @@ type refProcess struct {
 	kept  *os.File    // what should have been closed
 	pipes []string    // what /proc/PID/fd calls the pipes of its output
 
-	drained atomic.Bool // nobody holds the output any more
+	drained  atomic.Bool // nobody holds the output any more
+	typedEnd atomic.Bool // CloseStdin was called on a terminal
 
 	writing sync.Mutex // held by the one Write that is at it
 	waited  sync.Once
@@ -143,7 +144,7 @@ func (p *refProcess) Write(ctx context.Context, b []byte) (int, error) {
 
 func (p *refProcess) CloseStdin(ctx context.Context) error {
 	if p.tty != nil {
-		if p.bad("cannot type end-of-file") {
+		if p.bad("cannot type end-of-file") || p.typedEnd.Swap(true) && p.bad("types end-of-file once") {
 			return nil
 		}
 		_, err := p.Write(ctx, []byte{4})

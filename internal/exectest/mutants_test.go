@@ -34,6 +34,7 @@ var mutants = []struct{ defect, cases string }{
 	{"drops NUL bytes", "output/binary"},
 	{"makes output UTF-8", "output/binary output/invalid-utf8 output/split-characters"},
 	{"drops the last byte of a burst", "output/last-bytes output/large output/both-large tty/last-bytes tty/large"},
+	{"keeps back the last byte of a flood", "output/small-pieces"},
 	{"ends with its output", "output/closed"},
 	{"wakes no reader", "output/while-running log/wakes"},
 
@@ -57,9 +58,10 @@ var mutants = []struct{ defect, cases string }{
 	{"has a pipe for standard error on a terminal", "tty/isatty tty/one-stream"},
 	{"has no input on a terminal without Stdin", "tty/input"},
 	{"strips escapes", "tty/colours"},
-	{"drops control characters", "tty/interrupt tty/eof"},
+	{"drops control characters", "tty/interrupt tty/eof tty/eof-shell"},
 	{"takes Ctrl-C for itself", "tty/interrupt-job"},
-	{"cannot type end-of-file", "tty/eof"},
+	{"cannot type end-of-file", "tty/eof tty/eof-shell"},
+	{"types end-of-file once", "tty/eof-late"},
 	{"is slow to notice the end", "tty/daemon"},
 
 	{"inherits our environment", "env/exact-args env/exact-shell"},

@@ -20,6 +20,7 @@ var outputCases = []Case{
 	{Name: "output/last-bytes", Doc: "What a command writes right before it exits is in the log when Wait returns.", Func: outputLastBytes},
 	{Name: "output/large", Doc: "100 MB of output arrive complete and unchanged.", Func: outputLarge},
 	{Name: "output/both-large", Doc: "Megabytes on both streams at once lose nothing and are not mixed.", Func: outputBothLarge},
+	{Name: "output/small-pieces", Doc: "Thousands of lines, each written by itself, arrive, also the last of them while the command waits for an answer.", Func: outputSmallPieces},
 	{Name: "output/closed", Doc: "A command that closes its output and goes on has not ended.", Func: outputClosed},
 	{Name: "output/while-running", Doc: "Output can be read as soon as it is written.", Func: outputWhileRunning},
 }
@@ -139,6 +140,17 @@ func outputBothLarge(t *T) {
 	r := t.run(t.prog("both", fmt.Sprint(n)))
 	equal(t, "standard output", r.stdout == strings.Repeat("o", n), true)
 	equal(t, "standard error", r.stderr == strings.Repeat("e", n), true)
+}
+
+func outputSmallPieces(t *T) {
+	const rounds, lines, line = 4, 2000, "a line\n"
+	p := t.start(withStdin(t.sh("for r in 1 2 3 4; do i=0; while [ $i -lt %d ]; do echo a line; i=$((i+1)); done; read answer; done; echo $answer", lines)))
+	for round := range rounds {
+		want := int64((round + 1) * lines * len(line))
+		t.eventually("the last line of a round has arrived", func() bool { return t.stat(p).Size == want })
+		t.write(p, fmt.Sprintln(round))
+	}
+	equal(t, "the output", t.finish(p).stdout, strings.Repeat(line, rounds*lines)+"3\n")
 }
 
 func outputClosed(t *T) {

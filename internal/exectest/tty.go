@@ -1,6 +1,7 @@
 package exectest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,6 +23,8 @@ var ttyCases = []Case{
 	{Name: "tty/interrupt", Doc: "Ctrl-C typed into the terminal interrupts the command.", Func: ttyInterrupt},
 	{Name: "tty/interrupt-job", Doc: "Ctrl-C reaches the foreground job of an interactive shell and not the shell.", Func: ttyInterruptJob},
 	{Name: "tty/eof", Doc: "CloseStdin types the end-of-file character.", Func: ttyEOF},
+	{Name: "tty/eof-late", Doc: "Run ends the input also of a program that throws away what was typed before its prompt, and of all that follow.", Func: ttyEOFLate},
+	{Name: "tty/eof-shell", Doc: "An interactive shell that Run gives no input ends with 0.", Func: ttyEOFShell},
 	{Name: "tty/last-bytes", Doc: "What a command writes to the terminal right before it exits is not lost.", Func: ttyLastBytes},
 	{Name: "tty/large", Doc: "Megabytes through a terminal lose nothing.", Func: ttyLarge},
 	{Name: "tty/daemon", Doc: "A daemon that keeps the terminal open does not delay Wait.", Func: ttyDaemon},
@@ -156,6 +159,34 @@ func ttyEOF(t *T) {
 	if !strings.HasSuffix(r.stdout, "end\r\n") {
 		t.Errorf("the terminal ends with %s", clip(r.stdout))
 	}
+}
+
+func ttyEOFLate(t *T) {
+	want := "prompt\r\nend\r\n"
+	equal(t, "the terminal", t.ended(t.sh("$PROG prompt 300ms && $PROG prompt 0s && cat && cat")).Stdout.String(), want+want)
+}
+
+func ttyEOFShell(t *T) {
+	t.ended(corral.Command{Args: []string{"sh", "-i"}})
+}
+
+// ended is cmd on a terminal without input, which must end by itself.
+func (t *T) ended(cmd corral.Command) corral.Result {
+	t.Helper()
+	cmd = onTTY(cmd)
+	cmd.ID = corral.NewID()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), t.Target.patience)
+		defer cancel()
+		if p, err := t.X.Attach(ctx, cmd.ID); err == nil { // else it did not start
+			t.dispose(p)
+		}
+	})
+	r, err := corral.Run(t.Ctx, t.X, cmd, corral.RunOptions{})
+	if err != nil || !r.Exit.Success() {
+		t.Fatalf("%s: %v, %v\n%s", brief(cmd), r.Exit, err, clip(r.Stdout.String()))
+	}
+	return r
 }
 
 func ttyLastBytes(t *T) {

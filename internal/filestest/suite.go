@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -127,6 +128,12 @@ func (s *suite) is(err, kind error, text string) {
 	s.Helper()
 	if !errors.Is(err, kind) || !strings.Contains(fmt.Sprint(err), text) || strings.Contains(fmt.Sprint(err), "\n") {
 		s.Errorf("the error is %v, want %v with %q", err, kind, text)
+	}
+	said := strings.Split(strings.ToLower(fmt.Sprint(err)), ": ")
+	for i, part := range said[1:] {
+		if part == said[i] || part == syscall.EINVAL.Error() {
+			s.Errorf("%q says nothing that %q does not", part, err)
+		}
 	}
 }
 
@@ -252,10 +259,10 @@ func missing(s *suite) {
 
 func stat(s *suite) {
 	s.in(`echo 12345 > f; chmod 640 f; touch -t 202001020304.05 f; mkdir -m 711 d; ln -s 'a target
-in two lines' l; mkfifo p`)
+in two lines' l; mkfifo p; mkdir s; chmod 1777 s; mkdir g; chmod 2750 g; : > u; chmod 4640 u`)
 	for _, c := range []struct {
 		name, typ, mode string
-	}{{"f", "file", "0640"}, {"d", "directory", "0711"}, {"l", "symlink", ""}, {"p", "fifo", ""}} {
+	}{{"f", "file", "0640"}, {"d", "directory", "0711"}, {"l", "symlink", ""}, {"p", "fifo", ""}, {"s", "directory", "0777"}, {"g", "directory", "0750"}, {"u", "file", "0640"}} {
 		if c.typ == "fifo" && s.NoFIFOs {
 			continue
 		}
@@ -268,6 +275,9 @@ in two lines' l; mkfifo p`)
 		}
 		if c.name == "f" && (i.Size != 6 || i.ModTime.Year() != 2020 || i.ModTime.Second() != 5) {
 			s.Errorf("%s is %+v", c.name, i)
+		}
+		if want := map[string]string{"s": "drwxrwxrwt", "g": "drwxr-s---", "u": "-rwSr-----", "f": "-rw-r-----", "l": "lrwxrwxrwx", "p": "p"}[c.name]; !strings.HasPrefix(i.Permissions(), want) {
+			s.Errorf("%s is %s, not %s", c.name, i.Permissions(), want)
 		}
 		if c.name == "l" && i.Target != "a target\nin two lines" {
 			s.Errorf("the link leads to %q", i.Target)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,7 +53,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		}
 		return strings.Join(urls, ","), c.servers[0].Cert
 	})
-	one := open(t, Config{Dir: t.TempDir(), External: x})
+	one := open(t, Config{Dir: t.TempDir(), External: x, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	c.hubs = []*Hub{one, openAnother(t, one)}
 	warden := wardenbintest.Build(t)
 	for i, key := range keys {
@@ -62,7 +63,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 			c.spare = m
 			break
 		}
-		n := m.pair(c.hubs[i%2], api.NodeAnswer{Name: fmt.Sprintf("n%d", i)})
+		n := m.pair(c.hubs[i%2], api.NodeAnswer{Name: fmt.Sprintf("node-%d", i)})
 		h, err := hostexec.New(hostexec.Config{StateDir: filepath.Join(testdir.New(t), "host"), WardenPath: warden, Workspace: c.dir, Environ: exectest.HostEnviron(c.dir)})
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +196,7 @@ func (c *cluster) chats(count int, long time.Duration, done <-chan struct{}) (li
 	var work sync.WaitGroup
 	for i := range count {
 		s := &chat{id: fmt.Sprintf("chat-%d", i), seed: uint64(i + 1), code: 3}
-		x := selects(c.t, c.hubs[i%2], fmt.Sprintf("n%d", i%len(c.nodes)))
+		x := selects(c.t, c.hubs[i%2], fmt.Sprintf("node-%d", i%len(c.nodes)))
 		cmd := corral.Command{ID: s.id}
 		program := "cat"
 		if i%4 < 2 { // of both gateways
@@ -270,6 +271,7 @@ type probe struct {
 	beats
 	name       string
 	runs, lost int
+	refused    int // starts, which never happened
 }
 
 // probes begins one for each gateway and node.
@@ -279,7 +281,7 @@ func (c *cluster) probes(done <-chan struct{}) (list []*probe, wait func()) {
 		for n := range c.nodes {
 			p := &probe{name: fmt.Sprintf("g%d-n%d", g, n)}
 			list = append(list, p)
-			x := selects(c.t, h, fmt.Sprintf("n%d", n))
+			x := selects(c.t, h, fmt.Sprintf("node-%d", n))
 			work.Go(func() {
 				for {
 					select {
@@ -304,9 +306,15 @@ func (p *probe) once(t *testing.T, x corral.Executor) error {
 	cmd := corral.Command{ID: fmt.Sprintf("%s-%d", p.name, p.runs)}
 	cmd.Shell = "echo " + cmd.ID + " >>ran; exit 5"
 	q, err := x.Start(t.Context(), cmd)
-	for end := time.Now().Add(20 * time.Second); errors.Is(err, corral.ErrLost) && time.Now().Before(end); {
-		p.lost++ // which is to say: look with the same ID
-		q, err = x.Start(t.Context(), cmd)
+	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); q, err = x.Start(t.Context(), cmd) {
+		switch {
+		case errors.Is(err, corral.ErrLost):
+			p.lost++ // which is to say: look with the same ID
+		case errors.Is(err, corral.ErrUnavailable):
+			p.refused++ // the node was away for some seconds
+		default:
+			return err
+		}
 	}
 	if err != nil {
 		return err
@@ -377,7 +385,7 @@ func TestCluster(t *testing.T) {
 	// Who begins now does not depend on which server it tries first.
 	for range 4 {
 		h := openAnother(t, c.hubs[0])
-		selects(t, h, "n0")
+		selects(t, h, "node-0")
 		shut(t, h)
 	}
 
@@ -399,9 +407,9 @@ func TestCluster(t *testing.T) {
 	stop()
 	probed()
 	chatted()
-	lost := 0
+	lost, refused := 0, 0
 	for _, p := range probes {
-		lost += p.lost
+		lost, refused = lost+p.lost, refused+p.refused
 	}
 	for _, s := range chats {
 		if err := s.p.Remove(t.Context()); err != nil {
@@ -436,7 +444,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%s did not run", id)
 		}
 	}
-	t.Logf("%d commands ran, each once; %d starts were answered with ErrLost", len(ran), lost)
+	t.Logf("%d commands ran, each once; %d starts were answered with ErrLost, and %d with ErrUnavailable", len(ran), lost, refused)
 }
 
 // approveWithout kills the leader of the registry while a machine is approved and
@@ -458,7 +466,7 @@ func (c *cluster) approveWithout(leader *natstest.Server) {
 		for open := true; open; {
 			tried++
 			label := strconv.Itoa(tried)
-			_, err := c.hubs[1].Change(t.Context(), "n0", api.NodeChange{Labels: map[string]*string{"n": &label}})
+			_, err := c.hubs[1].Change(t.Context(), "node-0", api.NodeChange{Labels: map[string]*string{"n": &label}})
 			switch {
 			case err == nil:
 				kept = tried
@@ -497,18 +505,18 @@ func (c *cluster) approveWithout(leader *natstest.Server) {
 	work.Wait()
 	t.Logf("%d changes meanwhile, of which %d failed and said so", tried, failed)
 	c.spare.serve(n.ID)
-	for _, h := range c.hubs {
+	for i, h := range c.hubs {
 		if r := run(t, selects(t, h, "spare")); r.Exit.Code != 3 {
 			t.Errorf("%+v", r)
 		}
 		eventually(t, func() error {
-			n, err := h.Node(t.Context(), "n0")
+			n, err := h.Node(t.Context(), "node-0")
 			if err != nil {
 				return err
 			}
 			// A change that failed may have been made nevertheless.
 			if is, err := strconv.Atoi(n.Labels["n"]); err != nil || is != kept && (is < kept || failed == 0) {
-				return fmt.Errorf("the label is %q, and %d was kept", n.Labels["n"], kept)
+				return fmt.Errorf("the label at gateway %d is %q, and %d was kept", i, n.Labels["n"], kept)
 			}
 			return nil
 		})

@@ -27,7 +27,7 @@ import (
 	"github.com/corral-exec/corral/internal/pairing"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func open(t *testing.T, cfg Config) *Hub {
 	t.Helper()

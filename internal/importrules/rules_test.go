@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/wire", "internal/outlog", "internal/wardenbin"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -38,6 +38,7 @@ var rules = map[string]rule{
 	"internal/wire":       {imports: contract},
 	"internal/outlog":     {imports: contract},
 	"internal/atomicfile": {},
+	"internal/coalesce":   {},
 	"internal/wardenbin":  {imports: contract},
 	"internal/warden":     {imports: ground},
 	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
@@ -46,7 +47,7 @@ var rules = map[string]rule{
 	"sandbox/files":   {imports: []string{".", "internal/script"}, tests: hosts},
 
 	"hostexec":           {imports: warden, tests: []string{"nodeexec"}},
-	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/diskimage", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
+	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/diskimage", "internal/spelling", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
 	"sandbox/containerd": {imports: append([]string{"sandbox", "sandbox/boundary", "sandbox/seccomp", "images"}, warden...), tests: hosts},
 	"sandbox/docker":     {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
 	// What a sandbox may not have, and what it may ask the kernel for.
@@ -54,18 +55,20 @@ var rules = map[string]rule{
 	"sandbox/seccomp":  {imports: contract},
 	"nodeexec":         {imports: []string{".", "internal/fabric", "internal/streams"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
 	"images":           {imports: contract},
-	"config":           {imports: []string{".", "policy", "pathenv", "internal/atomicfile", "internal/json5"}},
+	"config":           {imports: []string{".", "policy", "pathenv", "internal/atomicfile", "internal/json5", "internal/spelling"}},
 	"internal/json5":   {},
-	"session":          {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
-	"session/keys":     {imports: contract},
-	"tool":             {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
-	"tool/runshell":    {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
-	"tool/patch":       {imports: []string{".", "internal/script"}, tests: hosts},
-	"tool/mcp":         {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":          {imports: []string{".", "session", "sandbox/files", "internal/api", "internal/atomicfile", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
-	"client":           {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
-	"internal/api":     {imports: contract},
-	"internal/streams": {},
+	// What a mistyped name was meant to be.
+	"internal/spelling": {},
+	"session":           {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
+	"session/keys":      {imports: contract},
+	"tool":              {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
+	"tool/runshell":     {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
+	"tool/patch":        {imports: []string{".", "internal/script"}, tests: hosts},
+	"tool/mcp":          {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
+	"gateway":           {imports: []string{".", "session", "sandbox/files", "internal/api", "internal/atomicfile", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":            {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
+	"internal/api":      {imports: contract},
+	"internal/streams":  {},
 	// What limits a private workspace.
 	"internal/diskimage": {},
 	// Hosts of which there is only what commands read and write.

@@ -30,6 +30,11 @@ func (d *Document) Set(path Path, value string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", cmpPath(path[:i]), err)
 		}
 		if next == nil {
+			for j := i + 1; j < len(path); j++ {
+				if path[j].Key == "" && path[j].Index > 0 {
+					return nil, fmt.Errorf("%s: it is not there; [0] would be its first element", cmpPath(path[:j]))
+				}
+			}
 			return d.insert(v, step, wrap(path[i+1:], value))
 		}
 		v = next

@@ -66,6 +66,7 @@ func TestSetRefuses(t *testing.T) {
 		{"a", "y z", "the value is not JSON5: 1:1"}, {"a", "", "not JSON5"}, {"a", "1, b: 2", "not JSON5"}, {"a", "1 /*", "not JSON5"},
 		{"a.b", "1", "a: it is a string and has no keys"}, {"a[0]", "1", "a: it is a string and has no elements"}, {"[0]", "1", "the document: it is an object and has no elements"},
 		{"l[2]", "1", "l: it has 1 elements; [1] would be the next one"}, {"l.x", "1", "l: it is an array and has no keys"}, {"n.x", "1", "n: it is null"},
+		{"m[3]", "1", "m: it is not there; [0] would be its first element"}, {"m[0].x[1]", "1", "m[0].x: it is not there"}, {"l[1][2]", "1", "l[1]: it is not there"},
 	} {
 		if got, err := d.Set(mustPath(t, tc.path), tc.value); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s = %s: %s, %v", tc.path, tc.value, got, err)

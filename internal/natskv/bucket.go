@@ -213,6 +213,9 @@ func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error 
 
 // settled reports whether the same question would get the same answer.
 func settled(err error) bool {
+	if says(err, tooFewServers) {
+		return false // those of a cluster do not begin all at once
+	}
 	api, own := (*jetstream.APIError)(nil), (*corral.Error)(nil)
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrNone) ||
 		errors.As(err, &own) || errors.As(err, &api) && api.Code >= 400 && api.Code < 500 ||

@@ -2,6 +2,7 @@ package pairing
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -49,9 +50,10 @@ type Bucket struct {
 	tell <-chan struct{}
 
 	// What was read or written last; for one call at a time.
-	number   uint64 // of the text; 0: there is none
-	revision uint64 // of its entry
-	large    bool   // it is in parts
+	number   uint64            // of the text; 0: there is none
+	sum      [sha256.Size]byte // of the text
+	revision uint64            // of its entry
+	large    bool              // it is in parts
 }
 
 // OpenBucket opens the bucket, or makes it if there is none.
@@ -92,14 +94,17 @@ func (b *Bucket) readOnce(ctx context.Context) (*state, error) {
 			"the registry of nodes is gone from the message server")
 	case err != nil:
 		return nil, err
-	case e.Revision == b.revision:
-		return nil, nil //nolint:nilnil // it says so
 	case e.Err != nil:
 		return nil, e.Err
 	}
 	number, err := strconv.ParseUint(strings.TrimPrefix(e.Key, headPrefix), 10, 64)
 	if err != nil || number == 0 {
 		return nil, corral.Errorf(corral.ErrDenied, "see who else can write to the message server", "cannot trust the registry of nodes at the message server: its key is %s", quote(e.Key))
+	}
+	sum := sha256.Sum256(e.Text)
+	if number == b.number && sum == b.sum {
+		b.revision = e.Revision
+		return nil, nil //nolint:nilnil // it says so
 	}
 	if number <= b.number {
 		return nil, corral.Errorf(corral.ErrDenied, "see who else can write to the message server",
@@ -109,7 +114,7 @@ func (b *Bucket) readOnce(ctx context.Context) (*state, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "see whether the gateways have the same version", "cannot read the registry of nodes at the message server: line %w", err)
 	}
-	b.number, b.revision, b.large = number, e.Revision, natskv.Large(e.Text)
+	b.number, b.sum, b.revision, b.large = number, sum, e.Revision, natskv.Large(e.Text)
 	return st, nil
 }
 
@@ -133,6 +138,9 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 	// number, it could be made once more: then there is another one in between. And
 	// what it follows has to be there.
 	is, err := b.follows(ctx, b.revision, revision)
+	if err == nil && !is && b.moved(ctx) {
+		is, err = b.follows(ctx, b.revision, revision)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,8 +154,24 @@ func (b *Bucket) write(st *state, patience time.Duration) error {
 		b.kv.PurgeParts(headPrefix + strconv.FormatUint(b.number, 10))
 	}
 	b.kv.Purge(allHeads, keptHeads)
-	b.number, b.revision, b.large = b.number+1, revision, natskv.Large(text)
+	b.number, b.sum, b.revision, b.large = b.number+1, sha256.Sum256(text), revision, natskv.Large(text)
 	return nil
+}
+
+// moved reports whether the text that was read or written last is at another
+// revision now, which it takes note of. A server of a cluster that begins to lead
+// may have counted otherwise than the one that did: NATS 2.9 was seen to. So by its
+// revision alone no text is known.
+func (b *Bucket) moved(ctx context.Context) bool {
+	if b.number == 0 {
+		return false
+	}
+	e, err := b.kv.Last(ctx, headPrefix+strconv.FormatUint(b.number, 10))
+	if err != nil || e.Err != nil || e.Revision == b.revision || sha256.Sum256(e.Text) != b.sum {
+		return false // whatever is wrong, it is for who reads
+	}
+	b.revision = e.Revision
+	return true
 }
 
 // follows reports whether a text is the one after another, which is there; 0: after

@@ -97,7 +97,7 @@ func TestSeveralGateways(t *testing.T) {
 	ok(t, err)
 	begun := time.Now()
 	soon(t, "b learns of a node", knows(b, 1))
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(begun); took > 3*time.Second { // which is less than between two looks
 		t.Errorf("that took %v", took)
 	}
 	got, err := b.Node("web")
@@ -127,7 +127,7 @@ func TestSeveralGateways(t *testing.T) {
 	wantAuthorised(t, b, 1)
 	begun = time.Now()
 	soon(t, "a learns of a revocation", knows(a, 1))
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(begun); took > 3*time.Second { // which is less than between two looks
 		t.Errorf("that took %v", took)
 	}
 	ok(t, a.Forget("api"))
@@ -336,7 +336,7 @@ func TestForgedRegistry(t *testing.T) {
 	_, err = a.Revoke("one", "anna")
 	ok(t, err)
 	pair(t, a, 2, "two")
-	goodKey, good := head(number())
+	_, good := head(number())
 	nextKey := fmt.Sprint(headPrefix, number()+1)
 	events := len(heard.all())
 
@@ -361,7 +361,7 @@ func TestForgedRegistry(t *testing.T) {
 	}{
 		{"nothing", nextKey, nil}, {"nonsense", nextKey, []byte("nonsense")}, {"of another key", nextKey, strange.Value()},
 		{"cut short", nextKey, good[:len(good)-1]}, {"with more", nextKey, append(slices.Clone(good), "x"...)},
-		{"of before a revocation", beforeKey, before}, {"the same again", goodKey, good},
+		{"of before a revocation", beforeKey, before},
 		{"that of before under the next key", nextKey, before}, {"under no number", headPrefix + "x", good},
 	} {
 		_, err := kv.Put(t.Context(), forged.key, forged.value)
@@ -373,7 +373,7 @@ func TestForgedRegistry(t *testing.T) {
 		wantAuthorised(t, a, 2)
 		_, err = a.Rename("two", "other")
 		wantKind(t, err, corral.ErrDenied)
-		if forged.name == "of before a revocation" || forged.name == "the same again" {
+		if forged.name == "of before a revocation" {
 			continue // who never saw the other cannot tell
 		}
 		b, err := OpenBucket(t.Context(), BucketConfig{Conn: conn, Key: gatewayPair(60000)})
@@ -392,6 +392,66 @@ func TestForgedRegistry(t *testing.T) {
 	wantAuthorised(t, a, 2)
 	if got := heard.all(); len(got) != events {
 		t.Errorf("told %q", got[events:])
+	}
+}
+
+// The text that a gateway knows may be at another revision once another server
+// leads. It is what it was: the gateway goes on, and what it writes follows it.
+func TestOtherRevision(t *testing.T) {
+	c := newCluster(t)
+	js, err := jetstream.New(c.Connect())
+	ok(t, err)
+	a, heardA := c.gateway()
+	b, _ := c.gateway()
+	kv, err := js.KeyValue(t.Context(), BucketName)
+	ok(t, err)
+	pair(t, a, 1, "one")
+	soon(t, "the other gateway knows it", knows(b, 1))
+	events := len(heardA.all())
+	again := func() {
+		t.Helper()
+		for _, r := range []*Registry{a, b} { // no news is on its way to them
+			r.mu.Lock()
+			defer r.mu.Unlock()
+		}
+		key := fmt.Sprint(headPrefix, a.opts.Bucket.number)
+		e, err := kv.Get(t.Context(), key)
+		ok(t, err)
+		_, err = kv.Put(t.Context(), key, e.Value())
+		ok(t, err)
+	}
+	again()
+	for _, r := range []*Registry{a, b} {
+		r.mu.Lock()
+		err := r.reload(brief)
+		r.mu.Unlock()
+		ok(t, err)
+	}
+	again()
+	_, err = a.Rename("one", "other") // without having read it
+	ok(t, err)
+	if got := heardA.all()[events:]; !slices.Equal(got, []string{"renamed other"}) {
+		t.Errorf("told %q", got)
+	}
+	again()
+	soon(t, "the other gateway knows the new name", func() bool { n, err := b.Node("other"); return err == nil && n.Name == "other" })
+	again()
+	_, err = b.Revoke("other", "anna")
+	ok(t, err)
+	soon(t, "the first gateway knows that it is revoked", knows(a))
+
+	asleep := c.bucket()
+	t.Cleanup(func() { ok(t, asleep.close()) })
+	st, err := asleep.read(patient)
+	ok(t, err)
+	again()
+	ok(t, asleep.write(st, patient)) // and not: it is stale
+	pair(t, a, 2, "two")
+	e, err := asleep.kv.Last(t.Context(), allHeads)
+	ok(t, err)
+	asleep.revision = e.Revision // what it knew was counted otherwise
+	if st, err = asleep.read(patient); err != nil || st == nil || len(st.nodes) != 2 {
+		t.Errorf("%+v, %v, of another text at the revision of the one that is known", st, err)
 	}
 }
 

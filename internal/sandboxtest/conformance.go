@@ -132,4 +132,6 @@ var gvisorLacks = map[string]string{
 	"tty/interrupt":     "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/interrupt-job": "gVisor's terminals do not turn Ctrl-C into SIGINT",
 	"tty/eof":           "gVisor's terminals do not wake a reader at end-of-file",
+	"tty/eof-late":      "gVisor's terminals do not wake a reader at end-of-file",
+	"tty/eof-shell":     "gVisor's terminals do not wake a reader at end-of-file",
 }

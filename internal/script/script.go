@@ -159,10 +159,30 @@ func failure(res corral.Result) error {
 	text := strings.TrimSpace(strings.ReplaceAll(res.Stderr.String(), "\x01", ""))
 	for _, e := range errnos {
 		if strings.Contains(strings.ToLower(text), e.Error()) {
-			return fmt.Errorf("%s: %w", cut(text), e)
+			return said(cut(text), e)
 		}
 	}
 	return fmt.Errorf("%v: %s", res.Exit, cut(text))
+}
+
+// A saidError is an error of which a program has said what it is.
+type saidError struct {
+	text string
+	err  error
+}
+
+func (e saidError) Error() string { return e.text }
+func (e saidError) Unwrap() error { return e.err }
+
+// said is err by a program's words, which are not repeated.
+func said(text string, err error) error {
+	switch {
+	case strings.EqualFold(text, err.Error()):
+		return err
+	case strings.Contains(strings.ToLower(text), err.Error()):
+		return saidError{text, err}
+	}
+	return fmt.Errorf("%s: %w", text, err) // it was cut off
 }
 
 // cut is the beginning of what a program wrote, in one line.

@@ -60,6 +60,22 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// What a program says is not said a second time.
+func TestFailuresAreSaidOnce(t *testing.T) {
+	r := newRunner(t)
+	for text, want := range map[string]string{
+		"echo 'Permission denied' >&2; exit 1":                             "permission denied",
+		"echo 'find: /etc/ssl: Permission denied' >&2; exit 1":             "find: /etc/ssl: Permission denied",
+		"echo 'dd: x: No space left on device.' >&2; exit 1":               "dd: x: No space left on device.",
+		"echo 'mkdir: /a: Read-only file system' >&2; exit 1":              "mkdir: /a: Read-only file system",
+		"printf 'rm: a: Not permitted\nrm: b: Is a directory' >&2; exit 1": "rm: a: Not permitted rm: b: Is a directory",
+	} {
+		if err := r.Feed(t.Context(), text, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // A stream of any length arrives whole, also to somebody slow, and its exit
 // status as well.
 func TestStream(t *testing.T) {

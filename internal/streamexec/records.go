@@ -36,7 +36,7 @@ func openRecords(dir string, retain time.Duration) (*records, error) {
 		return nil, fmt.Errorf("cannot open the directory of logs: %w", err)
 	}
 	r := &records{root}
-	if err := r.prune(time.Now().Add(-retain)); err != nil {
+	if err := r.prune(time.Now().Add(-retain), nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the records in %s: %w", dir, err), root.Close())
 	}
 	return r, nil
@@ -87,8 +87,9 @@ func (r *records) remove(id string) error {
 	return nil
 }
 
-// prune removes processes of before a time that were never removed.
-func (r *records) prune(before time.Time) error {
+// prune removes processes of before a time that were never removed, but for those
+// that are there (nil: none is).
+func (r *records) prune(before time.Time, there func(id string) bool) error {
 	entries, err := fs.ReadDir(r.root.FS(), ".")
 	if err != nil {
 		return err
@@ -99,7 +100,12 @@ func (r *records) prune(before time.Time) error {
 		if !ok || id == "" || id[0] == '.' {
 			continue
 		}
-		if info, err := e.Info(); err == nil && info.ModTime().Before(before) {
+		if there != nil && there(id) {
+			continue
+		}
+		// Not what was read with the directory: at its end a process gets a new
+		// record, and only then is it not there.
+		if info, err := r.root.Lstat(e.Name()); err == nil && info.ModTime().Before(before) {
 			errs = append(errs, r.remove(id))
 		}
 	}

@@ -63,7 +63,7 @@ func (f *Failure) Error() string { return f.Text }
 // Options of Processes. All but Log are required.
 type Options struct {
 	Dir    string        // holds logs and records; made if it does not exist
-	Retain time.Duration // for how long a process is kept that nobody removes
+	Retain time.Duration // for how long a process is kept, at least, that nobody removes
 	// Name is what is closed by Close, in errors: "the sandbox".
 	Name string
 
@@ -89,6 +89,7 @@ type Processes struct {
 
 	mu     sync.Mutex
 	procs  map[string]*process // those that are being started or run
+	pruned time.Time           // when prune was last called
 	closed bool
 }
 
@@ -101,7 +102,7 @@ func Open(opts Options) (*Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Processes{opts: opts, log: opts.Log, records: rec, procs: map[string]*process{}}
+	x := &Processes{opts: opts, log: opts.Log, records: rec, procs: map[string]*process{}, pruned: time.Now()}
 	x.life, x.end = context.WithCancel(context.Background())
 	return x, nil
 }
@@ -185,8 +186,27 @@ func (x *Processes) reserve(id, digest string) (p *process, mine bool, err error
 	p = &process{x: x, id: id, ready: make(chan struct{}), done: make(chan struct{})}
 	p.rec.Digest = digest
 	x.procs[id] = p
+	if now := time.Now(); now.Sub(x.pruned) >= pruneEvery {
+		x.pruned = now
+		x.wg.Go(x.prune)
+	}
 	x.wg.Add(1) // until prepare fails or the process is over
 	return p, true, nil
+}
+
+// pruneEvery is how often what is too old is looked for.
+const pruneEvery = time.Hour
+
+// prune removes what is too old while this program goes on.
+func (x *Processes) prune() {
+	err := x.records.prune(time.Now().Add(-x.opts.Retain), func(id string) bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.procs[id] != nil
+	})
+	if err != nil {
+		x.log.Warn("cannot remove processes that nobody removed", "directory", x.opts.Dir, "error", err)
+	}
 }
 
 // Attach is that of a corral.Executor.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -195,4 +197,60 @@ func TestMaybeStarted(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 	f.end(corral.Exit{}, nil)
+}
+
+// What is too old goes while the program goes on; what runs stays, however old
+// its record is.
+func TestPruneWhileUsed(t *testing.T) {
+	dir, f := t.TempDir(), newFake()
+	x := open(t, dir, f)
+	runs := start(t, x, f, corral.Command{ID: "runs"})
+	quick := newFake()
+	quick.end(corral.Exit{Code: 3}, nil)
+	for _, id := range []string{"old", "young"} {
+		if _, err := start(t, x, quick, corral.Command{ID: id}).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := time.Now().Add(-2 * time.Hour)
+	for _, id := range []string{"runs", "old"} {
+		if err := os.Chtimes(filepath.Join(dir, id+suffixRecord), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; {
+		x.mu.Lock()
+		x.pruned = past
+		x.mu.Unlock()
+		if _, err := start(t, x, quick, corral.Command{}).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Attach(t.Context(), "old"); errors.Is(err, corral.ErrNotFound) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("what is old is kept")
+		}
+	}
+	if _, err := x.Attach(t.Context(), "young"); err != nil {
+		t.Error(err)
+	}
+	x.prune()
+	if _, err := os.Stat(filepath.Join(dir, "runs"+suffixRecord)); err != nil {
+		t.Error(err)
+	}
+	f.end(corral.Exit{Code: 5}, nil)
+	if exit, err := runs.Wait(t.Context()); err != nil || exit.Code != 5 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := open(t, dir, f).Attach(t.Context(), "runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 5 {
+		t.Errorf("later: %+v, %v", exit, err)
+	}
 }

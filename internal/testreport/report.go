@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,7 +31,8 @@ type report struct {
 	builds   map[string]*strings.Builder // compiler output by import path
 
 	passed, failed, skipped int
-	broken                  bool // something is wrong that is no test
+	broken                  bool     // something is wrong that is no test
+	why                     []string // of what failed, for the end
 }
 
 type pkg struct {
@@ -114,10 +116,23 @@ func (r *report) event(e event) {
 
 func (r *report) show(what string, e event, output *strings.Builder) {
 	r.printf("--- %s %s %s (%.2fs)\n", what, e.Package, e.Test, e.Elapsed)
+	text := ""
 	if output != nil {
-		r.printf("%s", output)
+		text = output.String()
+	}
+	r.printf("%s", text)
+	r.why = append(r.why, fmt.Sprintf("%s %s %s", what, e.Package, e.Test))
+	said := said.FindAllString(text, -1)
+	for _, line := range said[max(0, len(said)-mostSaid):] {
+		r.why = append(r.why, "    "+line)
 	}
 }
+
+// What a test said itself, and how much of it is worth saying once more: the rest
+// of its output may be the logs of servers, and fill many pages.
+var said = regexp.MustCompile(`(?m)\b\w+_test\.go:\d+: .{0,300}`)
+
+const mostSaid = 12
 
 func (r *report) packageEvent(p *pkg, e event) {
 	switch e.Action {
@@ -161,6 +176,9 @@ func (r *report) close() (ok bool, err error) {
 	for name := range r.packages {
 		r.printf("FAIL %s did not end\n", name)
 		r.broken = true
+	}
+	for _, line := range r.why {
+		r.printf("%s\n", line)
 	}
 	ok = !r.broken && r.failed == 0 && r.skipped == 0 && r.passed > 0
 	r.printf("%d passed, %d failed", r.passed, r.failed)

@@ -28,6 +28,11 @@ func TestReport(t *testing.T) {
 			want: []string{"--- FAIL example.com/a TestBad", "because", "FAIL example.com/a  3 tests"},
 			not:  []string{"TestGood"},
 		},
+		"fail, with much output": {
+			body: "func TestBad(t *testing.T) {\nt.Error(\"because\")\nt.Cleanup(func() { os.Stdout.WriteString(\"a server's log\\n\") })\n}\n",
+			last: "0 passed, 1 failed",
+			want: []string{"a server's log", "FAIL example.com/a TestBad\n    a_test.go:11: because\n0 passed"},
+		},
 		"skip": {
 			body: pass + "func TestNot(t *testing.T) { t.Skip(\"no engine\") }\n",
 			last: "2 passed, 0 failed, 1 skipped (a skip is a failure)",

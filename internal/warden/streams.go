@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/coalesce"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -100,7 +101,7 @@ func (st *streams) read(f *os.File, stream uint64) {
 		defer f.Close()
 	}
 	rc, err := f.SyscallConn()
-	for err == nil {
+	for pieces := (coalesce.Stream{}); err == nil; {
 		buf := chunks.Get().(*[chunk]byte)
 		n := 0
 		var rerr error
@@ -115,6 +116,9 @@ func (st *streams) read(f *os.File, stream uint64) {
 			st.add(stream, buf[:n])
 		}
 		chunks.Put(buf)
+		if rest := pieces.Took(int64(n), time.Now()); rest > 0 && err == nil {
+			time.Sleep(rest)
+		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		st.sweep(rc, stream)

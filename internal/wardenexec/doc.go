@@ -9,9 +9,12 @@
 //
 // Records, one directory for each executor:
 //
-//	started   the ID of every process, a line each, before it is started
+//	journal   the ID of every process, a line each, before it is started; how it
+//	          ended, as JSON, before the warden may forget it; and that it was
+//	          removed
 //	ID.out …  its output (package outlog)
-//	ID.end    how it ended, as JSON, written before the warden may forget it
 //
-// An ID that was started, has no end and is not known to the warden is lost.
+// An ID that was started, has no end and is not known to the warden is lost. The
+// journal is written anew, without what was removed, when it has grown to four
+// times what is in it and nobody else has it open.
 package wardenexec

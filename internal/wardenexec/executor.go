@@ -29,6 +29,9 @@ type Options struct {
 	// EndedIdle reports whether a warden that is gone ended with nothing to
 	// keep; wardens are told apart by what they say in Hello. Nil: none does.
 	EndedIdle func(warden uint64) bool
+	// HowEnded tells how the place where a warden was that is gone ended, if
+	// Connect cannot; empty: that is not known. Nil: it never is.
+	HowEnded func(warden uint64) string
 	// Untrusted says that the warden may lie, and that whoever shares it
 	// may meddle with the descriptors it holds.
 	Untrusted bool
@@ -539,6 +542,9 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		p.setLog(outlog.New(e.records.root, id, corral.LogLimit{}))
 		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {
 			p.setLog(old)
+		}
+		if end := new(Ended); e.opts.HowEnded != nil && !errors.As(err, &end) {
+			err = &Ended{How: e.opts.HowEnded(e.records.startedBy(id))}
 		}
 		p.lost(err)
 		err = nil

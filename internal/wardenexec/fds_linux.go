@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/coalesce"
 	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/wire"
 )
@@ -75,6 +76,10 @@ type source struct {
 	token  uint64 // of the watcher
 
 	wake chan struct{} // tells the pump that there may be more to do; capacity 1
+
+	// The pump's.
+	pieces coalesce.Stream
+	muted  bool
 
 	// Guarded by pi.mu.
 	pumping  bool
@@ -354,7 +359,7 @@ func (pi *pipes) pump(s *source) {
 		}
 		switch {
 		case err == nil:
-			pi.rest(s, pi.pace.Took(n))
+			pi.rest(s, max(pi.pace.Took(n), s.pieces.Took(n, time.Now())))
 		case errors.Is(err, io.EOF):
 			pi.mu.Lock()
 			s.ended = true
@@ -362,6 +367,7 @@ func (pi *pipes) pump(s *source) {
 			pi.part()
 			return
 		case errors.Is(err, outlog.ErrNothing):
+			pi.mute(s, false)
 			select {
 			case <-s.wake:
 			case <-pi.gone:
@@ -389,6 +395,7 @@ func (pi *pipes) rest(s *source, d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	pi.mute(s, true)
 	over := time.NewTimer(d)
 	defer over.Stop()
 	for {
@@ -405,6 +412,21 @@ func (pi *pipes) rest(s *source, d time.Duration) {
 		case <-pi.gone:
 			return
 		}
+	}
+}
+
+// mute has the watcher be silent of what there is to read, or not. If it cannot
+// be silent, its words are only in vain; else it is the executor that ends.
+func (pi *pipes) mute(s *source, muted bool) {
+	if s.muted == muted {
+		return
+	}
+	change := pi.p.e.watcher.unmute
+	if muted {
+		change = pi.p.e.watcher.mute
+	}
+	if err := change(s); err == nil {
+		s.muted = muted
 	}
 }
 
@@ -468,9 +490,14 @@ func (pi *pipes) write(ctx context.Context, b []byte) (int, error) {
 			})
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Now()) }) // closed: Write fails
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = f.SetWriteDeadline(time.Now()) // closed: Write fails
+	})
 	n, err := f.Write(b)
 	if !stop() {
+		<-cut                               // or the next Write had the deadline
 		_ = f.SetWriteDeadline(time.Time{}) // closed: the next Write fails
 	}
 	switch {

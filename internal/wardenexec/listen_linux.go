@@ -63,10 +63,20 @@ func (l *Listener) listen() error {
 	return nil
 }
 
-// Accept returns the first connection that check lets pass; others are closed.
+// Accept returns the first connection that check lets pass; others are closed. If
+// ctx ends before one comes, the next Accept may return it.
 func (l *Listener) Accept(ctx context.Context, check func(*unix.Ucred) error) (wire.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { _ = l.f.SetReadDeadline(time.Now()) }) // closed: the accept fails
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = l.f.SetReadDeadline(time.Now()) // closed: the accept fails
+	})
+	defer func() {
+		if !stop() {
+			<-cut                                // or the next Accept had the deadline
+			_ = l.f.SetReadDeadline(time.Time{}) // closed: the next Accept fails
+		}
+	}()
 	rc, err := l.f.SyscallConn()
 	if err != nil {
 		return nil, err

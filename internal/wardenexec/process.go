@@ -138,7 +138,10 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 			return err // it runs, out of reach
 		case refused || attempt == 1 && !errors.Is(err, errSent):
 			p.letGo()
-			return errors.Join(err, p.e.records.notStarted(p.id))
+			if nerr := p.e.records.notStarted(p.id); !errors.Is(err, errUnwritten) { // else that would be said twice
+				err = errors.Join(err, nerr)
+			}
+			return err
 		}
 		err = corral.Errorf(corral.ErrLost, "attach to it by its id to see whether it runs", "process %s may have been started: %w", p.id, err)
 		if ctx.Err() != nil {

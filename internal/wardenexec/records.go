@@ -1,15 +1,20 @@
 package wardenexec
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -41,17 +46,27 @@ type record struct {
 type records struct {
 	root      *os.Root
 	ephemeral bool
+	log       *slog.Logger
 
-	mu      sync.Mutex
-	journal *os.File
-	read    int64 // bytes of the journal that are in the index
-	index   map[string]entry
+	// writing is held for reading while a line is added, and alone while another
+	// file takes the journal's place. It comes before mu.
+	writing sync.RWMutex
+	added   atomic.Int64   // bytes, by this program, since tidy was last begun
+	tidying sync.WaitGroup // which close waits for
+	tidyUp  sync.Mutex     // held by tidy
+	pruned  time.Time      // when prune was last called
+
+	mu        sync.Mutex
+	journal   *os.File
+	read      int64 // bytes of the journal that are in the index
+	compacted int64 // its size when it was written anew last
+	index     map[string]entry
 }
 
 // entry is the last line about an ID. Ends are read again when they are needed.
 type entry struct {
 	kind   byte
-	off    int64 // of the record
+	off    int64 // of the line; of an end, of the record
 	size   int
 	warden uint64 // that was about to start it; 0: not known
 }
@@ -61,19 +76,28 @@ const JournalName = "journal"
 
 const (
 	journalName = JournalName
+	newName     = JournalName + ".new" // of what takes its place
 
 	wasStarted = 'S' // about to be started
 	hasEnded   = 'E' // with a record
 	isGone     = 'R' // removed, or not started after all
 
-	// Retain is how long ended processes are kept that nobody removed.
+	// Retain is how long ended processes are kept, at least, that nobody removed.
 	Retain = 7 * 24 * time.Hour
 	// compactFrom is the size from which a journal is written anew at the
 	// start, without what is gone.
 	compactFrom = 256 << 10
+	// growth is how many times as long as it was then a journal has to be until
+	// it is written anew in the middle of its use, which others wait for.
+	growth = 4
+	// tidyAfter is how many bytes this program adds to a journal between two looks
+	// at whether it has grown.
+	tidyAfter = compactFrom
+	// pruneEvery is how often what is too old is looked for.
+	pruneEvery = time.Hour
 )
 
-func openRecords(dir string, ephemeral bool) (*records, error) {
+func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of logs: %w", err)
 	}
@@ -81,7 +105,7 @@ func openRecords(dir string, ephemeral bool) (*records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory of logs: %w", err)
 	}
-	r := &records{root: root, ephemeral: ephemeral, index: map[string]entry{}}
+	r := &records{root: root, ephemeral: ephemeral, log: log, index: map[string]entry{}}
 	if ephemeral {
 		return r, nil
 	}
@@ -93,6 +117,8 @@ func openRecords(dir string, ephemeral bool) (*records, error) {
 }
 
 func (r *records) open(before time.Time) error {
+	r.tidyUp.Lock() // which what is added here may want
+	defer r.tidyUp.Unlock()
 	alone, err := r.openJournal()
 	if err != nil {
 		return err
@@ -103,6 +129,7 @@ func (r *records) open(before time.Time) error {
 	if !alone {
 		return nil
 	}
+	r.pruned = time.Now()
 	if err := r.prune(before); err != nil {
 		return err
 	}
@@ -114,6 +141,51 @@ func (r *records) open(before time.Time) error {
 	return shareJournal(r.journal)
 }
 
+// tidy keeps what is on disk from growing for as long as a program runs: it
+// removes what is too old, and writes the journal anew if it has grown.
+func (r *records) tidy() error {
+	r.tidyUp.Lock()
+	defer r.tidyUp.Unlock()
+	if now := time.Now(); now.Sub(r.pruned) >= pruneEvery {
+		r.pruned = now
+		if err := r.prune(now.Add(-Retain)); err != nil {
+			return err
+		}
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, err := r.journal.Stat()
+	if err != nil || info.Size() < growth*max(compactFrom, r.compacted) {
+		return err
+	}
+	alone, err := lockJournal(r.journal)
+	if err != nil {
+		return err
+	}
+	// Between one lock and the other there was none, and somebody else may have
+	// been alone.
+	if is, err := r.isJournal(r.journal); err != nil {
+		return err
+	} else if !is {
+		old := r.journal
+		if alone, err = r.openJournal(); err != nil {
+			return err
+		}
+		old.Close()
+		r.read, r.index = 0, map[string]entry{}
+	}
+	err = r.update()
+	if !alone {
+		return err
+	}
+	if err == nil {
+		err = r.compact()
+	}
+	return errors.Join(err, shareJournal(r.journal))
+}
+
 // openJournal opens the journal and tells whether nobody else has it open.
 func (r *records) openJournal() (alone bool, err error) {
 	for {
@@ -121,23 +193,36 @@ func (r *records) openJournal() (alone bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		r.journal = f
-		if alone, err = lockJournal(f); err != nil {
-			return false, err
+		alone, err = lockJournal(f)
+		is := false
+		if err == nil { // somebody may have written it anew before we had the lock
+			is, err = r.isJournal(f)
 		}
-		// Somebody may have written it anew before we had the lock.
-		ours, err := f.Stat()
+		if err != nil || !is {
+			f.Close()
+		}
 		if err != nil {
 			return false, err
 		}
-		if now, err := r.root.Stat(journalName); err == nil && os.SameFile(ours, now) {
+		if is {
+			r.journal = f
 			return alone, nil
 		}
-		f.Close()
 	}
 }
 
+// isJournal reports whether a file is the journal, and not what it was.
+func (r *records) isJournal(f *os.File) (bool, error) {
+	ours, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := r.root.Stat(journalName)
+	return err == nil && os.SameFile(ours, now), nil
+}
+
 func (r *records) close() {
+	r.tidying.Wait()
 	if r.journal != nil {
 		r.journal.Close()
 	}
@@ -185,7 +270,7 @@ func (r *records) line(line []byte) {
 		if err != nil {
 			warden = 0
 		}
-		r.index[string(id)] = entry{kind: wasStarted, warden: warden}
+		r.index[string(id)] = entry{kind: wasStarted, warden: warden, off: r.read}
 	case hasEnded:
 		if !json.Valid(rec) { // cut short: the warden still has the end
 			return
@@ -195,6 +280,9 @@ func (r *records) line(line []byte) {
 		delete(r.index, string(id))
 	}
 }
+
+// errUnwritten: a line is not in the journal.
+var errUnwritten = errors.New("cannot write the journal of processes")
 
 // add appends a line. It begins with an end of line, in case another program
 // was killed within one.
@@ -208,8 +296,19 @@ func (r *records) add(kind byte, id string, rec []byte) error {
 	if rec != nil {
 		b = append(append(b, ' '), rec...)
 	}
-	if _, err := r.journal.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("cannot write the journal of processes: %w", err)
+	r.writing.RLock()
+	n, err := r.journal.Write(append(b, '\n'))
+	r.writing.RUnlock()
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "%w", fmt.Errorf("%w: %w", errUnwritten, err))
+	}
+	if r.added.Add(int64(n)) >= tidyAfter {
+		r.added.Store(0)
+		r.tidying.Go(func() {
+			if err := r.tidy(); err != nil {
+				r.log.Warn("cannot write the journal of processes anew; it goes on growing", "directory", r.root.Name(), "error", err)
+			}
+		})
 	}
 	return nil
 }
@@ -282,57 +381,88 @@ func (r *records) remove(id string, removeLog func() error) error {
 	return nil
 }
 
-// prune removes processes that ended before a time and were never removed.
+// prune removes processes that ended before a time and were never removed. The
+// journal has ends in the order in which they were recorded.
 func (r *records) prune(before time.Time) error {
-	for id, e := range r.index {
-		if e.kind != hasEnded {
-			continue
-		}
-		rec, err := r.record(id, e)
+	r.mu.Lock()
+	ids := r.inOrder()
+	r.mu.Unlock()
+	for _, id := range ids {
+		rec, err := r.ended(id)
 		if err != nil {
 			return err
 		}
-		if rec.At.Before(before) {
-			if err := r.remove(id, func() error { return outlog.Remove(r.root, id) }); err != nil {
-				return err
-			}
-			delete(r.index, id)
+		if rec == nil {
+			continue
+		}
+		if !rec.At.Before(before) {
+			break
+		}
+		if err := r.remove(id, func() error { return outlog.Remove(r.root, id) }); err != nil {
+			return err
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.update()
+}
+
+// ended is the record of a process; nil if there is none.
+func (r *records) ended(id string) (*record, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.index[id]
+	if e.kind != hasEnded {
+		return nil, nil
+	}
+	return r.record(id, e)
+}
+
+// inOrder are the IDs in the index in the order of their lines. mu is held.
+func (r *records) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(r.index), func(a, b string) int { return cmp.Compare(r.index[a].off, r.index[b].off) })
+}
+
+// compact writes the journal anew. Nobody else has it open, and mu is held, or
+// nobody else knows r.
+func (r *records) compact() error {
+	f, err := r.root.OpenFile(newName, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := r.rewrite(f); err != nil {
+		f.Close()
+		return errors.Join(err, r.root.Remove(newName))
+	}
+	r.journal.Close()
+	r.journal, r.read, r.index = f, 0, map[string]entry{}
+	if err := r.update(); err != nil {
+		return err
+	}
+	r.compacted = r.read
 	return nil
 }
 
-// compact writes the journal anew. Nobody else has it open.
-func (r *records) compact() error {
-	var b strings.Builder
-	for id, e := range r.index {
+// rewrite writes what is in the index into a file, which takes the journal's place.
+func (r *records) rewrite(f *os.File) error {
+	w := bufio.NewWriterSize(f, 64<<10)
+	for _, id := range r.inOrder() {
+		e := r.index[id]
 		if e.kind == wasStarted {
-			fmt.Fprintf(&b, "%c %s %d\n", wasStarted, id, e.warden)
+			fmt.Fprintf(w, "%c %s %d\n", wasStarted, id, e.warden)
 			continue
 		}
 		rec := make([]byte, e.size)
 		if _, err := r.journal.ReadAt(rec, e.off); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "%c %s %s\n", hasEnded, id, rec)
+		fmt.Fprintf(w, "%c %s %s\n", hasEnded, id, rec)
 	}
-	const tmp = journalName + ".new"
-	if err := r.root.WriteFile(tmp, []byte(b.String()), 0o600); err != nil {
-		return err
-	}
-	f, err := r.root.OpenFile(tmp, os.O_RDWR|os.O_APPEND, 0)
-	if err != nil {
+	if err := errors.Join(w.Flush(), f.Sync()); err != nil { // which tells of what was written before
 		return err
 	}
 	if _, err := lockJournal(f); err != nil {
-		f.Close()
 		return err
 	}
-	if err := r.root.Rename(tmp, journalName); err != nil {
-		f.Close()
-		return err
-	}
-	r.journal.Close()
-	r.journal, r.read, r.index = f, 0, map[string]entry{}
-	return r.update()
+	return r.root.Rename(newName, journalName)
 }

@@ -3,6 +3,7 @@ package wardenexec
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,7 +21,7 @@ func TestCutRecord(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, journalName), []byte("S x 1\n\n"+cut+"\nS y 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := openRecords(dir, false)
+		r, err := openRecords(dir, false, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatalf("after %q: %v", cut, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,8 +19,8 @@ type Records struct{ rec *records }
 
 // OpenRecords opens a directory, which is made if it does not exist. Records
 // are closed after the last of their executors.
-func OpenRecords(dir string) (*Records, error) {
-	rec, err := openRecords(dir, false)
+func OpenRecords(dir string, log *slog.Logger) (*Records, error) {
+	rec, err := openRecords(dir, false, log)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (o *Options) open() (rec *records, own bool, err error) {
 	if o.Records != nil {
 		return o.Records.rec, false, nil
 	}
-	rec, err = openRecords(o.Dir, o.Ephemeral)
+	rec, err = openRecords(o.Dir, o.Ephemeral, o.Log)
 	return rec, true, err
 }
 
@@ -56,11 +57,14 @@ func (e *Executor) Tracks(id string) bool {
 	return e.procs[id] != nil
 }
 
-// Reach connects to the warden if there is no connection. ErrGone: there is no
-// warden.
-func (e *Executor) Reach(ctx context.Context) error {
-	_, err := e.connection(ctx, false)
-	return err
+// Reach connects to the warden if there is no connection, and returns which one
+// it is; see Options.EndedIdle. ErrGone: there is no warden.
+func (e *Executor) Reach(ctx context.Context) (warden uint64, err error) {
+	c, err := e.connection(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	return c.warden, nil
 }
 
 // Has reports whether the warden has a process, or is the one that was asked to
@@ -168,7 +172,7 @@ func Unused(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := &records{root: root, index: map[string]entry{}}
+	r := &records{root: root, index: map[string]entry{}, log: slog.New(slog.DiscardHandler)}
 	defer r.close()
 	alone, err := r.openJournal()
 	if err != nil || !alone {

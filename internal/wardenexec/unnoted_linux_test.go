@@ -2,7 +2,9 @@ package wardenexec
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +65,10 @@ func TestFullDisk(t *testing.T) {
 			}
 			free := fillDisk(t, e.records)
 			defer free()
+			if _, err := e.Start(t.Context(), corral.Command{ID: "refused", Args: []string{"x"}}); !errors.Is(err, corral.ErrUnavailable) ||
+				corral.Hint(err) == "" || strings.Count(err.Error(), "cannot write the journal") != 1 {
+				t.Errorf("a start on a full disk: %v", err)
+			}
 			f.exited("x")
 			waitSoon(t, p)
 			pollUntil(t, "the end waits to be recorded", func() bool {

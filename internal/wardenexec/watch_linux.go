@@ -68,9 +68,21 @@ func (w *watcher) add(s *source) error {
 	token := w.last
 	s.token = token
 	w.watched[token] = s
-	// Told once of each change, as long as the descriptor lives.
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(uint32(token)), Pad: int32(token >> 32)}
-	return w.control(unix.EPOLL_CTL_ADD, s, &event)
+	return w.control(unix.EPOLL_CTL_ADD, s, unix.EPOLLIN)
+}
+
+// mute ends being told of what there is to read: of the end alone, until unmute,
+// which tells of what there is by then.
+func (w *watcher) mute(s *source) error   { return w.change(s, 0) }
+func (w *watcher) unmute(s *source) error { return w.change(s, unix.EPOLLIN) }
+
+func (w *watcher) change(s *source, events uint32) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, there := w.watched[s.token]; !there {
+		return nil
+	}
+	return w.control(unix.EPOLL_CTL_MOD, s, events)
 }
 
 // remove ends watching s, which is about to be closed: the warden keeps the same
@@ -80,19 +92,21 @@ func (w *watcher) remove(s *source) {
 	defer w.mu.Unlock()
 	if _, there := w.watched[s.token]; there {
 		delete(w.watched, s.token)
-		_ = w.control(unix.EPOLL_CTL_DEL, s, nil) // closed already: so much the better
+		_ = w.control(unix.EPOLL_CTL_DEL, s, 0) // closed already: so much the better
 	}
 }
 
-// control calls epoll_ctl. mu is held.
-func (w *watcher) control(op int, s *source, event *unix.EpollEvent) error {
+// control calls epoll_ctl. mu is held. Events are told once each time there are
+// any, as long as the descriptor lives.
+func (w *watcher) control(op int, s *source, events uint32) error {
 	if w.closed {
 		return fmt.Errorf("cannot watch output: %w", os.ErrClosed)
 	}
+	event := unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(uint32(s.token)), Pad: int32(s.token >> 32)}
 	var err error
 	cerr := s.end.Control(func(fd uintptr) {
 		// It never waits, as nobody polls w.epoll: the runtime need not know.
-		if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.epoll), uintptr(op), fd, uintptr(unsafe.Pointer(event)), 0, 0); errno != 0 {
+		if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.epoll), uintptr(op), fd, uintptr(unsafe.Pointer(&event)), 0, 0); errno != 0 {
 			err = errno
 		}
 	})

@@ -117,3 +117,69 @@ func TestWatchWhileEpollIsBusy(t *testing.T) {
 		t.Error("others waited with it")
 	}
 }
+
+// Of an output that is muted its end is told alone, until it is not.
+func TestMute(t *testing.T) {
+	w, err := newWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	pi := &pipes{}
+	pi.addOutput(&descriptor{fd: p[0]}, corral.Stdout)
+	s := pi.outputs[0]
+	s.pumping = true // it is told by s.wake
+	defer s.end.Close()
+	told := func(within time.Duration) bool {
+		select {
+		case <-s.wake:
+			return true
+		case <-time.After(within):
+			return false
+		}
+	}
+	write := func() {
+		t.Helper()
+		if _, err := unix.Write(p[1], []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const soon, never = 10 * time.Second, 50 * time.Millisecond
+	if err := w.add(s); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	if !told(soon) {
+		t.Fatal("not told of a byte")
+	}
+	for range 3 {
+		if err := w.mute(s); err != nil {
+			t.Fatal(err)
+		}
+		write()
+		if told(never) {
+			t.Fatal("told of a byte while it is muted")
+		}
+		if err := w.unmute(s); err != nil {
+			t.Fatal(err)
+		}
+		if !told(soon) {
+			t.Fatal("not told of what came while it was muted")
+		}
+	}
+	if err := w.mute(s); err != nil {
+		t.Fatal(err)
+	}
+	closePipes(p[1])
+	if !told(soon) {
+		t.Error("not told of the end")
+	}
+	w.remove(s)
+	if err := w.unmute(s); err != nil {
+		t.Errorf("to change what is not watched any more: %v", err)
+	}
+}

@@ -52,8 +52,11 @@ type Refusal struct {
 	Fix     string `json:"fix"`               // what to do
 }
 
-// Error is one line.
-func (r *Refusal) Error() string {
+// Error is one line, with the rule.
+func (r *Refusal) Error() string { return r.Text() + " (" + string(r.Rule) + ")" }
+
+// Text is one line, for where the rule is named beside it.
+func (r *Refusal) Text() string {
 	kind, _, _ := strings.Cut(string(r.Rule), "-")
 	switch kind {
 	case "bind":
@@ -74,14 +77,14 @@ func plain(s string) string {
 	return s
 }
 
-// Unwrap makes errors.Is find the kind, and corral.Hint the fix.
+// Unwrap makes errors.Is find the kind, and corral.Hint the fix, and who says more.
 func (r *Refusal) Unwrap() error {
 	kind := corral.ErrDenied
 	switch r.Rule {
 	case BindSyntax, BindRelative, BindTarget, BindTwice, NetworkName, SeccompProfile, AppArmorProfile, UserRoot:
 		kind = corral.ErrInvalid
 	}
-	return &corral.Error{Kind: kind, Text: r.Error(), Hint: r.Fix}
+	return &corral.Error{Kind: kind, Text: r.Error(), Hint: r.Fix + "; corral sandbox explain shows all that the configuration is refused"}
 }
 
 // Refusals are those among errs, which may be joined or wrapped.

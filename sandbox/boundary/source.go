@@ -170,6 +170,11 @@ func (s *Sources) judge(p string, trees []string) *Refusal {
 			return refuse(BindCredential, secret, "it targets the blocked path "+secret+", where credentials are kept")
 		}
 	}
+	for _, home := range s.homes() {
+		if oneOf(p, []string{home}) { // also that of root, which is the system's, too
+			return refuse(BindHome, home, "it is the home directory "+home+", which holds credentials")
+		}
+	}
 	for _, tree := range trees {
 		if under(p, tree) {
 			return refuse(BindSystem, tree, "it targets the blocked path "+tree)

@@ -186,6 +186,7 @@ func TestRefusalsExplainThemselves(t *testing.T) {
 		dir + "/link:/data":               {Rule: BindSystem, Why: "symbolic links make it /etc: it targets the blocked path /etc", Fix: useProject},
 		dir + "/link/ssl:/data":           {Rule: BindSystem, Why: "symbolic links make it /etc/ssl: it targets the blocked path /etc", Fix: useProject},
 		"/etc/:/data":                     {Rule: BindSystem, Why: "it targets the blocked path /etc", Fix: useProject},
+		"/root:/data":                     {Rule: BindHome, Why: "it is the home directory /root, which holds credentials", Fix: useProject},
 		"/root/.ssh:/data":                {Rule: BindCredential, Why: "it targets the blocked path /root/.ssh, where credentials are kept", Fix: useProject},
 		"/var/run/docker.sock:/data":      {Rule: BindEngine, Why: "docker.sock is the socket of an engine, which is as good as root on the machine", Fix: useOutside},
 		dir + ":/":                        {Rule: BindReserved, Why: "it covers the reserved container path /workspace", Fix: "choose another target, such as /data"},
@@ -209,7 +210,8 @@ func TestRefusalIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.Check(b)
-	if !errors.Is(r, corral.ErrDenied) || corral.Hint(r) != r.Fix || r.Error() != "cannot mount /etc:/data into a sandbox: it targets the blocked path /etc" {
+	if !errors.Is(r, corral.ErrDenied) || corral.Hint(r) != r.Fix+"; corral sandbox explain shows all that the configuration is refused" ||
+		r.Error() != "cannot mount /etc:/data into a sandbox: it targets the blocked path /etc (bind-system)" || r.Text() != strings.TrimSuffix(r.Error(), " (bind-system)") {
 		t.Errorf("%v, hint %q", r, corral.Hint(r))
 	}
 	_, err = ParseBind(strings.Repeat("x", 10_000))

@@ -24,19 +24,7 @@ import (
 func (s imageStore) Pull(ctx context.Context, ref reference.Named, auth registry.AuthConfig, report func(images.Transfer)) error {
 	ctx = s.in(ctx)
 	named := reference.TagNameOnly(ref)
-	domain := reference.Domain(named)
-	if auth.IdentityToken != "" {
-		auth.Username, auth.Password = "", auth.IdentityToken // as the authorizer takes it
-	}
-	resolver := docker.NewResolver(docker.ResolverOptions{Hosts: docker.ConfigureDefaultRegistries(
-		docker.WithPlainHTTP(docker.MatchLocalhost),
-		docker.WithAuthorizer(docker.NewDockerAuthorizer(docker.WithAuthCreds(func(host string) (string, string, error) {
-			if registryHost(host) != domain {
-				return "", "", nil // not that registry's business
-			}
-			return auth.Username, auth.Password, nil
-		}))),
-	)})
+	resolver := resolverOf(named, auth)
 	var layers transfers
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
@@ -52,6 +40,29 @@ func (s imageStore) Pull(ctx context.Context, ref reference.Named, auth registry
 	cancel()
 	<-watched
 	return err
+}
+
+// Ask implements images.Asker.
+func (s imageStore) Ask(ctx context.Context, ref reference.Named, auth registry.AuthConfig) error {
+	_, _, err := resolverOf(ref, auth).Resolve(s.in(ctx), reference.TagNameOnly(ref).String())
+	return err
+}
+
+// resolverOf asks the registry of an image.
+func resolverOf(ref reference.Named, auth registry.AuthConfig) remotes.Resolver {
+	domain := reference.Domain(ref)
+	if auth.IdentityToken != "" {
+		auth.Username, auth.Password = "", auth.IdentityToken // as the authorizer takes it
+	}
+	return docker.NewResolver(docker.ResolverOptions{Hosts: docker.ConfigureDefaultRegistries(
+		docker.WithPlainHTTP(docker.MatchLocalhost),
+		docker.WithAuthorizer(docker.NewDockerAuthorizer(docker.WithAuthCreds(func(host string) (string, string, error) {
+			if registryHost(host) != domain {
+				return "", "", nil // not that registry's business
+			}
+			return auth.Username, auth.Password, nil
+		}))),
+	)})
 }
 
 // registryHost is the domain that a host of a registry is known by.

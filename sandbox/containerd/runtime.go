@@ -57,7 +57,7 @@ func findProgram(name string) (string, error) {
 // the options of that. Empty is the default one; with dots in it, the name is a
 // shim's; otherwise it is a program.
 func (e *Engine) runtime(name string, user specs.User) (shim string, opts *options.Options, err error) {
-	if strings.HasPrefix(name, "io.containerd.") {
+	if strings.HasPrefix(name, shimPrefix) {
 		return name, nil, nil
 	}
 	// The streams are the user's, who may open them again as /dev/stdout.
@@ -67,7 +67,7 @@ func (e *Engine) runtime(name string, user specs.User) (shim string, opts *optio
 	}
 	program, err := findProgram(name)
 	if err != nil {
-		return "", nil, corral.Errorf(corral.ErrInvalid, "install it, or choose another with --runtime; `corral doctor` lists those that there are", "there is no runtime %s on this machine", name)
+		return "", nil, noRuntime(name)
 	}
 	if strings.HasPrefix(filepath.Base(name), "runsc") {
 		if program, err = e.gvisor(program); err != nil {

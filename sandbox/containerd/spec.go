@@ -57,7 +57,7 @@ const defaultShm int64 = 64 << 20
 // files on this machine.
 func ociSpec(s sandbox.Spec, id, cgroup, dir string, imageEnv []string, h host) (*specs.Spec, error) {
 	if s.Network != "" {
-		return nil, corral.Errorf(corral.ErrInvalid, "leave it out, or use Docker or Podman", "the engine has no network %s: with containerd a sandbox has none", s.Network)
+		return nil, noNetwork(s.Network)
 	}
 	if s.AppArmor != "" && h.apparmor == "" {
 		return nil, corral.Errorf(corral.ErrInvalid, "leave it out", "the AppArmor profile %s cannot be used: this machine has no AppArmor", s.AppArmor)

@@ -155,6 +155,33 @@ func TestSpecRefuses(t *testing.T) {
 	}
 }
 
+// The same is known beforehand, and without an engine that answers.
+func TestCheck(t *testing.T) {
+	e, err := New(Options{Address: filepath.Join(t.TempDir(), "x.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for want, s := range map[string]sandbox.Spec{
+		"":                {Runtime: "sh", CPUs: 10_000}, // any program will do
+		"network":         {Network: "bridge", Runtime: "io.containerd.kata.v2"},
+		"runtime":         {Runtime: "corral-no-such-runtime"},
+		"runtime network": {Runtime: "corral-no-such-runtime", Network: "team"},
+	} {
+		lacks, err := e.Check(t.Context(), s)
+		var got []string
+		for _, l := range lacks {
+			got = append(got, string(l.Of))
+			if !errors.Is(l.Err, corral.ErrInvalid) || corral.Hint(l.Err) == "" {
+				t.Errorf("%v", l.Err)
+			}
+		}
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("%+v: %q, %v", s, got, err)
+		}
+	}
+}
+
 func TestIdentifier(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"corral-default-1a2b", "a..b", "a--b", "a-b", "-", "ü", strings.Repeat("x", 100), strings.Repeat("x", 101), "corral-x.-1", ""} {

@@ -85,7 +85,7 @@ func (d *fdDir) lstat(name string) (stat, error) {
 		return stat{}, err
 	}
 	s := stat{
-		mode: Mode(st.Mode) & permBits, size: st.Size, uid: int(st.Uid), gid: int(st.Gid),
+		mode: Mode(st.Mode) & permBits, special: st.Mode & 0o7000, size: st.Size, uid: int(st.Uid), gid: int(st.Gid),
 		mtime: time.Unix(st.Mtim.Unix()), typ: typeUnknown,
 	}
 	switch st.Mode & unix.S_IFMT {

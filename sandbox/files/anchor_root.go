@@ -64,6 +64,11 @@ func (d *rootDir) lstat(name string) (stat, error) {
 		return stat{}, escaping(err)
 	}
 	s := stat{typ: typeOf(info.Mode()), mode: Mode(info.Mode().Perm()), size: info.Size(), mtime: info.ModTime()}
+	for bit, special := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if info.Mode()&bit != 0 {
+			s.special |= special
+		}
+	}
 	s.uid, s.gid = ownerOf(info)
 	return s, nil
 }

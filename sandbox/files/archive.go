@@ -74,7 +74,16 @@ func (t *tail) Read(p []byte) (int, error) {
 // blockSize is that of a tar archive.
 const blockSize = 512
 
-// next is the next entry, whose content is read from tr. io.EOF after the last.
+// Read reads the content of an entry.
+func (a *archive) Read(p []byte) (int, error) {
+	n, err := a.tr.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) && a.in.ended {
+		err = a.broken(err)
+	}
+	return n, err
+}
+
+// next is the next entry, whose content is read from a. io.EOF after the last.
 func (a *archive) next() (entry, error) {
 	for {
 		// A tar reader takes an archive that was cut between two entries for a
@@ -282,7 +291,7 @@ func normalise(w *writer, a *archive) (Totals, error) {
 			return w.got, nil
 		}
 		if err == nil {
-			err = w.add(e, a.tr)
+			err = w.add(e, a)
 		}
 		if err != nil {
 			return w.got, err

@@ -93,6 +93,7 @@ func parseStat(name, line string) (Info, error) {
 	}
 	i := newInfo(name)
 	i.Mode, i.Size, i.UID, i.GID, i.ModTime = Mode(mode)&permBits, n[0], int(n[1]), int(n[2]), time.Unix(n[3], 0).UTC()
+	i.setSpecial(uint32(mode))
 	if y := i.ModTime.Year(); y < 0 || y > 9999 { // JSON has no others
 		i.ModTime = time.Time{}
 	}
@@ -125,7 +126,8 @@ func (c Commands) List(ctx context.Context, name string, o ListOptions) (Page, e
 			pager.add(name)
 		}
 	}}
-	err = c.stream().Stream(ctx, wantDir+`cd "$1" && find . ! -name . -prune -print0`, names, name)
+	err = c.stream().Stream(ctx, wantDir+`[ -r "$1" ] && [ -x "$1" ] || { echo 'Permission denied' >&2; exit 1; }
+cd "$1" && find . ! -name . -prune -print0`, names, name)
 	if err != nil {
 		return Page{}, fail("list", name, notKind(err, TypeDir))
 	}
@@ -211,7 +213,7 @@ func (s *splitter) Write(p []byte) (int, error) {
 // notKind says what the exit code for the wrong kind means.
 func notKind(err error, want Type) error {
 	if errors.Is(err, fs.ErrInvalid) {
-		return fmt.Errorf("it is no %s: %w", want, fs.ErrInvalid)
+		return &kindError{want: want}
 	}
 	return err
 }

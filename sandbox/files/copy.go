@@ -132,7 +132,7 @@ func rename(w io.Writer, r io.Reader, base string, l Limits) error {
 		if e.name = as(e.name); e.typ == typeHard {
 			e.target = as(e.target)
 		}
-		if err := out.add(e, in.tr); err != nil {
+		if err := out.add(e, in); err != nil {
 			return err
 		}
 	}

@@ -20,9 +20,15 @@ func (e *outsideError) Error() string {
 }
 
 // A kindError is a file of a kind with which it cannot be done.
+// What it is may not be known.
 type kindError struct{ is, want Type }
 
-func (e *kindError) Error() string { return "it is a " + string(e.is) + ", not a " + string(e.want) }
+func (e *kindError) Error() string {
+	if e.is == "" {
+		return "it is no " + string(e.want)
+	}
+	return "it is a " + string(e.is) + ", not a " + string(e.want)
+}
 
 // fail is why something could not be done with a file, as an error of the
 // contract.

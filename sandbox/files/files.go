@@ -61,6 +61,9 @@ type Info struct {
 	Type    Type      `json:"type"`
 	Size    int64     `json:"size"` // bytes, of a regular file; otherwise it means nothing
 	Mode    Mode      `json:"mode"`
+	Setuid  bool      `json:"setuid,omitempty"`
+	Setgid  bool      `json:"setgid,omitempty"`
+	Sticky  bool      `json:"sticky,omitempty"`
 	UID     int       `json:"uid"` // as in the sandbox
 	GID     int       `json:"gid"`
 	ModTime time.Time `json:"modTime"`          // to the second
@@ -73,6 +76,40 @@ func newInfo(name string) Info {
 		i.PathBytes = []byte(name)
 	}
 	return i
+}
+
+// setSpecial takes the bits above the permissions, as chmod counts them.
+func (i *Info) setSpecial(mode uint32) {
+	i.Setuid, i.Setgid, i.Sticky = mode&0o4000 != 0, mode&0o2000 != 0, mode&0o1000 != 0
+}
+
+// Permissions are type and mode as ls -l shows them: drwxrwxrwt. Which kind of
+// device one is, is not known: they are shown as c, which those of a sandbox are.
+func (i Info) Permissions() string {
+	letter, ok := map[Type]byte{TypeFile: '-', TypeDir: 'd', TypeLink: 'l', TypeFIFO: 'p', TypeSocket: 's', TypeDevice: 'c'}[i.Type]
+	if !ok {
+		letter = '?'
+	}
+	text := []byte("?rwxrwxrwx")
+	text[0] = letter
+	for n := range 9 {
+		if i.Mode&(0o400>>n) == 0 {
+			text[1+n] = '-'
+		}
+	}
+	for _, special := range []struct {
+		set         bool
+		at          int
+		with, alone byte
+	}{{i.Setuid, 3, 's', 'S'}, {i.Setgid, 6, 's', 'S'}, {i.Sticky, 9, 't', 'T'}} {
+		switch {
+		case special.set && text[special.at] == 'x':
+			text[special.at] = special.with
+		case special.set:
+			text[special.at] = special.alone
+		}
+	}
+	return string(text)
 }
 
 // Type is a kind of file.

@@ -92,7 +92,7 @@ func (u *unpacking) one(e entry) error {
 	defer p.Close()
 	switch e.typ {
 	case TypeFile:
-		return put(p.dir, p.base, u.archive.tr, file{mode: e.mode, mtime: e.mtime})
+		return put(p.dir, p.base, u.archive, file{mode: e.mode, mtime: e.mtime})
 	case TypeLink:
 		if err := ignoreAbsent(p.remove(p.base, false)); err != nil {
 			return err

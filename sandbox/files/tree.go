@@ -51,6 +51,7 @@ type dir interface {
 type stat struct {
 	typ      Type
 	mode     Mode
+	special  uint32 // setuid, setgid and sticky, as chmod counts them
 	size     int64
 	uid, gid int
 	mtime    time.Time
@@ -245,6 +246,7 @@ func (t *tree) info(name string, d dir, base string) (Info, error) {
 	}
 	i := newInfo(name)
 	i.Type, i.Mode, i.Size, i.ModTime = s.typ, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
+	i.setSpecial(s.special)
 	i.UID, i.GID = t.seen(s.uid), t.seen(s.gid)
 	if s.typ == TypeLink {
 		i.Target, err = d.readlink(base)

@@ -42,6 +42,7 @@ func TestPodman(t *testing.T) {
 	})
 	t.Run("frames", func(t *testing.T) { testFrames(t, host) })
 	t.Run("limits", func(t *testing.T) { testLimits(t, host) })
+	t.Run("workspaces", func(t *testing.T) { testWorkspaces(t, host) })
 }
 
 // begin opens a sandbox.
@@ -135,5 +136,32 @@ func testLimits(t *testing.T, host string) {
 	s, err := engine.Stats(t.Context(), st.Container.ID)
 	if err != nil || s.Memory <= 0 || s.Memory > 64<<20 || s.MemoryLimit != 64<<20 || s.CPU <= 0 || s.CPULimit != 0.5 || s.Pids < 1 || s.PidsLimit != 50 || s.OOMKills < 1 || s.At.IsZero() {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A private workspace has its size on Podman too, on a disk and in memory; that on
+// a disk is there again in the next container.
+func testWorkspaces(t *testing.T, host string) {
+	for _, medium := range []sandbox.Medium{sandbox.MediumDisk, sandbox.MediumMemory} {
+		t.Run(string(medium), func(t *testing.T) {
+			x, _ := begin(t, host, sandbox.Config{
+				StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenbintest.Build(t),
+				WorkspaceAccess: sandbox.AccessNone, WorkspaceSize: 16 << 20, WorkspaceMedium: medium,
+			})
+			r := run(t, x, "echo kept >note; cat /dev/zero >full; wc -c <full | cut -c1-2; rm full")
+			if n := strings.TrimSpace(r.Stdout.String()); n < "10" || n > "16" || !strings.Contains(r.Stderr.String(), "No space left on device") {
+				t.Errorf("%q, %q", n, r.Stderr.String())
+			}
+			if _, _, err := x.Recreate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := map[sandbox.Medium]string{sandbox.MediumDisk: "kept\n"}[medium]
+			if r := run(t, x, "cat note 2>/dev/null || :"); r.Stdout.String() != want {
+				t.Errorf("in the next container: %q, want %q", r.Stdout.String(), want)
+			}
+			if err := x.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

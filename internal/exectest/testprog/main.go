@@ -50,6 +50,7 @@ var commands = map[string]func(args []string){
 	"linger":      linger,
 	"linger-body": lingerBody,
 	"pattern":     func(args []string) { printPattern(args, pattern.Fill) },
+	"prompt":      prompt,
 	"signals":     signals,
 	"sleep":       func([]string) { time.Sleep(limit) },
 	"stdin":       stdin,
@@ -310,6 +311,26 @@ func winch([]string) {
 			return
 		}
 	}
+}
+
+// prompt: AFTER reads as a line editor does: after that time it takes keys one by
+// one, without those that came before, until one says that the input has ended.
+func prompt(args []string) {
+	time.Sleep(duration(args[0]))
+	was, err := unix.IoctlGetTermios(0, unix.TCGETS)
+	check(err)
+	keys := *was
+	keys.Lflag &^= unix.ICANON | unix.ECHO
+	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 1, 0
+	check(unix.IoctlSetTermios(0, unix.TCSETSF, &keys))
+	fmt.Println("prompt")
+	time.AfterFunc(limit, func() { fail("nobody ended the input") })
+	for key := make([]byte, 1); key[0] != was.Cc[unix.VEOF]; {
+		_, err := os.Stdin.Read(key)
+		check(err)
+	}
+	fmt.Println("end")
+	check(unix.IoctlSetTermios(0, unix.TCSETSF, was))
 }
 
 func await(ok func() bool) {
