@@ -2,6 +2,7 @@ package nodeexec
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -74,7 +75,7 @@ type Fabric struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	owned  sync.WaitGroup
-	subs   []*nats.Subscription
+	ears   []*fabric.Listener
 
 	mu      sync.Mutex
 	peers   map[string]*peer
@@ -113,14 +114,13 @@ func New(cfg Config) (*Fabric, error) {
 		subject string
 		handle  nats.MsgHandler
 	}{{fabric.GatewaySubjects(f.life), f.receive}, {fabric.AllHellos, f.hello}} {
-		sub, err := f.conn.Subscribe(s.subject, s.handle)
+		// More than what was granted never comes from honest nodes.
+		l, err := fabric.Listen(f.conn, s.subject, 256<<10, 2*poolBytes, s.handle)
 		if err != nil {
 			_ = f.Close() // what there is of it
 			return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to nodes: %w", err)
 		}
-		// More than what was granted never comes from honest nodes.
-		_ = sub.SetPendingLimits(256<<10, 2*poolBytes)
-		f.subs = append(f.subs, sub)
+		f.ears = append(f.ears, l)
 	}
 	status := f.conn.StatusChanged(nats.CONNECTED)
 	f.owned.Go(func() {
@@ -142,11 +142,12 @@ func New(cfg Config) (*Fabric, error) {
 // Close lets go of the nodes. Commands go on.
 func (f *Fabric) Close() error {
 	f.cancel()
-	for _, s := range f.subs {
-		_ = s.Unsubscribe() // it went with its connection, if that is closed
+	var err error
+	for _, l := range f.ears {
+		err = errors.Join(err, l.Close())
 	}
 	f.owned.Wait()
-	return nil
+	return err
 }
 
 func (f *Fabric) known() []*peer {

@@ -115,18 +115,16 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.ctx = life
 	status := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer conn.RemoveStatusListener(status)
-	sub, err := conn.Subscribe(NodeSubjects(n.id), n.receive)
+	// What comes in bursts is bounded by what gateways may ask for at a time.
+	ear, err := Listen(conn, NodeSubjects(n.id), 64<<10, 128<<20, n.receive)
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "node %s cannot listen for requests: %w", n.id, err)
 	}
-	// What comes in bursts is bounded by what gateways may ask for at a time.
-	_ = sub.SetPendingLimits(64<<10, 128<<20)
 	for range workers {
 		n.owned.Go(n.worker)
 	}
-	err = n.live(ctx, status)
+	err = errors.Join(n.live(ctx, status), ear.Close())
 
-	_ = sub.Unsubscribe() // if the connection is closed, so is the subscription
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()

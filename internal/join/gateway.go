@@ -34,7 +34,7 @@ type Config struct {
 // A Desk takes the requests of machines, and tells them how these went.
 type Desk struct {
 	cfg   Config
-	sub   *nats.Subscription
+	ear   *fabric.Listener
 	warns *rate.Limiter // whoever can send can have lines written
 	often rate.Sometimes
 
@@ -61,20 +61,16 @@ func Open(cfg Config) (*Desk, error) {
 	}
 	d := &Desk{cfg: cfg, warns: rate.NewLimiter(1, 10), often: rate.Sometimes{Interval: time.Minute}, nonces: map[string]string{}, asks: map[string]*rate.Limiter{}}
 	ask, _ := fabric.PairSubjects("*")
-	sub, err := cfg.Conn.Subscribe(ask, d.receive)
-	if err != nil {
+	var err error
+	if d.ear, err = fabric.Listen(cfg.Conn, ask, maxQueued, maxQueued*maxMessage, d.receive); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "look at the log of the message server", "cannot listen to machines that ask to be nodes: %w", err)
 	}
-	if err := sub.SetPendingLimits(maxQueued, maxQueued*maxMessage); err != nil {
-		return nil, errors.Join(err, sub.Unsubscribe())
-	}
-	d.sub = sub
 	return d, nil
 }
 
 // Close ends the desk.
 func (d *Desk) Close() error {
-	if err := d.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+	if err := d.ear.Close(); err != nil {
 		return fmt.Errorf("cannot end listening to machines that ask to be nodes: %w", err)
 	}
 	return nil
