@@ -33,6 +33,8 @@ type File struct {
 	uses  map[string]use // by the entry's fingerprint; not yet written
 	timer *time.Timer    // to write them
 	shut  bool
+
+	flushing sync.Mutex // before mu
 }
 
 // NewFile returns the file at a path, which need not be there. Nothing is read

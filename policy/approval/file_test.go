@@ -466,6 +466,41 @@ func TestChangeCountsAtOnce(t *testing.T) {
 	}
 }
 
+// Close returns when the last uses are written, also if something else has
+// begun to write them.
+func TestCloseWhileFlushing(t *testing.T) {
+	f := newFile(t, `{"version": 1, "agents": {"main": {"allowlist": ["/usr/bin/rg"]}}}`)
+	h, err := f.Rules("main")
+	ok(t, err)
+	f.Used("rg x", policy.Decision{Segments: []policy.Segment{{Rule: &h.Rules[0], Path: "/usr/bin/rg"}}})
+	other, err := NewFile(f.Path(), nil)
+	ok(t, err)
+	flushed, closed := make(chan error, 1), make(chan error, 1)
+	ok(t, other.locked(func() error {
+		go func() { flushed <- f.Flush() }()
+		for begun := false; !begun; time.Sleep(time.Millisecond) {
+			f.mu.Lock()
+			begun = len(f.uses) == 0
+			f.mu.Unlock()
+		}
+		go func() { closed <- f.Close() }()
+		select {
+		case err := <-closed:
+			t.Errorf("closed before the uses are written: %v", err)
+			closed <- err
+		case <-time.After(50 * time.Millisecond):
+		}
+		return nil
+	}))
+	ok(t, <-closed)
+	raw, err := os.ReadFile(f.Path())
+	ok(t, err)
+	if !strings.Contains(string(raw), "lastUsedAt") {
+		t.Errorf("written: %s", raw)
+	}
+	ok(t, <-flushed)
+}
+
 func TestUsed(t *testing.T) {
 	f := newFile(t, `{"version": 1, "agents": {"main": {"allowlist": ["/usr/bin/rg", "/usr/bin/ls"]}, "*": {"allowlist": ["/usr/bin/rg"]}}}`)
 	h, err := f.Rules("")

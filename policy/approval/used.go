@@ -62,8 +62,11 @@ func (f *File) note(r policy.Rule, u use) {
 	}
 }
 
-// Flush writes the last uses of rules that are not yet written.
+// Flush writes the last uses of rules that are not yet written, and returns when
+// another that has begun to has done so.
 func (f *File) Flush() error {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
 	f.mu.Lock()
 	uses := f.uses
 	f.uses = map[string]use{}
