@@ -60,7 +60,9 @@ func TestKills(t *testing.T) {
 func (s *site) load(t *testing.T) (l *load, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l = &load{t: t, s: s, ctx: ctx, expect: map[string]bool{}, last: map[string]int64{}, agents: []*client.Client{s.client("main"), s.client("other")}}
-	s.await(l.agents[0])
+	for _, c := range l.agents { // a client that has never reached a gateway does not wait for one
+		s.await(c)
+	}
 	listening, hangUp := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	for _, c := range l.agents {

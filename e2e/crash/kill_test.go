@@ -73,7 +73,7 @@ func killGateways(t *testing.T, kind string, kills int) {
 	if err := os.WriteFile(filepath.Join(pl.Work, "gate"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Until(limited.info.StartedAt.Add(limited.Cmd.Timeout + 500*time.Millisecond)))
+	time.Sleep(max(0, time.Until(limited.info.StartedAt.Add(limited.Cmd.Timeout))) + time.Duration(pl.slow())*time.Second)
 	next := time.Now()
 
 	for k := 1; k < kills; k++ {
