@@ -93,6 +93,9 @@ const (
 	// tidyAfter is how many bytes this program adds to a journal between two looks
 	// at whether it has grown.
 	tidyAfter = compactFrom
+	// updatePiece is how many bytes of a journal are read at a time: one that is
+	// long is not to be in memory.
+	updatePiece = 64 << 10
 	// pruneEvery is how often what is too old is looked for.
 	pruneEvery = time.Hour
 )
@@ -236,21 +239,33 @@ func (r *records) update() error {
 	if err != nil {
 		return err
 	}
-	if info.Size() <= r.read {
-		return nil
+	buf := make([]byte, max(0, min(info.Size()-r.read, updatePiece)))
+	for r.read < info.Size() {
+		n, err := r.journal.ReadAt(buf, r.read)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if r.lines(buf[:n]) {
+			continue
+		}
+		if n < len(buf) || r.read+int64(n) >= info.Size() {
+			return nil // what is left is being written, or was cut short by a kill
+		}
+		buf = make([]byte, 2*len(buf)) // for a line that is longer
 	}
-	b := make([]byte, info.Size()-r.read)
-	if _, err := r.journal.ReadAt(b, r.read); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
+	return nil
+}
+
+// lines takes whole lines into the index, and reports whether there was any.
+func (r *records) lines(b []byte) (some bool) {
 	for {
 		line, rest, whole := bytes.Cut(b, []byte{'\n'})
 		if !whole {
-			return nil // being written, or cut short by a kill
+			return some
 		}
 		r.line(line)
 		r.read += int64(len(line)) + 1
-		b = rest
+		b, some = rest, true
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +60,57 @@ func journalSize(t *testing.T, dir string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// A journal may be longer than what is read of it at a time, and so may a line.
+func TestLongJournal(t *testing.T) {
+	for _, length := range []int{1, 1000, updatePiece - 100, updatePiece, 3*updatePiece + 1} {
+		t.Run(strconv.Itoa(length), func(t *testing.T) {
+			dir := t.TempDir()
+			r := openTest(t, dir)
+			const n = 50
+			for i := range n {
+				if err := r.start(fmt.Sprint("p", i), 7); err != nil {
+					t.Fatal(err)
+				}
+				rec := record{tag: tag{Digest: strings.Repeat("x", length*i/n)}, Exit: corral.Exit{Code: i}}
+				if err := r.end(fmt.Sprint("p", i), rec); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.journal.Write([]byte("E p1 {")); err != nil { // cut short by a kill
+				t.Fatal(err)
+			}
+			again := openTest(t, dir)
+			for i := range n {
+				r.has(t, fmt.Sprint("p", i), i)
+				again.has(t, fmt.Sprint("p", i), i)
+			}
+			r.ran(t, "after", 3)
+			again.has(t, "after", 3)
+		})
+	}
+}
+
+// What is read of a journal is not in memory as a whole.
+func TestLongJournalInPieces(t *testing.T) {
+	dir := t.TempDir()
+	r := openTest(t, dir)
+	rec := record{tag: tag{Digest: strings.Repeat("x", 16<<10)}}
+	for i := range 512 {
+		if err := r.end(fmt.Sprint("p", i), rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.tidying.Wait()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	again := openTest(t, dir)
+	runtime.ReadMemStats(&after)
+	again.has(t, "p0", 0)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("reading a journal of %d bytes takes %d bytes of memory", journalSize(t, dir), took)
+	}
 }
 
 // A program that runs for months keeps a journal as long as what is in it, also
