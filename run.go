@@ -175,10 +175,16 @@ func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) erro
 	return fmt.Errorf("%w; then: %w", cause, waitErr)
 }
 
+// Most commands print little: what is read at a time is little until one fills it.
+const (
+	firstRead = 4 << 10
+	mostRead  = 32 << 10
+)
+
 // pump reads the log to its end.
 func (r *run) pump(ctx context.Context) error {
 	stdout, stderr := r.opt.Stdout, r.opt.Stderr
-	log, buf := r.p.Log(), make([]byte, 32<<10)
+	log, buf := r.p.Log(), make([]byte, firstRead)
 	for {
 		c, err := log.Read(ctx, r.got.next, buf)
 		r.reads.Add(1)
@@ -193,6 +199,9 @@ func (r *run) pump(ctx context.Context) error {
 			stderr = r.copyTo(stderr, c)
 		} else {
 			stdout = r.copyTo(stdout, c)
+		}
+		if len(c.Data) == len(buf) && len(buf) < mostRead {
+			buf = make([]byte, mostRead)
 		}
 	}
 }

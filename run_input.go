@@ -34,7 +34,10 @@ func feed(ctx context.Context, p Process, tty bool, src io.Reader, fail func(err
 }
 
 func (f *feeder) copy(ctx context.Context, p Process, src io.Reader) error {
-	buf := make([]byte, 32<<10)
+	var buf []byte
+	if src != nil {
+		buf = make([]byte, 32<<10)
+	}
 	for src != nil {
 		n, over, rerr := f.read(src, buf)
 		if over {
