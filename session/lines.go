@@ -103,7 +103,7 @@ type scanner interface {
 
 // scan shows what a log keeps, up to an offset.
 func scan(ctx context.Context, log corral.Log, end int64, to scanner) error {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, max(0, min(end, 64<<10)))
 	for off := int64(0); off < end; {
 		c, err := log.Read(ctx, off, buf[:min(int64(len(buf)), end-off)])
 		if errors.Is(err, io.EOF) {
