@@ -461,13 +461,14 @@ func (r *records) compact() error {
 // rewrite writes what is in the index into a file, which takes the journal's place.
 func (r *records) rewrite(f *os.File) error {
 	w := bufio.NewWriterSize(f, 64<<10)
+	var rec []byte
 	for _, id := range r.inOrder() {
 		e := r.index[id]
 		if e.kind == wasStarted {
 			fmt.Fprintf(w, "%c %s %d\n", wasStarted, id, e.warden)
 			continue
 		}
-		rec := make([]byte, e.size)
+		rec = slices.Grow(rec[:0], e.size)[:e.size]
 		if _, err := r.journal.ReadAt(rec, e.off); err != nil {
 			return err
 		}
