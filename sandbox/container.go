@@ -22,6 +22,8 @@ const (
 	labelConfig    = "corral.config"    // hash of the configuration, see Config.Hash
 	labelDriver    = "corral.driver"    // how it is spoken to
 	labelEphemeral = "corral.ephemeral" // "1": goes with its owner
+	labelPlace     = "corral.place"     // which directory the state directory is, see place
+	labelOwner     = "corral.owner"     // the container of the engine that the program is in; none if it is in none
 )
 
 const (
@@ -95,6 +97,12 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	}
 	if s.Ephemeral {
 		c.Labels[labelEphemeral] = "1"
+	}
+	if p := placeOf(s.StateDir, s.Ephemeral); p != "" {
+		c.Labels[labelPlace] = p
+	}
+	if info.Container != "" {
+		c.Labels[labelOwner] = info.Container
 	}
 	return c, nil
 }

@@ -56,9 +56,10 @@ type EngineInfo struct {
 	// not Local for that reason: Shared are the directories that both see, as the
 	// engine's machine names them (Source, of a volume where it has that) and this
 	// program does (Target). One without a Source is this program's alone.
-	Nested   bool    `json:"nested,omitempty"`
-	Shared   []Mount `json:"-"`
-	Rootless bool    `json:"rootless"`
+	Nested    bool    `json:"nested,omitempty"`
+	Container string  `json:"-"` // its ID, if Nested
+	Shared    []Mount `json:"-"`
+	Rootless  bool    `json:"rootless"`
 	// RemapUID and RemapGID are what IDs outside have more than in a container
 	// whose users the engine remaps.
 	RemapUID int      `json:"remapUID,omitempty"`

@@ -50,7 +50,7 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 }
 
 // Sweep removes what nobody will use again: ephemeral containers whose owner is
-// dead, with their state directory, and of stateDir containers, boxes and
+// known to be dead, with their state directory, and of stateDir containers, boxes and
 // private workspaces to which nothing refers, as crashes leave them, and
 // containers that were left for commands which have ended meanwhile. What is in
 // use stays. It returns the names of the containers that it removed.
@@ -84,15 +84,20 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 	errs := &multierror.Error{ErrorFormat: oneLine}
 	for _, c := range list {
 		dir := c.Labels[labelState]
-		ephemeral := c.Labels[labelEphemeral] == "1"
+		ephemeral, ours := c.Labels[labelEphemeral] == "1", oursToJudge(c)
 		switch {
 		case dir == "" || !filepath.IsAbs(dir):
 			continue
-		case ephemeral:
+		case ephemeral && ours:
 			if ownerLives(dir) {
 				continue
 			}
-		case dir != stateDir:
+		case ephemeral:
+			if gone, err := ownerGone(ctx, engine, c); err != nil || !gone {
+				errs = multierror.Append(errs, err) // if any
+				continue
+			}
+		case dir != stateDir || !ours:
 			continue
 		case c.Labels[labelBox] != "": // earlier versions had none
 			if _, err := os.Stat(boxDir(dir, c.Labels[labelBox])); !errors.Is(err, os.ErrNotExist) {
@@ -104,7 +109,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 			continue
 		}
 		removed = append(removed, c.Name)
-		if ephemeral && marked(dir) {
+		if ephemeral && ours && marked(dir) {
 			dirs[dir] = true
 		}
 	}

@@ -58,7 +58,7 @@ type Engine struct {
 	// Where this program runs, as seen by this engine; see nested.
 	looking sync.Mutex
 	looked  bool
-	inside  bool
+	inside  string // its container; empty: it is in none
 	shared  []sandbox.Mount
 }
 
@@ -153,9 +153,10 @@ func (e *Engine) ask(ctx context.Context) (sandbox.EngineInfo, error) {
 		Local: strings.HasPrefix(e.c.DaemonHost(), "unix://") && !strings.Contains(info.OperatingSystem, "Docker Desktop"),
 	}
 	if out.Local {
-		if out.Shared, out.Nested, err = e.nested(ctx); err != nil {
+		if out.Container, out.Shared, err = e.nested(ctx); err != nil {
 			return sandbox.EngineInfo{}, err
 		}
+		out.Nested = out.Container != ""
 		out.Local = !out.Nested
 	}
 	for name := range info.Runtimes {

@@ -22,35 +22,35 @@ import (
 // looked for on the engine's machine. What the two share are the mounts of the
 // program's container.
 
-// nested is whether this program runs in a container of this engine, and what it
-// shares with the engine's machine then. It may be in a container of another
+// nested is in which container of this engine this program runs, empty for none,
+// and what it shares with the engine's machine then. It may be in a container of another
 // engine, or in one that has this engine in it: then paths are the same.
-func (e *Engine) nested(ctx context.Context) (shared []sandbox.Mount, nested bool, err error) {
+func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox.Mount, err error) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
 	if e.looked {
-		return e.shared, e.inside, nil
+		return e.inside, e.shared, nil
 	}
 	id, err := ownContainer("/proc/self/mountinfo")
 	if err != nil || id == "" {
 		e.looked = err == nil
-		return nil, false, err
+		return "", nil, err
 	}
 	c, err := e.c.ContainerInspect(ctx, id)
 	switch {
 	case errdefs.IsNotFound(err):
 		e.looked = true
-		return nil, false, nil
+		return "", nil, nil
 	case err != nil:
-		return nil, false, e.fail("look at the container that this program is in", err)
+		return "", nil, e.fail("look at the container that this program is in", err)
 	}
 	points, err := mountPoints("/proc/self/mountinfo")
 	if err != nil {
-		return nil, false, err
+		return "", nil, err
 	}
 	e.shared = sharing(c.Mounts, points, filepath.EvalSymlinks)
-	e.looked, e.inside = true, true
-	return e.shared, true, nil
+	e.looked, e.inside = true, c.ID
+	return e.inside, e.shared, nil
 }
 
 // sharing are the mounts of a container, by where they are for who is in it, and
