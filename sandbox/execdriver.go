@@ -135,7 +135,7 @@ func (d *execDriver) start(ctx context.Context, id, container string, spec ExecS
 			}
 		}
 	}
-	s := &execStream{d: d, id: id, container: container, gone: make(chan struct{})}
+	s := &execStream{d: d, id: id, container: container}
 	if d.opts.OutputRate != nil {
 		s.pace = outlog.NewPace(d.opts.OutputRate())
 	}
@@ -198,8 +198,6 @@ type execStream struct {
 	d    *execDriver
 	id   string
 	pace *outlog.Pace
-	gone chan struct{} // closed by Close
-	once sync.Once
 
 	container string // guarded by d.mu
 	doomed    bool   // the same; its container is killed for the sake of another
@@ -207,14 +205,11 @@ type execStream struct {
 
 func (s *execStream) Read(p []byte) (int, corral.Stream, error) {
 	n, stream, err := s.Exec.Read(p)
-	if wait := s.pace.Took(int64(n)); wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-s.gone:
-		}
-	}
 	return n, corral.Stream(stream), err
 }
+
+// Took implements streamexec.Paced.
+func (s *execStream) Took(n int64) time.Duration { return s.pace.Took(n) }
 
 func (s *execStream) Resize(ctx context.Context, size corral.Size) error {
 	return s.Exec.Resize(ctx, size.Rows, size.Cols)
@@ -264,7 +259,6 @@ func (s *execStream) Settle(exit corral.Exit, err error, struck bool) (corral.Ex
 }
 
 func (s *execStream) Close() error {
-	s.once.Do(func() { close(s.gone) })
 	s.d.leave(s)
 	return s.Exec.Close()
 }

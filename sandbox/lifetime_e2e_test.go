@@ -25,7 +25,7 @@ func TestOutputRate(t *testing.T) {
 			b := newBench(t)
 			b.cfg.Driver = driver
 			e := b.open(nil)
-			const mib = 6
+			const mib = 12
 			write := func(atLeast, atMost time.Duration) {
 				t.Helper()
 				begun := time.Now()
@@ -44,7 +44,8 @@ func TestOutputRate(t *testing.T) {
 			if err := e.Configure(b.like(func(c *sandbox.Config) { c.OutputRate = 2 << 20 })); err != nil {
 				t.Fatal(err)
 			}
-			// Less the first MiB, and what is in pipes and windows at the end.
+			// Less the first MiB, and what is in pipes and windows at the end, which
+			// is some more of them.
 			write(1500*time.Millisecond, 10*time.Second)
 			if n := len(b.containers()); n != 1 {
 				t.Errorf("%d containers: it has nothing to do with those", n)

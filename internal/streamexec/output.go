@@ -18,6 +18,7 @@ type output struct {
 	ended   chan struct{} // closed at the end of the stream
 	err     error         // why it is not complete; set before ended is closed
 	retryIn time.Duration // how long a log that cannot be written is left alone
+	ending  chan struct{} // closed when drain begins
 
 	mu      sync.Mutex
 	size    int64
@@ -28,7 +29,7 @@ type output struct {
 }
 
 func newOutput(log *outlog.Log, warn func(error)) *output {
-	return &output{log: log, warn: warn, ended: make(chan struct{}), retryIn: 200 * time.Millisecond}
+	return &output{log: log, warn: warn, ended: make(chan struct{}), ending: make(chan struct{}), retryIn: 200 * time.Millisecond}
 }
 
 // copy reads to the end of the stream, also after seal: whoever still writes
@@ -36,12 +37,16 @@ func newOutput(log *outlog.Log, warn func(error)) *output {
 func (o *output) copy(ctx context.Context, x Stream) {
 	defer close(o.ended)
 	buf := make([]byte, 32<<10)
+	paced, _ := x.(Paced)
 	for {
 		o.wait(true)
 		n, stream, err := x.Read(buf)
 		o.wait(false)
 		if n > 0 {
 			o.add(ctx, stream, buf[:n])
+			if paced != nil {
+				o.rest(ctx, paced.Took(int64(n)))
+			}
 		}
 		if errors.Is(err, io.EOF) {
 			return
@@ -51,6 +56,29 @@ func (o *output) copy(ctx context.Context, x Stream) {
 			return
 		}
 	}
+}
+
+// rest takes nothing for a while: but not while what is on its way is waited for,
+// which is no more than that.
+func (o *output) rest(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	ending := o.ending
+	if o.isSealed() {
+		ending = nil
+	}
+	select {
+	case <-time.After(d):
+	case <-ending:
+	case <-ctx.Done():
+	}
+}
+
+func (o *output) isSealed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sealed
 }
 
 func (o *output) wait(begins bool) {
@@ -114,6 +142,7 @@ const (
 
 // drain waits, after the command's end, for the end of its output.
 func (o *output) drain(ctx context.Context) {
+	close(o.ending)
 	first, _ := o.progress()
 	before := first
 	quiet, waited := 0, 0

@@ -51,6 +51,13 @@ type Stream interface {
 	Close() error
 }
 
+// Paced is a Stream of which the output is not read as fast as it comes. That is no
+// matter of its Read: who waits in it waits for the command.
+type Paced interface {
+	// Took is told of n bytes that were read, and returns how long to read no more.
+	Took(n int64) time.Duration
+}
+
 // A Failure is the error of a program that cannot be executed. Nothing ran; a
 // shell would exit with that code and say why.
 type Failure struct {

@@ -117,6 +117,49 @@ func start(t *testing.T, x *Processes, f *fake, cmd corral.Command) corral.Proce
 	return p
 }
 
+// pacedFake prints a number of chunks, and has ended before they are read.
+type pacedFake struct {
+	*fake
+	chunks int
+}
+
+func (f *pacedFake) Prepare(_ context.Context, cmd corral.Command) (Job, error) {
+	return Job{Info: corral.Info{Host: corral.HostNode, Dir: cmd.Dir}, Start: func(context.Context, *corral.Info) (Stream, error) { return f, nil }}, nil
+}
+
+func (f *pacedFake) Read(p []byte) (int, corral.Stream, error) {
+	if f.chunks == 0 {
+		return 0, 0, io.EOF
+	}
+	f.chunks--
+	return copy(p, "chunk"), corral.Stdout, nil
+}
+
+// Took demands a longer pause than any output is waited for.
+func (f *pacedFake) Took(int64) time.Duration { return time.Hour }
+
+// What is on its way at the end is neither lost nor late, however slowly output is
+// taken from commands.
+func TestPacedEnd(t *testing.T) {
+	f := &pacedFake{fake: newFake(), chunks: 1000}
+	x := open(t, t.TempDir(), f.fake)
+	p, err := x.Start(t.Context(), f, corral.Command{Shell: "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if st, err := p.Log().Stat(t.Context()); err != nil || st.Size > 5 {
+		t.Errorf("%+v, %v: it is not paced", st, err)
+	}
+	f.end(corral.Exit{}, nil)
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.Log().Stat(t.Context()); err != nil || st.Size != 5000 || !st.Ended {
+		t.Errorf("%+v, %v: want 5000 bytes", st, err)
+	}
+}
+
 func TestExpire(t *testing.T) {
 	for _, test := range []struct {
 		name    string
