@@ -18,7 +18,7 @@ import (
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	home, state, roots := filepath.Join(dir, "home"), filepath.Join(dir, "state"), filepath.Join(dir, "roots")
-	for _, d := range []string{home + "/.ssh", home + "/work", state, roots + "/in", dir + "/ghost/.aws"} {
+	for _, d := range []string{home + "/.ssh", home + "/project", state, roots + "/in", dir + "/ghost/.aws"} {
 		mkdir(t, d)
 	}
 	link(t, "/etc", dir+"/to-etc")
@@ -37,7 +37,7 @@ func TestSources(t *testing.T) {
 		bind string
 		want Rule // empty: allowed
 	}{
-		{home + "/work:/data", ""},
+		{home + "/project:/data", ""},
 		{"/srv/not/there/yet:/data:ro", ""},
 		{"/usr/share/doc:/doc:ro", ""},
 		{"/var:/host-var:ro", ""}, // as OpenClaw has it
@@ -72,7 +72,7 @@ func TestSources(t *testing.T) {
 		{home + "/.ssh:/data", BindCredential},
 		{home + "/.SSH/id_ed25519:/data", BindCredential},
 		{home + "/.s\u200dsh/id_ed25519:/data", BindCredential},
-		{home + "/work/../.ssh:/data", BindCredential},
+		{home + "/project/../.ssh:/data", BindCredential},
 		{roots + "/keys:/data", BindCredential},
 		{home + "/.config/gh/hosts.yml:/data", BindCredential},
 		{"/home/somebody/.kube/config:/data", BindCredential},
@@ -88,31 +88,31 @@ func TestSources(t *testing.T) {
 		{"/srv/crio.sock:/s", BindEngine},
 		{"/srv/buildkitd.sock:/s", BindEngine},
 
-		{home + "/work:/workspace", BindReserved},
-		{home + "/work:/workspace/sub", BindReserved},
-		{home + "/work:/srv/../workspace", BindReserved},
-		{home + "/work://agent/", BindReserved},
-		{home + "/work:/", BindReserved},
-		{home + "/work:/proc/sys", BindReserved},
-		{home + "/work:/run/secrets/x", BindReserved},
-		{home + "/work:/.corral/run", BindReserved},
-		{home + "/work:/tmp", BindReserved},
-		{home + "/work:/var", BindReserved},
-		{home + "/work:/tmp/cache", ""},
-		{home + "/work:/var/cache", ""},
+		{home + "/project:/workspace", BindReserved},
+		{home + "/project:/workspace/sub", BindReserved},
+		{home + "/project:/srv/../workspace", BindReserved},
+		{home + "/project://agent/", BindReserved},
+		{home + "/project:/", BindReserved},
+		{home + "/project:/proc/sys", BindReserved},
+		{home + "/project:/run/secrets/x", BindReserved},
+		{home + "/project:/.corral/run", BindReserved},
+		{home + "/project:/tmp", BindReserved},
+		{home + "/project:/var", BindReserved},
+		{home + "/project:/tmp/cache", ""},
+		{home + "/project:/var/cache", ""},
 
 		{"work:/data", BindRelative},
 		{"./work:/data", BindRelative},
 		{"~/work:/data", BindRelative},
-		{home + "/work", BindSyntax},
-		{home + "/work:", BindSyntax},
+		{home + "/project", BindSyntax},
+		{home + "/project:", BindSyntax},
 		{":/data", BindSyntax},
 		{"", BindSyntax},
-		{home + "/work:/data:ro:z", BindSyntax},
-		{home + "/work:/data:rw,shared", BindSyntax},
-		{home + "/work:/data:RO", BindSyntax},
-		{home + "/work\n:/data", BindSyntax},
-		{home + "/work:data", BindTarget},
+		{home + "/project:/data:ro:z", BindSyntax},
+		{home + "/project:/data:rw,shared", BindSyntax},
+		{home + "/project:/data:RO", BindSyntax},
+		{home + "/project\n:/data", BindSyntax},
+		{home + "/project:data", BindTarget},
 	} {
 		if got := ruleOf(&s, tt.bind); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.bind, got, tt.want)
@@ -123,7 +123,7 @@ func TestSources(t *testing.T) {
 		roots + "/in:/data":         "",
 		roots + ":/data":            "",
 		roots + "/../home:/data":    BindHome,
-		home + "/work:/data":        BindOutside,
+		home + "/project:/data":     BindOutside,
 		roots + "-beside:/data":     BindOutside,
 		roots + "/in/../../x:/data": BindOutside,
 	} {
