@@ -40,7 +40,7 @@ help: ## Show this list
 ##### The two that matter
 
 # Tests wait more than they compute, so one package more than there are
-# processors is tested at a time: a quarter less time in all. vet is part of
+# processors is tested at a time: a third less time in all. vet is part of
 # check, whole.
 ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off -p $(shell echo $$(($$(nproc) + 1)))
 

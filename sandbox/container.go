@@ -98,8 +98,8 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	if s.Ephemeral {
 		c.Labels[labelEphemeral] = "1"
 	}
-	if p := placeOf(s.StateDir, s.Ephemeral); p != "" {
-		c.Labels[labelPlace] = p
+	if p := placeOf(s.StateDir, s.Ephemeral); p != (place{}) {
+		c.Labels[labelPlace] = p.String()
 	}
 	if info.Container != "" {
 		c.Labels[labelOwner] = info.Container

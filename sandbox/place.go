@@ -12,17 +12,16 @@ import (
 // for them may well be in use. So a container's labels say which directory it is.
 
 // A place is a directory of a machine, until that is started anew, and who saw it.
+// The zero place is not known.
 type place struct{ machine, boot, mounts, inode string }
 
 func (p place) String() string {
 	return strings.Join([]string{p.machine, p.boot, p.mounts, p.inode}, "/")
 }
 
-func parsePlace(text string) (p place) {
-	for i, part := range strings.SplitN(text, "/", 4) {
-		*[]*string{&p.machine, &p.boot, &p.mounts, &p.inode}[i] = part
-	}
-	return p
+func parsePlace(text string) place {
+	parts := append(strings.SplitN(text, "/", 4), "", "", "")
+	return place{parts[0], parts[1], parts[2], parts[3]}
 }
 
 // sees reports whether a program for which a container's state directory is at
@@ -44,7 +43,7 @@ func oursToJudge(c Container) bool {
 		return true
 	}
 	ephemeral := c.Labels[labelEphemeral] == "1"
-	return parsePlace(text).sees(parsePlace(placeOf(c.Labels[labelState], ephemeral)), ephemeral)
+	return parsePlace(text).sees(placeOf(c.Labels[labelState], ephemeral), ephemeral)
 }
 
 // ownerGone reports whether the owner of an ephemeral container was in a container

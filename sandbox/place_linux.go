@@ -11,18 +11,17 @@ import (
 
 // placeOf is which directory a state directory is, wherever one looks at it from;
 // that of an ephemeral sandbox may be gone, and is known by the one that it is in.
-// Empty: that cannot be told.
-func placeOf(dir string, ephemeral bool) string {
+func placeOf(dir string, ephemeral bool) place {
 	if ephemeral {
 		dir = filepath.Dir(dir)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return ""
+		return place{}
 	}
 	mounts, err := os.Readlink("/proc/self/ns/mnt") // namespaces(7): mnt:[4026531840]
 	if err != nil {
-		return ""
+		return place{}
 	}
 	machine, err := os.ReadFile("/etc/machine-id") // machine-id(5)
 	if err != nil {
@@ -33,5 +32,5 @@ func placeOf(dir string, ephemeral bool) string {
 	if unix.Stat(dir, &st) == nil {
 		p.inode = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 	}
-	return p.String()
+	return p
 }

@@ -25,7 +25,7 @@ func (e *ownersEngine) Inspect(_ context.Context, id string) (Container, error) 
 // Only who sees a state directory can tell by it that a container is of no use.
 func TestSweepOfOthers(t *testing.T) {
 	state := t.TempDir()
-	here := parsePlace(placeOf(state, false))
+	here := placeOf(state, false)
 	if here.boot == "" || here.inode == "" {
 		t.Fatalf("%+v", here)
 	}

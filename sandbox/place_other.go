@@ -2,4 +2,4 @@
 
 package sandbox
 
-func placeOf(string, bool) string { return "" }
+func placeOf(string, bool) place { return place{} }

@@ -84,10 +84,12 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 	errs := &multierror.Error{ErrorFormat: oneLine}
 	for _, c := range list {
 		dir := c.Labels[labelState]
-		ephemeral, ours := c.Labels[labelEphemeral] == "1", oursToJudge(c)
-		switch {
-		case dir == "" || !filepath.IsAbs(dir):
+		ephemeral := c.Labels[labelEphemeral] == "1"
+		if !filepath.IsAbs(dir) || !ephemeral && dir != stateDir {
 			continue
+		}
+		ours := oursToJudge(c)
+		switch {
 		case ephemeral && ours:
 			if ownerLives(dir) {
 				continue
@@ -97,7 +99,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 				errs = multierror.Append(errs, err) // if any
 				continue
 			}
-		case dir != stateDir || !ours:
+		case !ours:
 			continue
 		case c.Labels[labelBox] != "": // earlier versions had none
 			if _, err := os.Stat(boxDir(dir, c.Labels[labelBox])); !errors.Is(err, os.ErrNotExist) {

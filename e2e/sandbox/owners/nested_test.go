@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -146,17 +147,12 @@ func TestNestedBesideOthers(t *testing.T) {
 			t.Fatal("nothing has begun")
 		}
 	}
-	killed := false
-	kill := func() {
-		if killed {
-			return
-		}
-		killed = true
+	kill := sync.OnceFunc(func() {
 		if out, err := n.docker("kill", owner); err != nil {
 			t.Error(out)
 		}
 		<-ended
-	}
+	})
 	defer kill()
 	id, err := n.docker("inspect", "--format", "{{.Id}}", owner)
 	if err != nil {
