@@ -209,11 +209,9 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	p.started, p.ticks = now(), ticks()
 	p.mark = s.newMark()
 	p.oomBefore, p.oomCounted = s.oom.read()
-	s.wear(p.mark)
 	s.offer()
-	pid, err := syscall.ForkExec(file, m.Args, attr)
+	pid, err := s.forkMarked(file, m.Args, attr, p.mark)
 	s.offered()
-	s.worn(p.mark, pid)
 	if err != nil {
 		return err
 	}

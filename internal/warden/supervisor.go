@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,8 @@ type Supervisor struct {
 	maxMark uint64 // the largest mark, 0 if there are none; see newMark
 	// The limits that marks take the place of.
 	softMark, hardMark uint64
+	untraceable        atomic.Bool   // see forkMarked
+	forked             func(pid int) // for tests: between a held process and its mark
 	oom                oomCounter
 	since              uint64 // tells this supervisor from its successors
 

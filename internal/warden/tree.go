@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -266,72 +265,4 @@ func (s *Supervisor) expire(p *proc) {
 		return
 	}
 	s.strike(p, unix.SIGTERM, map[int]bool{})
-}
-
-// A mark is a limit of real-time processor time (RLIMIT_RTTIME) that is
-// unmistakable. Limits are inherited through fork, exec, setsid and env -i; this
-// one only concerns real-time processes, and is still tens of thousands of
-// years.
-func (s *Supervisor) newMark() uint64 {
-	if s.maxMark < minMark {
-		return 0
-	}
-	half := s.maxMark / 2
-	return half + rand.Uint64N(half)
-}
-
-// wear puts a mark on this process for as long as it forks, so that there is no
-// moment in which the child has none. A program that has children of its own
-// must not do that.
-func (s *Supervisor) wear(mark uint64) {
-	if mark != 0 && s.opts.ReapAll {
-		s.setSoft(0, mark)
-	}
-}
-
-// worn undoes wear, and puts the mark on the child if it could not inherit it.
-func (s *Supervisor) worn(mark uint64, pid int) {
-	switch {
-	case mark == 0:
-	case s.opts.ReapAll:
-		s.setSoft(0, s.softMark)
-	case pid > 0:
-		s.setSoft(pid, mark)
-	}
-}
-
-func (s *Supervisor) setSoft(pid int, soft uint64) {
-	// It was possible at the start, and a child that has ended needs none.
-	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: soft, Max: s.hardMark}, nil)
-}
-
-// learnMarks finds out which marks this process's children can have.
-func (s *Supervisor) learnMarks() {
-	var lim unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &lim); err != nil {
-		return
-	}
-	s.softMark, s.hardMark = lim.Cur, lim.Max
-	// As if to set it: where limits cannot be set there are no marks.
-	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, &lim, nil); err == nil {
-		s.maxMark = min(lim.Max, 1<<62)
-	}
-}
-
-// minMark is from where on a mark is too long a time to matter, in
-// microseconds, and unlikely to be anybody else's.
-const minMark = 1 << 56
-
-func readMark(dir string) uint64 {
-	b, err := readFile(dir+"/limits", 8192)
-	if err != nil {
-		return 0
-	}
-	_, line, ok := bytes.Cut(b, []byte("Max realtime timeout"))
-	if f := bytes.Fields(line); ok && len(f) > 1 {
-		if v, err := strconv.ParseUint(string(f[0]), 10, 64); err == nil {
-			return v
-		}
-	}
-	return 0
 }
