@@ -223,7 +223,9 @@ func testStats(t *testing.T, engine interface {
 	t.Helper()
 	x := newBox(t, sandbox.Config{Engine: engine, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
 	r, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, corral.RunOptions{})
-	if err != nil || r.Exit.Reason != corral.ReasonOOM || r.Exit.Code != 137 {
+	// Which of them the kernel kills is up to it, and one may not be enough: who is
+	// killed needs a processor to let go of its memory.
+	if err != nil || r.Exit.Reason != corral.ReasonOOM || r.Exit.Code != 137 && r.Exit.Signal != corral.SIGKILL {
 		t.Errorf("%v, %v", r.Exit, err)
 	}
 	st, err := x.Status(t.Context())
