@@ -29,7 +29,8 @@ type talk struct {
 	conn       net.Conn
 }
 
-// startBadServer starts a server that answers a session as it likes.
+// startBadServer starts a server that answers a session as it likes; without
+// session it ends each before it has read anything.
 func startBadServer(t *testing.T, session func(s talk)) *sshd {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -89,6 +90,12 @@ func serveBadly(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig, sessi
 				if r.Type != "exec" {
 					continue
 				}
+				if session == nil {
+					_, _ = io.WriteString(ch, "go away\n")
+					status(ch, 1)
+					ch.Close()
+					continue
+				}
 				owned.Go(func() {
 					var script []byte
 					for b := make([]byte, 1); !bytes.HasSuffix(script, []byte("\n")); script = append(script, b...) {
@@ -105,6 +112,16 @@ func serveBadly(owned *sync.WaitGroup, nc net.Conn, cfg *ssh.ServerConfig, sessi
 				})
 			}
 		})
+	}
+}
+
+// A server that ends the session before it has read anything is heard: it said
+// why.
+func TestServerReadsNothing(t *testing.T) {
+	d := startBadServer(t, nil)
+	x := box(t, d.open(t))
+	for range 50 {
+		refuses(t, x, corral.ErrUnavailable, `with exit code 1; it says "go away"`, "ssh box")
 	}
 }
 

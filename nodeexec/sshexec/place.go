@@ -139,10 +139,10 @@ func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m mar
 	if err := s.request(cmd, l); err != nil {
 		return err
 	}
+	// A server may end the session before it has read the script, which then
+	// begins nothing. What it says instead shows below.
 	script := l.script(m)
-	if n, err := s.Write([]byte(script)); err != nil && n < len(script) {
-		return corral.Errorf(corral.ErrUnavailable, "", "cannot start a command on %s: the connection was lost: %w", s.h.node(), err)
-	}
+	n, werr := s.Write([]byte(script))
 	if !cmd.Stdin && !l.tty {
 		_ = s.CloseWrite() // if the connection is gone, that shows below
 	}
@@ -162,7 +162,10 @@ func (s *session) begin(ctx context.Context, cmd corral.Command, l launch, m mar
 	case <-ctx.Done():
 		return s.maybe(ctx.Err())
 	}
-	if s.err != nil {
+	switch {
+	case s.err != nil && n < len(script):
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot start a command on %s: the connection was lost: %w", s.h.node(), werr)
+	case s.err != nil:
 		return s.maybe(s.err)
 	}
 	return corral.Errorf(corral.ErrUnavailable, "see whether ssh "+s.h.name+" '/bin/sh -c true' works as the gateway's user",
