@@ -93,8 +93,9 @@ func capNotReached(t *T) {
 func capStreams(t *T) {
 	const n = 3 << 20
 	cmd := t.prog("both", fmt.Sprint(n))
-	// Large enough for both, however far one stream is read ahead.
-	cmd.Log = corral.LogLimit{Head: 10_000, Tail: 1 << 20}
+	// Large enough for both, however far one stream is read ahead: engines hold
+	// up to a megabyte of one, and what is in their pipes.
+	cmd.Log = corral.LogLimit{Head: 10_000, Tail: 2 << 20}
 	p := t.start(cmd)
 	t.wait(p)
 	seen := map[corral.Stream]bool{}
