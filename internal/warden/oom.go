@@ -115,9 +115,13 @@ func (s *Supervisor) killedForMemory(p *proc, status syscall.WaitStatus) bool {
 	return true
 }
 
-// oomScore is what commands in a sandbox have as oom_score_adj: when memory runs
-// out they go first, before their warden and before everything else.
-const oomScore = "1000"
+// When memory runs out commands go first, before their warden and before
+// everything else: oomScore is what they have as oom_score_adj.
+//
+// A process has its parent's at first, and the kernel may look for one to kill at
+// any moment, so while the warden forks it has less, which puts it behind every
+// command by a tenth of the memory that there is.
+const oomScore, oomForking = "1000", "900"
 
 // openOOMScore opens what says how ready this process is to be killed. It is
 // called while the process can be looked at: afterwards the file is root's.
@@ -137,16 +141,25 @@ func openOOMScore() (f *os.File, own []byte) {
 	return f, own
 }
 
-// offer makes what is forked next readier to be killed than this process.
+// offer makes what is forked next readier to be killed than this process is else.
 func (s *Supervisor) offer() {
 	if s.opts.OOMScore != nil {
-		_, _ = s.opts.OOMScore.WriteAt([]byte(oomScore), 0) // it was possible at the start
+		_, _ = s.opts.OOMScore.WriteAt([]byte(oomForking), 0) // it was possible at the start
 	}
 }
 
-// offered undoes offer.
-func (s *Supervisor) offered() {
-	if s.opts.OOMScore != nil {
-		_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+// offered undoes offer, and makes what was forked, if anything was, the readiest.
+func (s *Supervisor) offered(pid int) {
+	if s.opts.OOMScore == nil {
+		return
+	}
+	_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+	if pid <= 0 {
+		return
+	}
+	// It may have ended, or be none of ours to look at: then it has the other.
+	if f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0); err == nil {
+		_, _ = f.WriteString(oomScore)
+		_ = f.Close()
 	}
 }

@@ -211,7 +211,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
 	pid, err := s.forkMarked(file, m.Args, attr, p.mark)
-	s.offered()
+	s.offered(pid)
 	if err != nil {
 		return err
 	}
