@@ -225,7 +225,9 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 	p.exit = exitOf(state.Sys().(syscall.WaitStatus))
 	p.exit.StartedAt, p.exit.EndedAt = p.info.StartedAt, ended
 	p.exit.Reason = corral.ReasonExited
-	p.exit.Orphans = left
+	if !p.expired { // else they are about to die
+		p.exit.Orphans = left
+	}
 	if p.expired && !p.bad("gives no reason") {
 		p.exit.Reason = corral.ReasonTimeout
 	}
