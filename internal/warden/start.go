@@ -39,7 +39,7 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 	switch {
 	case p.streams != nil:
 		started.Offset = uint64(p.streams.accepted())
-	case m.Type == wire.Start && p.master >= 0:
+	case m.Type == wire.Start && p.master >= 0 && !c.terminalFirst:
 		fds = []int{p.master}
 	case m.Type == wire.Attach:
 		fds = p.kept()
@@ -50,6 +50,10 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 	// Sent under the lock: what is kept must not be closed meanwhile, and
 	// Exited must not overtake.
 	err := c.conn.Send(started, fds...)
+	if errors.Is(err, unix.ETOOMANYREFS) {
+		s.mu.Unlock()
+		return c.answer(m, notPassed(p.id))
+	}
 	if err == nil && p.streams != nil {
 		p.streams.attach(c.conn, int64(m.Offset))
 	}
@@ -58,6 +62,28 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 	}
 	s.mu.Unlock()
 	return err
+}
+
+// notPassed is the answer where the kernel passes no descriptor: it counts, for
+// each user, those that were sent and not received yet, and a command of the
+// same user can send as many as there may be. The connection is as good as it was.
+func notPassed(id string) *fail {
+	return failf(wire.CodeUnavailable, "cannot pass the descriptors of process %s: the commands of this user have sent too many that nobody has received: %v", id, unix.ETOOMANYREFS)
+}
+
+// passTerminal sends the terminal of a process that is about to be made.
+func (c *client) passTerminal(m *wire.Message, master int) *fail {
+	if master < 0 || !c.terminalFirst {
+		return nil
+	}
+	err := c.conn.Send(&wire.Message{Type: wire.Terminal, Req: m.Req, ID: m.ID}, master)
+	switch {
+	case errors.Is(err, unix.ETOOMANYREFS):
+		return notPassed(m.ID)
+	case err != nil: // the connection is broken, and nobody would read what the process says
+		return failf(wire.CodeUnavailable, "cannot pass the terminal of process %s: %v", m.ID, err)
+	}
+	return nil
 }
 
 func (c *client) attach(m *wire.Message) error {
@@ -116,6 +142,11 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 		writers: stdio.writers(),
+	}
+	if f := c.passTerminal(m, stdio.master); f != nil {
+		stdio.closeChild(s.devnull)
+		p.release(false)
+		return nil, f
 	}
 	if err := s.execute(p, m, stdio); err != nil {
 		f := checkDir(m.Dir)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,6 +201,8 @@ type client struct {
 
 	greeting bool // it is being answered Hello; under Supervisor.mu
 
+	terminalFirst bool // see wire.FeatureTerminalFirst
+
 	// On a byte stream, whose turn it is: see stale.
 	epoch string
 	since uint64
@@ -385,6 +388,7 @@ func (c *client) hello(m *wire.Message) error {
 			o.drop()
 		}
 	}
+	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)
 	c.s.hearOut(c)
 	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
 		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.Since()})

@@ -37,7 +37,8 @@ type client struct {
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]chan answer
-	err     error // why the connection ended
+	early   map[uint64][]int // descriptors that came ahead of an answer; see wire.Terminal
+	err     error            // why the connection ended
 	done    chan struct{}
 }
 
@@ -55,7 +56,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, done: make(chan struct{}),
+	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64][]int{}, done: make(chan struct{}),
 		epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62)}
 	err := c.hello()
 	if !stop() && err == nil {
@@ -76,7 +77,8 @@ const maxItems = 1 << 16
 
 func (c *client) hello() error {
 	epoch, req := c.epoch, c.next
-	if err := c.send(&wire.Message{Type: wire.Hello, Req: req, Version: wire.Version, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
+	if err := c.send(&wire.Message{Type: wire.Hello, Req: req, Version: wire.Version,
+		Features: []string{wire.FeatureTerminalFirst}, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
 		return err
 	}
 	greeted := false
@@ -127,9 +129,17 @@ func (c *client) serve(event func(*wire.Message)) {
 		}
 		c.mu.Lock()
 		w := c.waiting[m.Req]
-		delete(c.waiting, m.Req)
+		if m.Type == wire.Terminal && w != nil && c.early[m.Req] == nil {
+			c.early[m.Req] = fds
+			c.mu.Unlock()
+			continue
+		}
+		if m.Type != wire.Terminal {
+			fds = append(c.early[m.Req], fds...)
+			c.drop(m.Req)
+		}
 		c.mu.Unlock()
-		if w == nil {
+		if w == nil || m.Type == wire.Terminal {
 			closeFDs(fds)
 			continue
 		}
@@ -139,7 +149,18 @@ func (c *client) serve(event func(*wire.Message)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = fmt.Errorf("the connection to the warden ended: %w", err)
+	for _, fds := range c.early {
+		closeFDs(fds)
+	}
+	c.early = nil
 	close(c.done)
+}
+
+// drop ends the wait for an answer; what came ahead of it is the caller's. mu is
+// held.
+func (c *client) drop(req uint64) {
+	delete(c.waiting, req)
+	delete(c.early, req)
 }
 
 // errSent marks an error after the request may have reached the warden.
@@ -162,7 +183,8 @@ func (c *client) call(ctx context.Context, m *wire.Message, late func(answer), f
 	c.mu.Unlock()
 	if err := c.send(m, fds...); err != nil {
 		c.mu.Lock()
-		delete(c.waiting, m.Req)
+		closeFDs(c.early[m.Req])
+		c.drop(m.Req)
 		c.mu.Unlock()
 		return answer{}, corral.Errorf(corral.ErrUnavailable, "", "cannot reach the warden: %w", err)
 	}

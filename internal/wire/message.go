@@ -42,7 +42,13 @@ const (
 	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt Args (PIDs of what it left running, decimal)
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
+	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
 )
+
+// FeatureTerminalFirst in a gateway's Hello: it takes the terminal of a new
+// process in a message of its own, which the warden sends before it makes the
+// process. Where the kernel passes no descriptor, nothing has run then.
+const FeatureTerminalFirst = "terminal-first"
 
 // Flags of Start, Started, Item, Output and InputAck.
 const (
