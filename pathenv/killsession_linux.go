@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // killSession kills the process group and the session that leader leads. The
@@ -22,9 +24,28 @@ func killSession(leader int) {
 			return
 		}
 		for _, pid := range members {
-			syscall.Kill(pid, syscall.SIGKILL)
+			killMember(pid, leader)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// killMember kills a process that is still of a session, and no other that has got
+// its number meanwhile. Linux before 5.3 has no pidfd: there the session is looked
+// at right before the signal.
+func killMember(pid, session int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if !isMember(strconv.Itoa(pid), session) {
+		return
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+	if err == unix.ENOSYS || err == unix.EPERM {
+		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
@@ -42,19 +63,25 @@ func sessionMembers(session int) []int {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + entry + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (name) state ppid pgrp session: see proc(5). The name may hold
-		// anything, also a parenthesis.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 4 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-			continue
-		}
-		if sid, err := strconv.Atoi(string(fields[3])); err == nil && sid == session {
+		if isMember(entry, session) {
 			members = append(members, pid)
 		}
 	}
 	return members
+}
+
+// isMember tells whether a process lives and is of a session.
+func isMember(pid string, session int) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false // it has ended
+	}
+	// pid (name) state ppid pgrp session: see proc(5). The name may hold
+	// anything, also a parenthesis.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return false
+	}
+	sid, err := strconv.Atoi(string(fields[3]))
+	return err == nil && sid == session
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,26 @@ func (s *Supervisor) removeCgroup(p *proc) {
 }
 
 // cgroupMembers lists the living processes of a cgroup.
-func cgroupMembers(dir string) (pids []int, ok bool) {
+func cgroupMembers(dir string) (tasks []task, ok bool) {
+	pids, ok := cgroupPIDs(dir)
+	if !ok || len(pids) == 0 {
+		return nil, ok
+	}
+	for _, pid := range pids {
+		if t, ok := lookAt(pid); ok && !t.zombie {
+			tasks = append(tasks, t)
+		}
+	}
+	// One that ended before it was looked at may have left its number to
+	// another. That one is not in the second list.
+	again, ok := cgroupPIDs(dir)
+	return slices.DeleteFunc(tasks, func(t task) bool {
+		_, in := slices.BinarySearch(again, strconv.Itoa(t.pid))
+		return !in
+	}), ok
+}
+
+func cgroupPIDs(dir string) (pids []string, ok bool) {
 	if dir == "" {
 		return nil, false
 	}
@@ -114,16 +134,10 @@ func cgroupMembers(dir string) (pids []int, ok bool) {
 		return nil, false
 	}
 	for _, f := range bytes.Fields(b) {
-		pid, err := strconv.Atoi(string(f))
-		if err != nil || pid <= 0 {
-			continue
+		if string(f) != "0" { // of another PID namespace
+			pids = append(pids, string(f))
 		}
-		if st, err := readFile("/proc/"+string(f)+"/stat", 4096); err == nil {
-			if t, ok := parseStat(st); ok && t.zombie {
-				continue
-			}
-		}
-		pids = append(pids, pid)
 	}
+	slices.Sort(pids)
 	return pids, true
 }

@@ -16,10 +16,10 @@ import (
 // orphans lists what a command left running whose own process has been reaped
 // just now, as Exited says it.
 func (s *Supervisor) orphans(p *proc) []string {
-	pids, ok := cgroupMembers(p.cgroup)
+	tasks, ok := cgroupMembers(p.cgroup)
 	if !ok {
-		tasks, known := s.adopted()
-		if !known {
+		known := false
+		if tasks, known = s.adopted(); !known {
 			tasks = listTasks()
 		}
 		tasks = slices.DeleteFunc(tasks, func(t task) bool { return t.started < p.ticks })
@@ -28,13 +28,13 @@ func (s *Supervisor) orphans(p *proc) []string {
 		}
 		// The number of a process is not given to another while it is that
 		// of a session or group, so it is still this command's.
-		pids = s.treeAmong(tasks, p, true)
+		tasks = s.treeAmong(tasks, p, true)
 	}
-	slices.Sort(pids)
-	pids = pids[:min(len(pids), wire.MaxOrphans)]
-	list := make([]string, len(pids))
-	for i, pid := range pids {
-		list[i] = strconv.Itoa(pid)
+	slices.SortFunc(tasks, func(a, b task) int { return a.pid - b.pid })
+	tasks = tasks[:min(len(tasks), wire.MaxOrphans)]
+	list := make([]string, len(tasks))
+	for i, t := range tasks {
+		list[i] = strconv.Itoa(t.pid)
 	}
 	return list
 }
@@ -61,13 +61,11 @@ func (s *Supervisor) adopted() (tasks []task, known bool) {
 		pid := next[0]
 		next = next[1:]
 		dir := "/proc/" + strconv.Itoa(pid)
-		b, err := readFile(dir+"/stat", 4096)
-		if err != nil {
+		t, ok := lookAt(strconv.Itoa(pid))
+		if !ok {
 			continue // it has ended, and its children are this one's by now
 		}
-		if t, ok := parseStat(b); ok {
-			tasks = append(tasks, t)
-		}
+		tasks = append(tasks, t)
 		threads, _ := os.ReadDir(dir + "/task") // what was read is what there is
 		for _, thread := range threads {
 			below, _ := childrenOf(pid, thread.Name())

@@ -4,6 +4,7 @@ package warden
 
 import (
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -17,11 +18,10 @@ func (s *Supervisor) reapAll() {
 		s.mu.Lock()
 		forks := s.forks
 		s.mu.Unlock()
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		pid, err := ended(unix.P_ALL, 0)
 		switch err {
 		case nil:
-			s.reaped(pid, status)
+			s.reap(pid)
 		case unix.EINTR:
 		default: // ECHILD: there is none until the next fork
 			s.mu.Lock()
@@ -36,33 +36,58 @@ func (s *Supervisor) reapAll() {
 // reapOne waits for one child, in a program that has others.
 func (s *Supervisor) reapOne(p *proc) {
 	defer s.wg.Done()
-	var status syscall.WaitStatus
-	for {
-		_, err := syscall.Wait4(p.pid, &status, 0, nil)
-		if err == nil {
-			break
-		}
-		if err != unix.EINTR {
-			// Somebody else in this program reaped it: how it ended
-			// cannot be known, and Exited is never sent.
-			s.logf("command %s was reaped by another part of the program: %v", p.id, err)
-			return
-		}
+	_, err := ended(unix.P_PID, p.pid)
+	for err == unix.EINTR {
+		_, err = ended(unix.P_PID, p.pid)
 	}
-	s.reaped(p.pid, status)
+	if err == nil {
+		err = s.reap(p.pid)
+	}
+	if err != nil {
+		// Somebody else in this program reaped it: how it ended cannot be
+		// known, and Exited is never sent.
+		s.logf("command %s was reaped by another part of the program: %v", p.id, err)
+		s.take(p.pid)
+	}
 }
 
-func (s *Supervisor) reaped(pid int, status syscall.WaitStatus) {
+// ended waits until a child has ended, and leaves it to be reaped: its number is
+// no other's until then.
+func ended(which, pid int) (int, error) {
+	// As siginfo_t begins, after which comes a union: si_pid is its first.
+	var info struct {
+		signo, errno, code int32
+		union              [29]int32
+	}
+	const pidAt = (int(unsafe.Sizeof(uintptr(0))) - 4) / 4 // the union is aligned as a pointer
+	err := unix.Waitid(which, pid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOWAIT, nil)
+	return int(info.union[pidAt]), err
+}
+
+// reap reaps a child that has ended, and tells of its end if it is a command's
+// own process. That its number may be another's from now on is noted before it
+// may be.
+func (s *Supervisor) reap(pid int) error {
 	p := s.take(pid)
 	if p == nil {
 		// Perhaps it ended before fork could register it.
 		s.forking.Lock()
 		//lint:ignore SA2001 waiting for a fork to be registered is the point
 		s.forking.Unlock()
-		if p = s.take(pid); p == nil {
-			return
-		}
+		p = s.take(pid)
 	}
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(pid, &status, 0, nil)
+	for err == unix.EINTR {
+		_, err = syscall.Wait4(pid, &status, 0, nil)
+	}
+	if err == nil && p != nil {
+		s.reaped(p, status)
+	}
+	return err
+}
+
+func (s *Supervisor) reaped(p *proc, status syscall.WaitStatus) {
 	how := &wire.Message{ExitCode: uint64(status.ExitStatus()), Reason: wire.ReasonExited}
 	if status.Signaled() {
 		how.ExitCode, how.Signal = 0, uint64(status.Signal())

@@ -46,6 +46,8 @@ type Supervisor struct {
 	softMark, hardMark uint64
 	untraceable        atomic.Bool   // see forkMarked
 	forked             func(pid int) // for tests: between a held process and its mark
+	listed             func([]task)  // for tests: between a look for a tree and the signal to it
+	noPidfd            atomic.Bool   // see send
 	oom                oomCounter
 	since              uint64 // tells this supervisor from its successors
 

@@ -36,29 +36,30 @@ type task struct {
 
 // members lists the living processes of p's tree, the command's own first: a
 // shell whose child is signalled before it would report that as an exit code.
-func (s *Supervisor) members(p *proc) []int {
-	pids := s.tree(p)
-	if i := slices.Index(pids, p.pid); i > 0 {
-		pids[0], pids[i] = pids[i], pids[0]
+func (s *Supervisor) members(p *proc) []task {
+	tasks := s.tree(p)
+	if i := slices.IndexFunc(tasks, func(t task) bool { return t.pid == p.pid }); i > 0 {
+		tasks[0], tasks[i] = tasks[i], tasks[0]
 	}
-	return pids
+	return tasks
 }
 
-func (s *Supervisor) tree(p *proc) []int {
-	if pids, ok := cgroupMembers(p.cgroup); ok {
-		return pids
+func (s *Supervisor) tree(p *proc) []task {
+	if tasks, ok := cgroupMembers(p.cgroup); ok {
+		return tasks
 	}
+	tasks := listTasks()
+	// Asked after the look: until the command's own process has been reaped its
+	// number is no other's, nor is that of its session.
 	s.mu.Lock()
-	// Once the command's own process has been reaped its number may belong
-	// to another.
 	byNumber := !p.reaped && p.pid != 0
 	s.mu.Unlock()
-	return s.treeAmong(listTasks(), p, byNumber)
+	return s.treeAmong(tasks, p, byNumber)
 }
 
 // treeAmong is that part of p's tree that is among tasks. byNumber says that
 // p.pid is no other process's.
-func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []int {
+func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []task {
 	pipes := s.pipesOf(p)
 	in := map[int]bool{}
 	for _, t := range tasks {
@@ -79,11 +80,7 @@ func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []int {
 			}
 		}
 	}
-	pids := make([]int, 0, len(in))
-	for pid := range in {
-		pids = append(pids, pid)
-	}
-	return pids
+	return slices.DeleteFunc(tasks, func(t task) bool { return !in[t.pid] })
 }
 
 func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
@@ -122,13 +119,20 @@ func listTasks() []task {
 		if name[0] < '0' || name[0] > '9' {
 			continue
 		}
-		if b, err := readFile("/proc/"+name+"/stat", 4096); err == nil {
-			if t, ok := parseStat(b); ok {
-				tasks = append(tasks, t)
-			}
+		if t, ok := lookAt(name); ok {
+			tasks = append(tasks, t)
 		}
 	}
 	return tasks
+}
+
+// lookAt reads what /proc shows of a process; false if it is gone.
+func lookAt(pid string) (task, bool) {
+	b, err := readFile("/proc/"+pid+"/stat", 4096)
+	if err != nil {
+		return task{}, false
+	}
+	return parseStat(b)
 }
 
 // parseStat reads the beginning of /proc/PID/stat: "PID (NAME) STATE PPID PGRP
@@ -197,13 +201,15 @@ func readFile(name string, limit int) ([]byte, error) {
 func (s *Supervisor) strike(p *proc, sig unix.Signal, struck map[int]bool) (n int) {
 	s.looking <- struct{}{}
 	defer func() { <-s.looking }()
-	for _, pid := range s.members(p) {
-		if !struck[pid] {
-			struck[pid] = true
+	tasks := s.members(p)
+	if s.listed != nil {
+		s.listed(tasks)
+	}
+	for _, t := range tasks {
+		if !struck[t.pid] {
+			struck[t.pid] = true
 			n++
-			// It may have ended meanwhile, which is what was wanted or no
-			// business of ours.
-			_ = unix.Kill(pid, sig)
+			s.send(t, sig)
 		}
 	}
 	return n

@@ -1,0 +1,47 @@
+//go:build linux
+
+package warden
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// send sends a signal to a process of a listing. One that has ended meanwhile
+// may have left its number to another, which is no business of ours: on a host,
+// somebody else's program. So the number is held by a pidfd first, then the start
+// is compared with that of the listing, and then the signal goes to what is held;
+// if that has ended by now, to nobody.
+//
+// Where there are no pidfds (Linux before 5.3, gVisor, a filter that refuses
+// them, no descriptor left) the start is compared right before the signal: the
+// number would have to be used again within that microsecond.
+func (s *Supervisor) send(t task, sig unix.Signal) {
+	fd := -1
+	if !s.noPidfd.Load() {
+		var err error
+		switch fd, err = unix.PidfdOpen(t.pid, 0); err {
+		case nil:
+			defer unix.Close(fd)
+		case unix.ESRCH:
+			return
+		case unix.ENOSYS, unix.EPERM:
+			s.noPidfd.Store(true)
+		default: // EMFILE, ENFILE, ENOMEM: the next may get one
+		}
+	}
+	now, ok := lookAt(strconv.Itoa(t.pid))
+	if !ok || now.started != t.started {
+		return
+	}
+	if fd >= 0 {
+		switch err := unix.PidfdSendSignal(fd, sig, nil, 0); err {
+		case unix.ENOSYS:
+			s.noPidfd.Store(true)
+		default:
+			return // it may be root's, as what it executed is setuid
+		}
+	}
+	_ = unix.Kill(t.pid, sig) // as above
+}
