@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -246,6 +247,9 @@ func TestExecRefuses(t *testing.T) {
 		{ExecRequest{Command: "ls", Ask: "never"}, ReasonInvalid, `ask: there is no "never". Use always, on-miss, off.`},
 		{ExecRequest{Command: "ls", Timeout: ptr(1.0), TimeoutSeconds: ptr(2.0)}, ReasonInvalid, "timeout is 1 and timeoutSeconds is 2. Give one of them."},
 		{ExecRequest{Command: "ls", Timeout: ptr(1e9)}, ReasonInvalid, "timeout: 1e+09 is no time-out. Give at most 31536000 seconds, or 0 for none."},
+		{ExecRequest{Command: "ls", Timeout: ptr(-1.0)}, ReasonInvalid, "timeout: -1 is negative. 0 means no time-out."},
+		{ExecRequest{Command: "ls", TimeoutSeconds: ptr(-1e-12)}, ReasonInvalid, "timeoutSeconds: -1e-12 is negative. 0 means no time-out."},
+		{ExecRequest{Command: "ls", Timeout: ptr(math.Inf(-1))}, ReasonInvalid, "timeout: -Inf is negative."},
 		{ExecRequest{Command: "ls", Workdir: "/no/such/place"}, ReasonWorkdir, "/no/such/place"},
 	} {
 		r := tools.Exec(t.Context(), tc.req)

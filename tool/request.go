@@ -100,7 +100,9 @@ func (req ExecRequest) timeout(d Defaults) (time.Duration, error) {
 		return d.timeout(), nil
 	case math.IsNaN(*seconds) || *seconds > MaxTimeout.Seconds():
 		return 0, corral.Errorf(corral.ErrInvalid, fmt.Sprintf("give at most %.0f seconds, or 0 for none", MaxTimeout.Seconds()), "%s: %v is no time-out", name, *seconds)
-	case *seconds <= 0:
+	case *seconds < 0:
+		return 0, corral.Errorf(corral.ErrInvalid, "0 means no time-out", "%s: %v is negative", name, *seconds)
+	case *seconds == 0:
 		return 0, nil
 	}
 	// Rounded up, so that the shortest is not none.

@@ -17,14 +17,16 @@ type Duration time.Duration
 // maxSeconds is where a number of seconds was surely meant as nanoseconds.
 const maxSeconds = 1e9 - 1
 
-// ParseDuration reads "90s", "90" and "1.5".
+// ParseDuration reads "90s", "90" and "1.5". It is 0, which is none for a time-out,
+// only of what is 0.
 func ParseDuration(s string) (time.Duration, error) {
 	const hint = `use a Go duration such as "1m30s", or a number of seconds below 1e9`
 	if n, err := strconv.ParseFloat(s, 64); err == nil {
 		if math.IsNaN(n) || math.Abs(n) > maxSeconds {
 			return 0, corral.Errorf(corral.ErrInvalid, hint, "the duration %q is out of range", s)
 		}
-		return time.Duration(n * float64(time.Second)), nil
+		ns := n * float64(time.Second)
+		return time.Duration(math.Copysign(math.Ceil(math.Abs(ns)), ns)), nil
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {

@@ -9,6 +9,19 @@ import (
 	"github.com/corral-exec/corral/internal/wire"
 )
 
+// A time-out that would be negative here is refused: it would be none.
+func TestStartTimeoutOutOfRange(t *testing.T) {
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p, f := s.start(nil, &wire.Message{ID: "x", Args: []string{"true"}, Dir: "/", Timeout: 1 << 63}, nil)
+	if p != nil || f == nil || f.code != wire.CodeInvalid {
+		t.Errorf("%v, %+v", p, f)
+	}
+}
+
 // What an earlier connection sent, and the engine delivers late, is neither
 // done nor answered.
 func TestStaleMessages(t *testing.T) {

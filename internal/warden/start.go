@@ -5,6 +5,7 @@ package warden
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -114,6 +115,8 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		return refuse(wire.CodeInvalid, "an id has 1 to 64 characters")
 	case len(m.Args) == 0:
 		return refuse(wire.CodeInvalid, "no program is given")
+	case m.Timeout > math.MaxInt64:
+		return refuse(wire.CodeInvalid, "the time-out of %d ns is out of range", m.Timeout)
 	case len(m.Tag) > wire.MaxTag:
 		return refuse(wire.CodeInvalid, "the tag has %d bytes, more than %d", len(m.Tag), wire.MaxTag)
 	}

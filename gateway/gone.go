@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// lookEvery is how often it is looked whether a client that waits for an answer is
+// still there.
+const lookEvery = time.Second
+
+// errGone ends what is done for a client that is not there any more.
+var errGone = corral.Errorf(corral.ErrUnavailable, "", "the client has closed the connection")
+
+type connKey struct{}
+
+// ConnContext is for http.Server.ConnContext of a server of one's own: by it the
+// Server sees in any case when a client closes its connection. Serve sets it.
+func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// whilePresent is the context of a request that may be answered late. It also ends
+// when the client closes its side of the connection.
+//
+// net/http tells of that only as long as nothing else comes from the client: one
+// byte after the request, or a body that nobody reads, and it does not look any
+// more (it reads a byte ahead, and no further). So the kernel is asked as well. It
+// is not asked while a body is still read: a client may send all of it and go.
+func whilePresent(r *http.Request) (context.Context, func()) {
+	ctx := r.Context()
+	conn, ok := ctx.Value(connKey{}).(syscall.Conn)
+	if !ok {
+		return ctx, func() {}
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil { // closed: net/http knows
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var looks *time.Timer
+	looking := make(chan struct{}) // until looks is set
+	looks = time.AfterFunc(lookEvery, func() {
+		<-looking
+		gone := false
+		switch err := raw.Control(func(fd uintptr) { gone = hungUp(fd) }); {
+		case err != nil || gone:
+			cancel(errGone)
+		case ctx.Err() == nil:
+			looks.Reset(lookEvery)
+		}
+	})
+	close(looking)
+	return ctx, func() {
+		cancel(nil) // before Stop: what is looking then does not look again
+		looks.Stop()
+	}
+}
