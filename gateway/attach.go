@@ -34,7 +34,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, done, err := s.follow(r.Context())
+	ctx, done, err := s.follow(r)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ type source func(ctx context.Context, after int64) (text string, next int64, err
 // stream sends events until the client goes away or the gateway stops; with
 // once only those that there are now.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, once bool, from source) error {
-	ctx, done, err := s.follow(r.Context())
+	ctx, done, err := s.follow(r)
 	if err != nil {
 		return err
 	}

@@ -156,8 +156,9 @@ func (s *Server) Drain() {
 
 func (s *Server) draining() bool { return s.stopping.Err() != nil }
 
-// follow counts one that stays: its context ends when the gateway drains.
-func (s *Server) follow(ctx context.Context) (_ context.Context, done func(), err error) {
+// follow counts a client that stays. The context ends when the client goes away, or
+// when the gateway drains.
+func (s *Server) follow(r *http.Request) (_ context.Context, done func(), err error) {
 	select {
 	case s.followers <- struct{}{}:
 	default:
@@ -165,9 +166,11 @@ func (s *Server) follow(ctx context.Context) (_ context.Context, done func(), er
 			"%d logs, terminals and event streams are open, and no more may be", cap(s.followers))
 	}
 	s.metrics.followers.Inc()
+	ctx, away := whilePresent(r)
 	ctx, cancel := s.whileServing(ctx)
 	return ctx, func() {
 		cancel()
+		away()
 		s.metrics.followers.Dec()
 		<-s.followers
 	}, nil

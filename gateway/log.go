@@ -37,7 +37,7 @@ func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, done, err := s.follow(r.Context())
+	ctx, done, err := s.follow(r)
 	if err != nil {
 		return err
 	}

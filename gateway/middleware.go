@@ -69,7 +69,7 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	if w.status != 0 {
 		return w.hijacked
 	}
-	if r.Context().Err() != nil { // nobody is there to read it, as far as can be told
+	if r.Context().Err() != nil || errors.Is(err, errGone) { // nobody is there to read it, as far as can be told
 		w.status = statusGone
 		return false
 	}

@@ -35,7 +35,7 @@ func (s *Server) output(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return badQuery("stream", v, "use stdout, stderr or all")
 	}
-	ctx, done, err := s.follow(r.Context())
+	ctx, done, err := s.follow(r)
 	if err != nil {
 		return err
 	}

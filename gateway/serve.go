@@ -31,11 +31,14 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			return corral.Errorf(corral.ErrInvalid, "set Config.Token", "a gateway without a token cannot listen on %s", l.Addr())
 		}
 	}
+	unused := &unusedConns{since: map[net.Conn]time.Time{}}
 	server := &http.Server{
+		ConnState:         unused.note,
 		Handler:           s,
 		ReadHeaderTimeout: headerLimit,
 		IdleTimeout:       idleLimit,
 		MaxHeaderBytes:    api.MaxHeader,
+		ConnContext:       s.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	g, running := errgroup.WithContext(ctx)
@@ -52,17 +55,19 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	g.Go(func() error {
 		<-running.Done()
 		s.notify(daemon.SdNotifyStopping)
-		return s.shutdown(server)
+		return s.shutdown(server, unused)
 	})
 	return g.Wait()
 }
 
-func (s *Server) shutdown(server *http.Server) error {
+func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 	begin := time.Now()
 	s.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainLimit)
 	defer cancel()
+	stop := unused.closing()
 	err := server.Shutdown(ctx)
+	stop()
 	if err == nil {
 		err = s.awaitStreams(ctx)
 	}

@@ -117,14 +117,16 @@ func (s *Server) waitSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.whileServing(r.Context())
+	present, away := whilePresent(r)
+	defer away()
+	ctx, cancel := s.whileServing(present)
 	defer cancel()
 	ctx, expire := context.WithTimeout(ctx, limit)
 	defer expire()
 	_, err = found.Wait(ctx)
 	switch {
-	case r.Context().Err() != nil:
-		return context.Cause(r.Context())
+	case present.Err() != nil:
+		return context.Cause(present)
 	case err == nil || ctx.Err() != nil || errors.Is(err, corral.ErrLost) || errors.Is(err, corral.ErrNotFound):
 		// The status says all of it.
 		return writeJSON(w, http.StatusOK, found.Status(r.Context()))

@@ -63,7 +63,9 @@ func (s *Server) toolResult(w http.ResponseWriter, r *http.Request, name string)
 	case object == nil:
 		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
 	}
-	return s.cfg.Tools(a.Name()).Call(r.Context(), name, body)
+	ctx, away := whilePresent(r)
+	defer away()
+	return s.cfg.Tools(a.Name()).Call(ctx, name, body)
 }
 
 // mcp hands a request on with its body read, so that it is bounded in time like
@@ -74,7 +76,9 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.cfg.MCP.ServeHTTP(w, r)
+	ctx, away := whilePresent(r)
+	defer away()
+	s.cfg.MCP.ServeHTTP(w, r.WithContext(ctx))
 	return nil
 }
 
