@@ -21,7 +21,11 @@ GOLANGCI    := bin/tools/github.com/golangci/golangci-lint/v2/cmd/golangci-lint@
 GOVULNCHECK := bin/tools/golang.org/x/vuln/cmd/govulncheck@v1.8.0/govulncheck
 
 ARCHS        := amd64 arm64
-WARDENS      := $(ARCHS:%=internal/wardenbin/bin/corral-warden-%)
+# WARDENS are as the sources are now; COMMITTED are those in git, which a fetched
+# module has: built by WARDEN_GO, since another version makes other bytes.
+WARDENS      := $(ARCHS:%=bin/wardens/corral-warden-%)
+COMMITTED    := $(ARCHS:%=internal/wardenbin/bin/corral-warden-%)
+WARDEN_GO    := go1.26.8
 MAX_WARDEN   := 4000000
 CONFORMANCE  := $(CURDIR)/bin/conformance.txt
 BUILD        := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
@@ -65,21 +69,44 @@ FORCE:
 
 # No version goes into a warden: the same sources make the same bytes, so that
 # sandboxes need not be made anew for a warden that did not change.
-$(WARDENS): internal/wardenbin/bin/corral-warden-%: FORCE
+$(WARDENS): bin/wardens/corral-warden-%: FORCE
 	@GOOS=linux GOARCH=$* $(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-warden
 
+# The overlay has the new wardens embedded in the place of those in git.
 bin/corral: $(WARDENS) FORCE
-	@$(BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/corral
+	@printf '{"Replace":{%s}}\n' "$$(for a in $(ARCHS); do \
+		printf '%s"%s/internal/wardenbin/bin/corral-warden-%s":"%s/bin/wardens/corral-warden-%s"' "$${sep:-}" '$(CURDIR)' $$a '$(CURDIR)' $$a; sep=,; done)" >bin/wardens/overlay.json
+	@$(BUILD) -overlay bin/wardens/overlay.json -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/corral
 
 bin/corral-warden: $(WARDENS)
-	@mkdir -p bin && cp internal/wardenbin/bin/corral-warden-$$($(GO) env GOARCH) $@
+	@cp bin/wardens/corral-warden-$$($(GO) env GOARCH) $@
+
+# What could make other bytes of the same sources is fixed here.
+REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS= GOWORK=off GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
+
+.PHONY: wardens
+wardens: ## Build the wardens that are in git, after a change of what goes into them (make check says when)
+	@for a in $(ARCHS); do \
+		$(REPRODUCIBLY) GOOS=linux GOARCH=$$a $(BUILD) -ldflags '-s -w' -o internal/wardenbin/bin/corral-warden-$$a ./cmd/corral-warden; \
+	done
+
+.PHONY: wardens-check
+wardens-check: ## Check that the wardens in git are what the sources make (part of make check)
+	@mkdir -p bin/wardens
+	@for a in $(ARCHS); do \
+		f=internal/wardenbin/bin/corral-warden-$$a; \
+		$(REPRODUCIBLY) GOOS=linux GOARCH=$$a $(BUILD) -ldflags '-s -w' -o bin/wardens/committed-$$a ./cmd/corral-warden || \
+			{ echo "check: cannot build $$f with $(WARDEN_GO)" >&2; exit 1; }; \
+		cmp -s bin/wardens/committed-$$a $$f || \
+			{ echo "check: $$f is not what the sources make with $(WARDEN_GO): run make wardens, and commit what it makes" >&2; exit 1; }; \
+	done
 
 bin/testreport: FORCE
 	@$(BUILD) -o $@ ./internal/testreport
 
 .PHONY: size
 size: $(WARDENS) ## Check that the warden is small: it is copied into every sandbox
-	@for f in $(WARDENS); do \
+	@for f in $(WARDENS) $(COMMITTED); do \
 		n=$$(stat -c %s $$f); \
 		((n <= $(MAX_WARDEN))) || { echo "size: $$f has $$n bytes, more than $(MAX_WARDEN)" >&2; exit 1; }; \
 	done
@@ -104,7 +131,7 @@ cross: ## Build and vet for the other platforms
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf bin $(WARDENS)
+	rm -rf bin
 
 ##### Testing, in parts
 
@@ -141,12 +168,12 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell c
 
 .PHONY: bench
 bench: setup-bench build image ## Measure: JSON and a table
-	@$(WITH_ENGINE) $(GO) run ./e2e/bench -containerd "$$(e2e/engine.sh containerd)"
+	@$(WITH_ENGINE) env CORRAL_WARDEN=$(CURDIR)/bin/corral-warden $(GO) run ./e2e/bench -containerd "$$(e2e/engine.sh containerd)"
 
 ##### Checking
 
 .PHONY: check
-check: $(STATICCHECK) ## gofmt, go vet and staticcheck (part of make test)
+check: $(STATICCHECK) wardens-check ## gofmt, go vet, staticcheck, and the wardens in git (part of make test)
 	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l .); \
 		[[ -z $$files ]] || { echo "check: not gofmted:" $$files >&2; exit 1; }
 	@$(GO) vet -tags e2e,chaos ./...

@@ -25,9 +25,8 @@ type Config struct {
 	// a command or two: Close kills what still runs, and nothing is found
 	// by a later life.
 	InProcess bool
-	// WardenPath is the corral-warden program. Empty: it is looked for in
-	// $CORRAL_WARDEN, beside this program's executable, inside it, and on
-	// PATH, in this order.
+	// WardenPath is the corral-warden program. Empty: the one that
+	// $CORRAL_WARDEN names, else the one inside this program.
 	WardenPath string
 
 	// Node is for a machine that is a node of that kind: its commands get the

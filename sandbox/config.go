@@ -122,8 +122,8 @@ type Config struct {
 	// same engine. Nil: there is none.
 	Pool *Pool
 
-	// WardenPath is the corral-warden program for the engine's machine.
-	// Empty: it is looked for.
+	// WardenPath is the corral-warden program for the engine's machine. Empty:
+	// the one that $CORRAL_WARDEN names, else the one inside this program.
 	WardenPath string
 
 	// EnsureImage gets an image that is not there, which may take as long as

@@ -102,6 +102,7 @@ var rules = map[string]rule{
 	"e2e/chaos":                        {tests: append([]string{"client", "session"}, program...)},
 	"e2e/crash":                        {tests: append([]string{"internal/hub", "internal/join", "internal/pairing"}, program...)},
 	"e2e/mcp":                          {tests: append([]string{"session", "tool", "tool/mcp"}, hosts...)},
+	"e2e/module":                       {tests: hosts},
 	"e2e/interactive":                  {tests: append([]string{"session", "session/keys"}, program...)},
 	"e2e/image":                        {imports: []string{".", "images"}},
 	"e2e/sandbox/containerd":           {tests: hosts},

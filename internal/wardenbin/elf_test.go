@@ -68,27 +68,3 @@ func TestCheckRefusesDynamicShell(t *testing.T) {
 		t.Errorf("check(/bin/sh) = %v", err)
 	}
 }
-
-func TestEmbeddedAreWardens(t *testing.T) {
-	f, err := system()
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := embedded.ReadDir("bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		goarch, ok := strings.CutPrefix(e.Name(), name+"-")
-		if !ok {
-			if e.Name() != "README.md" {
-				t.Errorf("bin/%s is embedded and is no warden", e.Name())
-			}
-			continue
-		}
-		f.exeDir, f.env = "", ""
-		if _, err := f.search(goarch); err != nil {
-			t.Error(err)
-		}
-	}
-}

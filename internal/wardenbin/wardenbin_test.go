@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/corral-exec/corral"
 )
@@ -18,114 +17,56 @@ import (
 // other is a supported architecture that is not this machine's.
 var other = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 
-// none finds nothing: tests add the one place they are about.
-func none(t *testing.T) finder {
-	return finder{
-		exeDir: t.TempDir(),
-		path:   func(string) (string, error) { return "", exec.ErrNotFound },
-		files:  fstest.MapFS{},
+// For each architecture there is one inside that can be a warden of it.
+func TestEmbedded(t *testing.T) {
+	t.Setenv(EnvVar, "")
+	if len(embedded) != len(machines) {
+		t.Errorf("%d wardens are embedded, want %d", len(embedded), len(machines))
 	}
-}
-
-func TestFindOrder(t *testing.T) {
-	native := func(tag string) []byte { return fakeELF(runtime.GOARCH, tag) }
 	dir := t.TempDir()
-	put := func(dir, name string, data []byte) string {
-		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-
-	// From the last place to the first: each is preferred to those before.
-	f := none(t)
-	want := func(goarch, tag string) {
-		t.Helper()
-		path, err := f.find(filepath.Join(dir, "state"), goarch)
+	for goarch := range machines {
+		data, err := Bytes(goarch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(path)
+		if err := check(data, goarch); err != nil {
+			t.Errorf("%s: %v", goarch, err)
+		}
+		path, err := Find(dir, goarch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, fakeELF(goarch, tag)) {
-			t.Errorf("%s: found %s, which is not %q", goarch, path, tag)
-		}
-		if !filepath.IsAbs(path) {
-			t.Errorf("%s: the path %s is relative", goarch, path)
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: Find and Bytes differ: %v", goarch, err)
 		}
 	}
-
-	onPath := map[string]string{"corral-warden": put(dir, "on-path", native("path"))}
-	f.path = func(n string) (string, error) {
-		if p, ok := onPath[n]; ok {
-			return p, nil
-		}
-		return "", exec.ErrNotFound
-	}
-	want(runtime.GOARCH, "path")
-	if _, err := f.search(other); !errors.Is(err, corral.ErrUnavailable) {
-		t.Errorf("a bare name on PATH was taken for %s: %v", other, err)
-	}
-	onPath["corral-warden-"+other] = put(dir, "on-path-other", fakeELF(other, "path"))
-	want(other, "path")
-
-	f.files = fstest.MapFS{
-		"corral-warden-" + runtime.GOARCH: {Data: native("embedded")},
-		"corral-warden-" + other:          {Data: fakeELF(other, "embedded")},
-	}
-	want(runtime.GOARCH, "embedded")
-	want(other, "embedded")
-
-	put(f.exeDir, "corral-warden", native("beside"))
-	want(runtime.GOARCH, "beside")
-	want(other, "embedded")
-	put(f.exeDir, "corral-warden-"+runtime.GOARCH, native("beside, by arch"))
-	put(f.exeDir, "corral-warden-"+other, fakeELF(other, "beside, by arch"))
-	want(runtime.GOARCH, "beside, by arch")
-	want(other, "beside, by arch")
-
-	f.env = put(dir, "env", native("env"))
-	want(runtime.GOARCH, "env")
 }
 
 func TestFindErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"other": fakeELF(other, ""), "script": []byte("#!/bin/sh\n")} {
+		writeFile(t, filepath.Join(dir, name), data)
+	}
 	tests := map[string]struct {
-		set    func(t *testing.T, f *finder)
+		env    string
 		goarch string
 		kind   error
 		text   string
 	}{
-		"nowhere":          {func(*testing.T, *finder) {}, runtime.GOARCH, corral.ErrUnavailable, "no corral-warden for linux/" + runtime.GOARCH},
-		"unsupported arch": {func(*testing.T, *finder) {}, "s390x", corral.ErrInvalid, `architecture "s390x"`},
-		"env names nothing": {func(t *testing.T, f *finder) { f.env = filepath.Join(t.TempDir(), "gone") },
-			runtime.GOARCH, corral.ErrUnavailable, "gone: no such file"},
-		"env of another arch": {func(t *testing.T, f *finder) {
-			f.env = filepath.Join(t.TempDir(), "w")
-			writeFile(t, f.env, fakeELF(other, ""))
-		}, runtime.GOARCH, corral.ErrUnavailable, "built for EM_"},
-		// The one beside the executable is broken: that is said, although
-		// there is a good one inside.
-		"broken beside": {func(t *testing.T, f *finder) {
-			writeFile(t, filepath.Join(f.exeDir, "corral-warden"), []byte("#!/bin/sh\n"))
-			f.files = fstest.MapFS{"corral-warden-" + runtime.GOARCH: {Data: fakeELF(runtime.GOARCH, "")}}
-		}, runtime.GOARCH, corral.ErrUnavailable, "not an ELF file"},
-		"broken inside": {func(t *testing.T, f *finder) {
-			f.files = fstest.MapFS{"corral-warden-" + runtime.GOARCH: {Data: nil}}
-		}, runtime.GOARCH, corral.ErrUnavailable, "in this executable"},
-		"relative on PATH": {func(t *testing.T, f *finder) {
-			f.path = func(string) (string, error) { return "corral-warden", exec.ErrDot }
-		}, runtime.GOARCH, corral.ErrUnavailable, "on PATH"},
+		"unsupported arch":    {"", "s390x", corral.ErrInvalid, `architecture "s390x"`},
+		"env names nothing":   {"gone", runtime.GOARCH, corral.ErrUnavailable, "gone: no such file"},
+		"env of another arch": {"other", runtime.GOARCH, corral.ErrUnavailable, "built for EM_"},
+		"env names a script":  {"script", runtime.GOARCH, corral.ErrUnavailable, "not an ELF file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := none(t)
-			tt.set(t, &f)
-			path, err := f.find(t.TempDir(), tt.goarch)
+			t.Setenv(EnvVar, "")
+			if tt.env != "" {
+				t.Setenv(EnvVar, filepath.Join(dir, tt.env))
+			}
+			path, err := Find(t.TempDir(), tt.goarch)
 			if !errors.Is(err, tt.kind) || path != "" {
-				t.Fatalf("find = %q, %v; want an error that is %q", path, err, tt.kind)
+				t.Fatalf("Find = %q, %v; want an error that is %q", path, err, tt.kind)
 			}
 			if !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q; want one line with %q", err, tt.text)
