@@ -127,15 +127,19 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		known := c.items[p.id] != nil
 		if known {
 			err = p.adopt(ctx, c)
-		} else if a, tag, err = p.startOn(ctx, c, cmd, prep); err == nil {
-			return p.started(ctx, c, a, tag)
+			known = !errors.Is(err, corral.ErrNotFound) // it has ended and been forgotten since Hello
+		}
+		if !known {
+			if a, tag, err = p.startOn(ctx, c, cmd, prep); err == nil {
+				return p.started(ctx, c, a, tag)
+			}
 		}
 		refused := a.m != nil
 		switch {
 		case err == nil:
 			return nil
-		case known && attempt == 1 && !errors.Is(err, errSent):
-			return err // it runs, out of reach
+		case known && !errors.Is(err, errSent):
+			return p.outOfReach(err)
 		case refused || attempt == 1 && !errors.Is(err, errSent):
 			p.letGo()
 			if nerr := p.e.records.notStarted(p.id); !errors.Is(err, errUnwritten) { // else that would be said twice
@@ -196,12 +200,24 @@ func (p *process) startedLate(a answer) {
 	closeFDs(a.fds)
 }
 
+// outOfReach is the error of a start whose command the warden runs, and in which
+// this program cannot take part. The warden goes on with it, and Attach finds it.
+func (p *process) outOfReach(err error) error {
+	p.startedLate(answer{})
+	return corral.Errorf(corral.ErrLost, "attach to it by its id", "process %s was started, but cannot be reached: %w", p.id, err)
+}
+
 // letGo ends this end of a start that came to nothing here.
 func (p *process) letGo() {
 	if c := p.carry(); c != nil {
 		c.stop()
 	}
-	p.log.Abandon()
+	p.mu.Lock()
+	log := p.log
+	p.mu.Unlock()
+	if log != nil {
+		log.Abandon()
+	}
 }
 
 func (p *process) startMessage(cmd corral.Command, prep Prepared) *wire.Message {
@@ -258,20 +274,35 @@ func (p *process) started(ctx context.Context, c *client, a answer, sent []byte)
 		closeFDs(a.fds)
 		p.carry().stop()
 		p.setCarrier(nil)
-		return p.adopt(ctx, c)
+		err := p.adopt(ctx, c)
+		switch {
+		case errors.Is(err, corral.ErrNotFound):
+			return corral.Errorf(corral.ErrUnavailable, "start it again", "another process had the id %s and was removed meanwhile", p.id)
+		case err != nil:
+			return p.outOfReach(err)
+		}
+		return nil
 	}
 	p.client = c
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
 	if err := p.carrierStarted(c, a); err != nil {
-		p.carry().stop()
-		return err
+		return p.outOfReach(err)
 	}
 	return nil
 }
 
-// adopt attaches to a process that the warden runs, or has seen ending.
+// adopt attaches to a process that the warden runs, or has seen ending. The error
+// is ErrNotFound if the warden does not know it, and ErrUnavailable otherwise.
 func (p *process) adopt(ctx context.Context, c *client) error {
+	err := p.adoptFrom(ctx, c)
+	if err == nil || errors.Is(err, corral.ErrNotFound) || errors.Is(err, corral.ErrUnavailable) {
+		return err
+	}
+	return corral.Errorf(corral.ErrUnavailable, "", "cannot attach to process %s: %w", p.id, err)
+}
+
+func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	if c.items[p.id] == nil && !p.e.opts.Ephemeral {
 		// It may have been started by another gateway since Hello: ask.
 		p.e.log.Debug("asking the warden for a process it did not list", "id", p.id)
@@ -287,6 +318,12 @@ func (p *process) adopt(ctx context.Context, c *client) error {
 		return err
 	}
 	p.setLog(log)
+	defer func() {
+		if err != nil {
+			p.setCarrier(nil)
+			log.Abandon()
+		}
+	}()
 	stat, err := log.Stat(ctx)
 	if err != nil {
 		return err
@@ -297,16 +334,10 @@ func (p *process) adopt(ctx context.Context, c *client) error {
 	}
 	a, err := c.call(ctx, &wire.Message{Type: wire.Attach, ID: p.id, Offset: uint64(stat.Size)}, nil)
 	if err != nil {
-		p.setCarrier(nil)
-		log.Abandon()
-		if errors.Is(err, errSent) {
-			err = corral.Errorf(corral.ErrUnavailable, "", "cannot attach to process %s: %w", p.id, err)
-		}
 		return err
 	}
 	if err := json.Unmarshal(a.m.Tag, &t); err != nil {
 		closeFDs(a.fds)
-		log.Abandon()
 		return corral.Errorf(corral.ErrUnavailable, "", "what the warden keeps of process %s is damaged: %w", p.id, err)
 	}
 	p.client = c
