@@ -96,6 +96,12 @@ type Info struct {
 	// such as that the sandbox is off, or which variables were dropped.
 	Warnings []string `json:"warnings,omitempty"`
 
+	// Digest is Command.Digest of what was started: whoever has found a process
+	// can tell by it whether a command is the same, and need not start anything
+	// for that. Empty: it is not known, as of a node of an earlier version. It is
+	// in no JSON, since somebody could guess values of the environment by it.
+	Digest string `json:"-"`
+
 	// Origin is what it was begun as, where that is kept beside the process:
 	// on nodes, for gateways that have not started it. Nil elsewhere.
 	Origin *Origin `json:"origin,omitempty"`

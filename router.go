@@ -98,11 +98,12 @@ func (r *Router) Route(cmd Command) (Route, error) {
 }
 
 // Start sends cmd where Route says. A command with an ID that already lives on
-// some host is started again there, wherever it would go now: that returns
-// what runs, and runs nothing. A host that cannot tell whether it has the ID
-// is passed over, unless this Router started it there; otherwise one node that
-// is switched off would stop every start. About an ID that is Fresh no host is
-// asked.
+// some host is the process there, wherever it would go now, and nothing runs: no
+// executor is asked to start it, since it could be gone by then. Only one that
+// does not tell what the process was started as (Info.Digest) is asked, after the
+// Guard. A host that cannot tell whether it has the ID is passed over, unless this
+// Router started it there; otherwise one node that is switched off would stop every
+// start. About an ID that is Fresh no host is asked.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	p, err := r.find(ctx, cmd.ID)
 	switch {
 	case err == nil:
-		return r.startAgain(ctx, cmd, p.Info())
+		return r.startAgain(ctx, cmd, p, route)
 	case errors.Is(err, ErrNotFound):
 		return r.startNew(ctx, cmd, route)
 	case errors.Is(err, ErrUnavailable) && !r.started.has(cmd.ID):
@@ -170,15 +171,9 @@ func (r *Router) startNew(ctx context.Context, cmd Command, route Route) (Proces
 
 // startAt starts a command for the first time on the executor of its route.
 func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Executor) (Process, error) {
-	switch {
-	case route.Guarded && r.opt.Guard != nil:
-		var err error
-		if cmd, err = r.opt.Guard(ctx, cmd, route); err != nil {
-			return nil, err
-		}
-	case route.Guarded && (cmd.Security != "" || cmd.Ask != "" || cmd.Approval != ""):
-		return nil, Errorf(ErrDenied, "leave security, ask and approval out, or set RouterOptions.Guard",
-			"the command asks for a policy on host %s, and there is none", route.Host)
+	cmd, err := r.guarded(ctx, cmd, route)
+	if err != nil {
+		return nil, err
 	}
 	at := origin{host: route.Host, node: route.Node, warnings: route.Warnings}
 	// Noted before, because an ErrLost leaves it open whether it runs there.
@@ -197,20 +192,52 @@ func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Execu
 	return r.wrap(p, at), nil
 }
 
-// startAgain asks the host that has the process to start it, because only that
-// host can tell whether the two commands are the same.
-func (r *Router) startAgain(ctx context.Context, cmd Command, lives Info) (Process, error) {
-	ex, node, err := r.executor(ctx, lives.Host, lives.Node)
-	if err != nil {
-		return nil, err
+// guarded is a command as the Guard lets it run.
+func (r *Router) guarded(ctx context.Context, cmd Command, route Route) (Command, error) {
+	switch {
+	case route.Guarded && r.opt.Guard != nil:
+		return r.opt.Guard(ctx, cmd, route)
+	case route.Guarded && (cmd.Security != "" || cmd.Ask != "" || cmd.Approval != ""):
+		return cmd, Errorf(ErrDenied, "leave security, ask and approval out, or set RouterOptions.Guard",
+			"the command asks for a policy on host %s, and there is none", route.Host)
 	}
-	p, err := ex.Start(ctx, cmd)
+	return cmd, nil
+}
+
+// startAgain is for a command whose ID has a process already.
+func (r *Router) startAgain(ctx context.Context, cmd Command, p Process, route Route) (Process, error) {
+	lives := p.Info()
+	switch lives.Digest {
+	case cmd.Digest():
+		return p, nil
+	case "":
+		return r.startUnknown(ctx, cmd, lives, route)
+	}
+	return nil, Errorf(ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
+}
+
+// startUnknown asks the executor that has a process to start it, which alone can
+// tell whether the two commands are the same. If the process is gone by then, that
+// starts the command, so that the Guard is asked before.
+func (r *Router) startUnknown(ctx context.Context, cmd Command, lives Info, route Route) (Process, error) {
+	ex, node, err := r.executor(ctx, lives.Host, lives.Node)
 	if err != nil {
 		return nil, err
 	}
 	at, ok := r.started.get(cmd.ID)
 	if !ok {
 		at = origin{host: lives.Host, node: node}
+	}
+	if route.Host != at.host {
+		route.Guarded = at.host != HostSandbox
+	}
+	route.Host, route.Node, route.Sandboxed = at.host, at.node, lives.Sandboxed
+	if cmd, err = r.guarded(ctx, cmd, route); err != nil {
+		return nil, err
+	}
+	p, err := ex.Start(ctx, cmd)
+	if err != nil {
+		return nil, err
 	}
 	return r.wrap(p, at), nil
 }

@@ -116,7 +116,10 @@ func TestRouterTellsWhereItReallyRan(t *testing.T) {
 			p := mustStart(t, r, tc.cmd)
 			got := p.Info()
 			check := func(how string, got corral.Info) {
-				got.ID, got.PID, got.StartedAt = "", 0, tc.want.StartedAt
+				if got.Digest != tc.cmd.Digest() {
+					t.Errorf("the digest of %s is %q", how, got.Digest)
+				}
+				got.ID, got.PID, got.StartedAt, got.Digest = "", 0, tc.want.StartedAt, ""
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("Info of %s (-want +got):\n%s", how, diff)
 				}

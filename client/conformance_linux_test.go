@@ -117,6 +117,7 @@ func TestConformance(t *testing.T) {
 	}
 	tg := exectest.HostTarget(t, dir, bin)
 	tg.Name = "client, gateway, hostexec warden"
+	tg.Exempt = map[string]string{"attach/digest": "the gateway compares commands itself, and tells no client what could be guessed from a digest"}
 	tg.New = func(t testing.TB) corral.Executor { return open(t, cfg, testdir.New(t)) }
 	tg.Reopen = func(t testing.TB, old corral.Executor) corral.Executor {
 		old.(*life).close()

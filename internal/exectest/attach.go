@@ -1,6 +1,8 @@
 package exectest
 
 import (
+	"time"
+
 	"github.com/corral-exec/corral"
 )
 
@@ -8,6 +10,7 @@ var attachCases = []Case{
 	{Name: "attach/running", Doc: "Attach returns a running process: its output from the beginning, its input, its end.", Func: attachRunning},
 	{Name: "attach/ended", Doc: "Attach returns an ended process: its output and how it ended.", Func: attachEnded},
 	{Name: "attach/unknown", Doc: "An ID that was never started, or cannot be one, is ErrNotFound and starts nothing.", Func: attachUnknown},
+	{Name: "attach/digest", Doc: "Info tells what a process was started as (Digest), from Start and from Attach, while it runs and after: who finds it need not start anything to compare.", Func: attachDigest},
 }
 
 func attachRunning(t *T) {
@@ -45,4 +48,25 @@ func attachUnknown(t *T) {
 		_, err := t.X.Attach(t.Ctx, id)
 		t.isError("Attach of "+clip(id), err, corral.ErrNotFound)
 	}
+}
+
+func attachDigest(t *T) {
+	cmd := withStdin(t.sh("cat"))
+	cmd.Env = map[string]string{"CORRAL_TEST_A": "1"}
+	cmd.Timeout = time.Minute
+	cmd.ID = corral.NewID()
+	p := t.start(cmd)
+	check := func(when string) {
+		t.Helper()
+		equal(t, "the digest from Start, "+when, p.Info().Digest, cmd.Digest())
+		found, err := t.X.Attach(t.Ctx, cmd.ID)
+		if err != nil {
+			t.Fatalf("Attach, %s: %v", when, err)
+		}
+		equal(t, "the digest from Attach, "+when, found.Info().Digest, cmd.Digest())
+	}
+	check("while it runs")
+	t.closeStdin(p)
+	t.wait(p)
+	check("after its end")
 }

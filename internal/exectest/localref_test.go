@@ -129,7 +129,10 @@ func (x *localref) Attach(_ context.Context, id string) (corral.Process, error) 
 // other fork gets at the command's ends of its pipes.
 func (w *world) start(cmd corral.Command) (*refProcess, error) {
 	p := &refProcess{world: w, cmd: cmd, done: make(chan struct{}), ends: make(chan os.Signal)}
-	p.info = corral.Info{ID: cmd.ID, Host: corral.HostGateway, StartedAt: time.Now()}
+	p.info = corral.Info{ID: cmd.ID, Host: corral.HostGateway, StartedAt: time.Now(), Digest: cmd.Digest()}
+	if w.bad("does not tell what it started") {
+		p.info.Digest = ""
+	}
 	dir, err := w.dir(cmd.Dir)
 	if err != nil {
 		return nil, err

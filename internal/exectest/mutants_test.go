@@ -137,6 +137,7 @@ var mutants = []struct{ defect, cases string }{
 	{"finds nothing", "attach/running"},
 	{"forgets what ended", "attach/ended"},
 	{"attaches to anything", "attach/unknown"},
+	{"does not tell what it started", "attach/digest"},
 
 	{"ignores offsets", "log/any-offset log/any-offset-running log/two-readers"},
 	{"swallows a byte", "log/any-offset log/two-readers cap/running"},

@@ -122,6 +122,9 @@ func reopenSameID(t *T) {
 	file := t.dir() + "/runs"
 	cmd := t.once(file)
 	p := t.nextLife(t.start(cmd))
+	if _, exempt := t.Target.Exempt["attach/digest"]; !exempt {
+		equal(t, "the digest", p.Info().Digest, cmd.Digest())
+	}
 	t.same(p, t.start(cmd))
 	other := cmd
 	other.Shell = "echo other"

@@ -325,6 +325,7 @@ func (a *Answer) binary() (e encoder, ok bool) {
 		e.message(4, m)
 	}
 	e.bool(5, a.Pending)
+	e.str(6, a.Digest)
 	return e, true
 }
 
@@ -401,6 +402,8 @@ func decodeAnswer(b []byte) (a Answer, err error) {
 					s.Ended = v != 0
 				}
 			}, noBytes)
+		case 6:
+			a.Digest = text(v)
 		}
 		return nil
 	})

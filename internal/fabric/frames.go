@@ -121,6 +121,15 @@ type Answer struct {
 	Error   *api.ErrorBody `json:"error,omitempty"`
 	// Epoch is the node's, if the message was refused.
 	Epoch uint64 `json:"epoch,omitempty"`
+	// Digest is that of Info, which leaves it out. Nodes of earlier versions do
+	// not say it.
+	Digest string `json:"digest,omitempty"`
+}
+
+// isProcess is the answer that tells which process it is.
+func isProcess(p corral.Process) Answer {
+	info := p.Info()
+	return Answer{Info: &info, Digest: info.Digest}
 }
 
 // A Refusal says why a message was not acted upon.

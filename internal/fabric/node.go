@@ -378,8 +378,7 @@ func (n *node) do(e *Envelope) Answer {
 		if read != nil && !read.Close {
 			n.grant(e, *read, p)
 		}
-		info := p.Info()
-		return Answer{Info: &info}
+		return isProcess(p)
 	}
 	p, err := n.attach(n.ctx, e.ID)
 	if err != nil {
@@ -390,8 +389,7 @@ func (n *node) do(e *Envelope) Answer {
 	}
 	switch e.Op {
 	case OpAttach:
-		info := p.Info()
-		return Answer{Info: &info}
+		return isProcess(p)
 	case OpWait:
 		ctx, cancel := context.WithTimeout(n.ctx, WaitStep)
 		defer cancel()

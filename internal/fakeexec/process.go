@@ -36,7 +36,7 @@ func newProcess(ex *Executor, cmd corral.Command, pid int) *process {
 		ex: ex, cmd: cmd, info: ex.Info, log: newMemLog(cmd.Log),
 		stdin: make(chan []byte), stdinClosed: make(chan struct{}),
 	}
-	p.info.ID, p.info.PID, p.info.StartedAt = cmd.ID, pid, time.Now()
+	p.info.ID, p.info.PID, p.info.StartedAt, p.info.Digest = cmd.ID, pid, time.Now(), cmd.Digest()
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if cmd.TTY != nil {
 		p.size = *cmd.TTY

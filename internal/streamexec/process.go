@@ -34,6 +34,7 @@ type process struct {
 func (p *process) Info() corral.Info {
 	info := p.rec.Info
 	info.Warnings = append([]string(nil), info.Warnings...)
+	info.Digest = p.rec.Digest
 	return info
 }
 

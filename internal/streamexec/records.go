@@ -17,7 +17,7 @@ import (
 type record struct {
 	Info   corral.Info     `json:"info"`
 	Limit  corral.LogLimit `json:"limit"`
-	Digest string          `json:"digest,omitempty"` // of the command, if its caller chose the ID
+	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Exit   *corral.Exit    `json:"exit,omitempty"`   // nil: it was not seen to end
 	Lost   string          `json:"lost,omitempty"`   // why it is known that nobody will see it
 }

@@ -141,14 +141,13 @@ func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) 
 	if err := ctx.Err(); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
 	}
-	digest := ""
-	if cmd.ID == "" {
+	digest := cmd.Digest()
+	given := cmd.ID != ""
+	if !given {
 		cmd.ID = corral.NewID()
-	} else {
-		digest = cmd.Digest()
 	}
 	for {
-		p, mine, err := x.reserve(cmd.ID, digest)
+		p, mine, err := x.reserve(cmd.ID, digest, given)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +175,7 @@ func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) 
 
 // reserve returns the process with that ID: one that was started before, or a
 // new one, which is then the caller's to prepare.
-func (x *Processes) reserve(id, digest string) (p *process, mine bool, err error) {
+func (x *Processes) reserve(id, digest string, given bool) (p *process, mine bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
@@ -185,7 +184,7 @@ func (x *Processes) reserve(id, digest string) (p *process, mine bool, err error
 	if p := x.procs[id]; p != nil {
 		return p, false, nil
 	}
-	if digest != "" {
+	if given {
 		if p, err := x.find(id); err != nil || p != nil {
 			return p, false, err
 		}

@@ -384,11 +384,9 @@ func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	if err := ctx.Err(); err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
 	}
-	digest := ""
+	digest := cmd.Digest()
 	given := cmd.ID != ""
-	if given {
-		digest = cmd.Digest()
-	} else {
+	if !given {
 		cmd.ID = corral.NewID()
 	}
 	p, mine, err := e.reserve(ctx, cmd, given)

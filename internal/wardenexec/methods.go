@@ -13,6 +13,7 @@ import (
 func (p *process) Info() corral.Info {
 	info := p.tag.Info
 	info.Warnings = append([]string(nil), info.Warnings...)
+	info.Digest = p.tag.Digest
 	return info
 }
 

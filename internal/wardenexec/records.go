@@ -26,7 +26,7 @@ import (
 type tag struct {
 	Info   corral.Info     `json:"info"`
 	Limit  corral.LogLimit `json:"limit"`
-	Digest string          `json:"digest,omitempty"` // of the command, when its caller chose the ID
+	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Nonce  string          `json:"nonce"`            // of this start: tells ours from another's
 }
 

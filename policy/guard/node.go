@@ -92,8 +92,8 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		return nil, err
 	}
 
-	// Without the lock, a Remove could turn starting again, which nobody is
-	// asked about, into starting anew.
+	// Without the lock, two starts of one ID could each find nothing and be
+	// decided on.
 	unlock, err := n.locks.lock(ctx, cmd.ID)
 	if err != nil {
 		return nil, err
@@ -105,17 +105,16 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		if o := old.Info().Origin; o != nil && o.Agent != agent {
 			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
 		}
-		on, _, err := n.place(agent, cmd)
-		if err != nil {
-			return nil, err
+		// Nothing is started for that: the process could be gone by then, and the
+		// command would run without anybody being asked.
+		switch old.Info().Digest {
+		case cmd.Digest():
+			return n.wrap(old, nil), nil
+		case "": // of an earlier version: decided like one that is new
+		default:
+			return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 		}
-		p, err := on.Start(ctx, cmd)
-		if err != nil {
-			return nil, err
-		}
-		return n.wrap(p, nil), nil
-	}
-	if !errors.Is(err, corral.ErrNotFound) {
+	} else if !errors.Is(err, corral.ErrNotFound) {
 		return nil, err
 	}
 	ctx = hostexec.WithEnvRules(ctx, EnvRules(n.guard.settings(agent).Tools.Exec))
@@ -124,7 +123,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	leave.cmd.Fresh = true // on this machine, which was looked at
+	leave.cmd.Fresh = old == nil // on this machine, which was looked at
 	p, err := leave.on.Start(decided(hostexec.WithAgent(ctx, agent), leave.cmd), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
