@@ -277,10 +277,10 @@ func (a *agentHosts) sandboxTarget(ctx context.Context, readOnly bool) (patch.Ta
 // timeout is how long a command of an agent may run that does not say; 0: as
 // long as it likes.
 func (s *service) timeout(c config.Agent) time.Duration {
-	if set := c.Tools.Exec.Timeout; !s.app.given("timeout") && set.Source.Name != sourceDefault {
-		return set.Value
+	if s.app.given("timeout") {
+		return time.Duration(s.flags.timeout)
 	}
-	return time.Duration(s.flags.timeout)
+	return c.Tools.Exec.Timeout.Value
 }
 
 // tools are those of the API.

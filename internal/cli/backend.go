@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -102,10 +103,13 @@ func (a *app) openRouter(ctx context.Context, o *execFlags, cmd corral.Command) 
 	var ex executor
 	switch route.Host {
 	case corral.HostGateway:
+		if a.without != "" {
+			a.warn(a.without)
+		}
 		if a.settings.Access == "ro" {
 			a.warn("On the gateway a command can write to the workspace, whatever --workspace-access says.")
 		}
-		ex, err = a.backends.gateway(gatewayOptions{rules: a.envRules, workspace: a.settings.Workspace, environ: a.environ})
+		ex, err = a.backends.gateway(gatewayOptions{rules: guard.EnvRules(a.defaults), workspace: a.settings.Workspace, environ: a.environ})
 	case corral.HostSandbox:
 		var dir string
 		if dir, err = a.stateDir(); err == nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +50,10 @@ func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
 		return client.Options{URL: url, Token: token}, record, err
 	}
 	o, err := client.Discover(dir)
+	if err != nil && silent(err) {
+		return client.Options{}, nil, corral.Errorf(corral.ErrUnavailable, "corral gateway status says more; corral exec --local runs a command past the gateway",
+			"a gateway is there with the state directory %s, and cannot be called: %w", dir, err)
+	}
 	if r := lone(dir); err != nil && r != nil {
 		return client.Options{}, nil, corral.Errorf(errNoGateway, loneHint,
 			"no gateway listens: corral mcp (pid %d) is the gateway of the state directory %s, for its own client alone", r.PID, dir)
@@ -57,6 +63,13 @@ func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
 	}
 	record, err := readRecord(dir)
 	return o, record, err
+}
+
+// silent reports whether a gateway may be there that cannot be called: its socket
+// is another user's, or it takes no connection.
+func silent(err error) bool {
+	timeout := net.Error(nil)
+	return errors.Is(err, fs.ErrPermission) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // addAgentFlag defines whose sessions they are.

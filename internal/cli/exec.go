@@ -25,9 +25,9 @@ CORRAL_SANDBOX) says otherwise: then they run directly on this machine, with a
 warning. --host sandbox turns it on. With it on and no engine that answers, a
 command fails; it never runs on the gateway instead.
 
-If a gateway runs (corral gateway), it runs the command: then the command also
-outlives this call, and restarts of the gateway. --local has this call do it, and
-so has every flag that says what a sandbox is like.
+If a gateway runs (corral gateway), it runs the command, by its policy: then the
+command also outlives this call, and restarts of the gateway. What the gateway
+refuses does not run. --local is the one way past it.
 
 Standard input goes to the command if somebody redirected it for this call, as
 in "echo x | corral exec cat". One that is merely inherited, such as a script's
@@ -61,6 +61,7 @@ const (
 // execFlags are the flags of one call.
 type execFlags struct {
 	local      bool
+	localGiven bool // by the flag, and not because no gateway has the sandbox
 	agent      string
 	session    string // the conversation
 	id         string
@@ -76,6 +77,7 @@ type execFlags struct {
 	env         []string
 	pathPrepend []string
 	timeout     seconds
+	configured  bool // no timeout is given, and what is configured counts
 	pty         bool
 	stdin       bool
 	stdinGiven  bool     // stdin was said one way or the other
@@ -96,6 +98,8 @@ func (a *app) execCommand() *cobra.Command {
 		Long:    execLong,
 		Example: execExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.localGiven = o.local
+			o.configured = !a.given("timeout")
 			o.stdinGiven = cmd.Flags().Changed("stdin")
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
@@ -119,7 +123,7 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "`ID`: of the session; one that is there already is not started again")
 	a.addAgentFlag(cmd, &o.agent)
 	a.addConversationFlag(cmd, &o.session)
-	f.BoolVar(&o.local, "local", false, "run it from here, also if a gateway runs")
+	f.BoolVar(&o.local, "local", false, "run it from here, past a gateway that runs and its policy")
 	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (by default a terminal is asked, and otherwise nobody is waited for)")
 	group(f, groupGateway, "background", "id", "agent", "session", "local", "wait-approval")
 
@@ -133,7 +137,7 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.workdir, "workdir", "", "`DIR`: where to run, relative to the workspace (default the workspace)")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "`NAME[=VALUE]`: set a variable, or pass on ours; may be repeated")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH; may be repeated")
-	f.Var(&o.timeout, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never")
+	f.Var(optional{&o.timeout}, "timeout", "`TIME`: kill the whole process tree after so many seconds, or 90s, 10m, 2h; 0 is never (default what tools.exec.timeout says, which is 30m)")
 	fromEnvironment(f, "timeout")
 	group(f, groupWhat, "workdir", "env", "path-prepend", "timeout")
 

@@ -7,13 +7,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -22,91 +22,142 @@ import (
 const awayLimit = 2 * time.Minute
 
 // viaGateway returns a client of the gateway that is to run a command, and
-// where the command will go; nil if it is to run from here. A gateway is used
-// if there is one and the command would go to the same place there as it would
-// from here: what the call says about hosts and sandboxes always holds, and
-// nothing that was meant for a sandbox runs without one because a gateway has
-// none. The working directory becomes one that the gateway understands.
+// where the command will go; nil if it is to run from here. Where a gateway runs
+// it is obeyed: nothing but --local leads past it, and what cannot be had there
+// fails.
 func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command) (*client.Client, corral.Host, error) {
-	local := func(flag, why string) (*client.Client, corral.Host, error) {
-		if len(o.wanted) == 0 {
-			return nil, "", nil
+	opt, record, err := a.findGateway()
+	switch {
+	case o.local:
+		if err == nil && o.localGiven {
+			a.warn("Run from here, past " + gatewayName(record) + " (--local): its policy does not decide on this command, and corral ps does not show it.")
 		}
-		return nil, "", corral.Errorf(corral.ErrInvalid, "leave out --"+o.wanted[0]+" or "+flag, "--%s needs a gateway to run the command, and %s", o.wanted[0], why)
-	}
-	if o.local {
 		return nil, "", nil
-	}
-	if len(o.shape) > 0 {
-		return local("--"+o.shape[0], "--"+o.shape[0]+" has this call run it: a gateway's sandboxes are as the gateway was told")
-	}
-	opt, _, err := a.findGateway()
-	if errors.Is(err, errNoGateway) && len(o.wanted) == 0 {
+	case errors.Is(err, errNoGateway) && len(o.wanted) == 0:
+		a.without = a.withoutGateway()
 		return nil, "", nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, "", err
+	}
+	if flags := withoutFlags(o.shape, "workspace", "sandbox"); len(flags) > 0 {
+		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+pastHint, "--%s says what a sandbox is like, and those of %s are as it was told", flags[0], gatewayName(record))
 	}
 	opt.Agent, opt.Session, opt.Retry = o.agent, o.session, awayLimit
 	c, err := client.New(opt)
 	if err != nil {
 		return nil, "", err
 	}
-	host, why, err := a.atGateway(ctx, c, o, cmd, opt.Socket != "")
-	if err == nil && why == "" {
-		return c, host, nil
+	host, err := a.atGateway(ctx, c, o, cmd, opt.Socket != "")
+	if err != nil {
+		return nil, "", errors.Join(err, c.Close())
 	}
-	if cerr := c.Close(); err != nil || cerr != nil {
-		return nil, "", errors.Join(err, cerr)
-	}
-	return local(a.askedBy(o), why)
+	return c, host, nil
 }
 
-// atGateway makes cmd one for the gateway, and says where it will go; or why it
-// should not go there.
-func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (host corral.Host, why string, err error) {
+// withoutGateway says why the policy does not decide on a command that runs on this
+// machine, where one would expect it to; empty: one would not.
+func (a *app) withoutGateway() string {
+	dir, err := a.stateDir()
+	if err != nil {
+		return ""
+	}
+	const unasked = "so that no policy decides on this command"
+	r, err := readRecord(dir)
+	switch configured := a.defaults; {
+	case lone(dir) != nil:
+		return fmt.Sprintf("corral mcp (pid %d) is the gateway of the state directory, for its own client alone, %s.", lone(dir).PID, unasked)
+	case err == nil && r != nil:
+		return fmt.Sprintf("The gateway (pid %d) is gone, and was not stopped, %s; corral gateway starts one.", r.PID, unasked)
+	case len(configured.Rules) > 0, configured.Security.Source.Name != sourceDefault, configured.Ask.Source.Name != sourceDefault:
+		return "No gateway runs, " + unasked + ", whatever is configured; corral gateway starts one."
+	}
+	return ""
+}
+
+// pastHint is the one way around a gateway.
+const pastHint = "--local runs the command from here, past the gateway and its policy"
+
+func gatewayName(r *gatewayRecord) string {
+	if r == nil {
+		return "the gateway"
+	}
+	return fmt.Sprintf("the gateway that runs (pid %d)", r.PID)
+}
+
+// withoutFlags are those of the flags that are not among others.
+func withoutFlags(flags []string, others ...string) []string {
+	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return slices.Contains(others, f) })
+}
+
+// atGateway makes cmd one for the gateway, and says where it will go; empty if
+// the gateway refuses it, which starting it says.
+func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (corral.Host, error) {
 	record, err := a.readyGateway(ctx, c, wait)
 	if err != nil {
-		return "", "", err
-	}
-	var answer *guard.Report
-	if record != nil && a.asksForPlace(o) {
-		// The record says what the gateway was started with, and not what its
-		// configuration says by now.
-		r, err := c.Explain(ctx, corral.Command{Shell: ":", Host: corral.Host(o.host), Elevated: o.elevated, Node: o.node}, client.ExplainOptions{})
-		switch {
-		case err == nil:
-			answer = &r
-		case !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, corral.ErrInvalid) && !errors.Is(err, corral.ErrDenied):
-			return "", "", err // the others are of a call that cannot go anywhere, which the record shows as well
-		}
-	}
-	there, why, err := a.sameRoute(o, record, answer)
-	if err != nil || why != "" {
-		return "", why, err
-	}
-	if there.Host == corral.HostGateway && !filepath.IsAbs(cmd.Dir) {
-		here, err := os.Getwd()
-		if err != nil {
-			return "", "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
-		}
-		cmd.Dir = filepath.Join(here, cmd.Dir)
+		return "", err
 	}
 	cmd.Host = corral.Host(o.host)
 	if cmd.ID == "" {
 		cmd.ID = session.NewID() // which people can read
 	}
-	return there.Host, "", nil
+	// The record says what the gateway was started with, and not what its
+	// configuration says by now.
+	r, err := c.Explain(ctx, corral.Command{Shell: ":", Host: cmd.Host, Elevated: o.elevated, Node: o.node}, client.ExplainOptions{})
+	switch {
+	case errors.Is(err, corral.ErrInvalid), errors.Is(err, corral.ErrDenied), err == nil && !r.Guarded && r.Outcome == policy.Denied:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	if err := a.samePlace(o, r.Route); err != nil {
+		return "", err
+	}
+	if o.configured && r.TimeoutSeconds != nil {
+		o.timeout = seconds(*r.TimeoutSeconds * float64(time.Second))
+		cmd.Timeout = time.Duration(o.timeout)
+	}
+	if r.Route.Host == corral.HostGateway && record != nil && !filepath.IsAbs(cmd.Dir) {
+		dir := a.settings.Workspace
+		if !slices.Contains(o.shape, "workspace") {
+			if dir, err = os.Getwd(); err != nil {
+				return "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell the working directory: %w", err)
+			}
+		}
+		cmd.Dir = filepath.Join(dir, cmd.Dir)
+	}
+	return r.Route.Host, nil
 }
+
+// How long a gateway may take to say whether it is ready before the caller is
+// told, and before it is asked again.
+const (
+	silentLimit = 3 * time.Second
+	readyLimit  = 20 * time.Second
+)
 
 // readyGateway waits until a gateway takes commands, and returns its record:
 // one that is still starting has written none, and what is there may be that of
 // the one before it, with other settings.
 func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*gatewayRecord, error) {
+	tell := time.AfterFunc(silentLimit, func() {
+		if !a.quiet {
+			fmt.Fprintln(a.stderr, "A gateway is there, and does not answer yet. Waiting for it; "+pastHint+".")
+		}
+	})
+	defer tell.Stop()
 	for deadline := time.Now().Add(awayLimit); ; {
-		err := c.Ready(ctx)
+		once, cancel := context.WithTimeout(ctx, readyLimit)
+		err := c.Ready(once)
+		late := once.Err() != nil && ctx.Err() == nil
+		cancel()
 		if err == nil {
 			break
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case late:
+			err = corral.Errorf(corral.ErrUnavailable, "corral gateway status says more; "+pastHint, "the gateway is there and does not answer")
 		}
 		if !wait || !errors.Is(err, corral.ErrUnavailable) || time.Now().After(deadline) {
 			return nil, err
@@ -121,83 +172,44 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*g
 	return record, err
 }
 
-// sameRoute says where a gateway would run a command, or why that is not where
-// this process would. Without a record of the gateway only a call that asks for
-// nothing can be sent there.
-// The answer is the gateway's own, where it could be asked.
-func (a *app) sameRoute(o *execFlags, r *gatewayRecord, answer *guard.Report) (there corral.Route, why string, err error) {
-	asks := a.asksForPlace(o)
-	if r == nil {
-		if asks {
-			return there, "", corral.Errorf(corral.ErrUnavailable, "leave out --host, --elevated and CORRAL_SANDBOX, or use --local",
-				"it cannot be told from here where the gateway would run the command")
-		}
-		return there, "", nil
+// samePlace is an error if a gateway would run a command elsewhere than the call
+// asks for: nothing that is meant for a sandbox runs without one because the
+// gateway has none. What the gateway refuses it says by itself.
+func (a *app) samePlace(o *execFlags, there corral.Route) error {
+	switch mode := a.askedMode(o); {
+	case there.Host == corral.HostNode: // whose sandbox is its own affair
+	case mode == modeRequired && !there.Sandboxed,
+		mode == modeAll && !there.Sandboxed && o.host != string(corral.HostGateway) && !o.elevated:
+		return corral.Errorf(corral.ErrUnavailable, "sandbox.mode all in the gateway's configuration turns its sandbox on; "+pastHint, "%s asks for a sandbox, and the gateway would run the command on this machine", a.askedBy(o))
+	case mode == modeOff && there.Sandboxed:
+		return corral.Errorf(corral.ErrUnavailable, "leave it out; "+pastHint, "%s asks for no sandbox, and the gateway would run the command in one", a.askedBy(o))
+	case there.Sandboxed && slices.Contains(o.shape, "workspace"):
+		return corral.Errorf(corral.ErrInvalid, "leave it out; "+pastHint, "--workspace says what a sandbox works on, and those of the gateway are as it was told")
 	}
-	on := map[bool]corral.SandboxState{false: corral.SandboxOff, true: corral.SandboxOn}
-	if answer != nil {
-		there = answer.Route
-		if !answer.Guarded && answer.Outcome == policy.Denied {
-			err = corral.Errorf(corral.ErrDenied, "", "%s", answer.Reason)
-		}
-	} else if there, err = corral.Resolve(corral.RouteRequest{
-		Requested: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
-		Sandbox: on[r.Sandbox != modeOff], SandboxRequired: r.Sandbox == modeRequired,
-	}); err == nil {
-		err = fence{required: r.Sandbox == modeRequired, elevated: r.AllowElevated}.check(there)
-	}
-	if err != nil && there.Reason == corral.RouteElevated && o.host == "" {
-		// To run it from here would be to leave a sandbox that nothing may leave.
-		return there, "", corral.Errorf(corral.ErrDenied, "leave out --elevated, or start the gateway with --sandbox all --allow-elevated; --local runs the command without the gateway",
-			"--elevated asks to leave the sandbox, and the gateway (--sandbox %s) lets no command leave it", r.Sandbox)
-	}
-	if !asks {
-		return there, "", nil // the gateway's own answer is the best there is
-	}
-	here, hereErr := corral.Resolve(corral.RouteRequest{
-		Configured: corral.Host(o.host), Elevated: o.elevated, Node: o.node,
-		Sandbox: on[a.settings.Mode != modeOff], SandboxRequired: a.settings.Mode == modeRequired,
-	})
-	if hereErr == nil {
-		hereErr = fence{required: a.settings.Mode == modeRequired, elevated: true}.check(here)
-	}
-	switch {
-	case hereErr != nil:
-		return there, a.askedBy(o) + " does not allow it", nil // what is said where it would run from here
-	case err != nil:
-		return there, fmt.Sprintf("%s asks for %s, where the gateway (--sandbox %s) runs no command", a.askedBy(o), placeName(here), r.Sandbox), nil
-	case here.Host != there.Host, here.Host != corral.HostNode && here.Sandboxed != there.Sandboxed: // a node's sandbox is its own affair
-		return there, fmt.Sprintf("%s asks for %s, and the gateway (--sandbox %s) would run it on %s", a.askedBy(o), placeName(here), r.Sandbox, placeName(there)), nil
-	}
-	return there, "", nil
+	return nil
 }
 
-// asksForPlace reports whether the call says where the command is to run.
-func (a *app) asksForPlace(o *execFlags) bool {
-	return o.host != "" || o.elevated || o.node != "" || a.settings.Mode != modeOff
+// askedMode is the mode of the sandbox that the call asks for; empty if it asks
+// for none. What the configuration says the gateway knows better.
+func (a *app) askedMode(o *execFlags) string {
+	switch {
+	case slices.Contains(o.shape, "sandbox"), o.host == string(corral.HostSandbox):
+		return a.settings.Mode
+	case a.given("sandbox") && a.settings.Mode != modeOff: // the variable
+		return a.settings.Mode
+	}
+	return ""
 }
 
 // askedBy is what says where the command is to run.
 func (a *app) askedBy(o *execFlags) string {
 	switch {
-	case o.node != "":
-		return "--node " + o.node
-	case o.host != "":
+	case slices.Contains(o.shape, "sandbox"):
+		return "--sandbox " + a.settings.Mode
+	case o.host == string(corral.HostSandbox):
 		return "--host " + o.host
-	case o.elevated:
-		return "--elevated"
 	}
 	return "CORRAL_SANDBOX=" + a.settings.Mode
-}
-
-func placeName(r corral.Route) string {
-	switch {
-	case r.Host == corral.HostNode:
-		return "a node"
-	case r.Sandboxed:
-		return "a sandbox"
-	}
-	return "this machine"
 }
 
 // terminalAnswers has a gateway know that a command's terminal is shown by a real

@@ -1,11 +1,17 @@
 package cli
 
 import (
-	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
@@ -44,41 +50,70 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	a := &app{settings: settings{StateDir: dir, Mode: modeAll}}
+	a := &app{settings: settings{StateDir: dir, Mode: modeAll}, stderr: io.Discard}
 	record, err := a.readyGateway(t.Context(), c, true)
 	if err != nil || record.Sandbox != modeOff {
 		t.Fatalf("%+v, %v", record, err)
 	}
-	if _, why, err := a.sameRoute(&execFlags{}, record, nil); why == "" || err != nil {
-		t.Errorf("what wants a sandbox would be sent there: %v", err)
+}
+
+// What is meant for a sandbox does not run without one because the gateway has
+// none, and what cannot be had there is not run from here instead.
+func TestSamePlace(t *testing.T) {
+	here := corral.Route{Host: corral.HostGateway}
+	box := corral.Route{Host: corral.HostSandbox, Sandboxed: true}
+	off := corral.Route{Host: corral.HostGateway, Reason: corral.RouteSandboxOff}
+	node := corral.Route{Host: corral.HostNode}
+	flag := func(o execFlags) execFlags { o.shape = append(o.shape, "sandbox"); return o }
+	for name, tc := range map[string]struct {
+		mode  string
+		flags execFlags
+		there corral.Route
+		want  string // empty: it runs there
+	}{
+		"nothing is asked":         {modeOff, execFlags{}, box, ""},
+		"as configured":            {modeAll, execFlags{}, off, ""}, // which the gateway knows better
+		"this machine":             {modeOff, execFlags{host: "gateway"}, here, ""},
+		"a sandbox":                {modeAll, execFlags{host: "sandbox"}, off, "--host sandbox asks for a sandbox, and the gateway would run the command on this machine"},
+		"a sandbox, on":            {modeAll, execFlags{host: "sandbox"}, box, ""},
+		"by a flag":                {modeAll, flag(execFlags{}), off, "--sandbox all asks for a sandbox, and the gateway would run the command on this machine"},
+		"required":                 {modeRequired, flag(execFlags{host: "gateway"}), here, "--sandbox required asks for a sandbox, and the gateway would run the command on this machine"},
+		"all, and this machine":    {modeAll, flag(execFlags{host: "gateway"}), here, ""},
+		"all, and elevated":        {modeAll, flag(execFlags{elevated: true}), here, ""},
+		"none":                     {modeOff, flag(execFlags{}), box, "--sandbox off asks for no sandbox, and the gateway would run the command in one"},
+		"none, and there is none":  {modeOff, flag(execFlags{}), off, ""},
+		"a node":                   {modeOff, execFlags{host: "node"}, node, ""},
+		"a directory":              {modeOff, execFlags{shape: []string{"workspace"}}, off, ""},
+		"a directory in a sandbox": {modeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
+	} {
+		a := &app{settings: settings{Mode: tc.mode}}
+		err := a.samePlace(&tc.flags, tc.there)
+		got := ""
+		if err != nil {
+			got = err.Error()
+			if !strings.Contains(corral.Hint(err), "--local") {
+				t.Errorf("%s: the hint is %q", name, corral.Hint(err))
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	a := &app{settings: settings{Mode: modeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
+	a.flags.String("sandbox", "", "")
+	fromEnvironment(a.flags, "sandbox")
+	if err := a.samePlace(&execFlags{}, off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
+		t.Errorf("by a variable: %v", err)
 	}
 }
 
-// Which flag and which setting of the gateway are at odds is said.
-func TestWhyNotThere(t *testing.T) {
-	const refusal = "refused"
-	for name, tc := range map[string]struct {
-		mode   string // of this call
-		flags  execFlags
-		record gatewayRecord
-		want   string // empty: it goes to the gateway; refusal: it is refused
-	}{
-		"nothing is asked":     {modeOff, execFlags{}, gatewayRecord{Sandbox: modeAll}, ""},
-		"this machine":         {modeOff, execFlags{host: "gateway"}, gatewayRecord{Sandbox: modeAll}, "--host gateway asks for this machine, where the gateway (--sandbox all) runs no command"},
-		"this machine, off":    {modeOff, execFlags{host: "gateway"}, gatewayRecord{Sandbox: modeOff}, ""},
-		"a sandbox":            {modeAll, execFlags{host: "sandbox"}, gatewayRecord{Sandbox: modeOff}, "--host sandbox asks for a sandbox, and the gateway (--sandbox off) would run it on this machine"},
-		"a sandbox, on":        {modeAll, execFlags{host: "sandbox"}, gatewayRecord{Sandbox: modeAll}, ""},
-		"by a variable":        {modeAll, execFlags{}, gatewayRecord{Sandbox: modeOff}, "CORRAL_SANDBOX=all asks for a sandbox, and the gateway (--sandbox off) would run it on this machine"},
-		"elevated":             {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll}, refusal},
-		"elevated, on here":    {modeAll, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll}, refusal},
-		"elevated, required":   {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeRequired, AllowElevated: true}, refusal},
-		"elevated, allowed":    {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeAll, AllowElevated: true}, ""},
-		"elevated, no sandbox": {modeOff, execFlags{elevated: true}, gatewayRecord{Sandbox: modeOff}, ""},
+// A gateway that is there and cannot be called is none that is not there.
+func TestSilentGateway(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOENT: false, syscall.ECONNREFUSED: false, syscall.EACCES: true, syscall.EAGAIN: true, os.ErrDeadlineExceeded: true,
 	} {
-		a := &app{settings: settings{Mode: tc.mode}}
-		_, why, err := a.sameRoute(&tc.flags, &tc.record, nil)
-		if refused := errors.Is(err, corral.ErrDenied); refused != (tc.want == refusal) || !refused && (why != tc.want || err != nil) {
-			t.Errorf("%s: %q, %v", name, why, err)
+		if silent(fmt.Errorf("cannot: %w", err)) != want {
+			t.Errorf("%v: not %v", err, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,6 +158,15 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 	if c != nil {
 		a.remote = true
 		return place{settled{c}, host, c}, nil
+	}
+	first, err := pathFirst(a.defaults)
+	if err != nil {
+		return place{}, err
+	}
+	cmd.PathPrepend = slices.Concat(first, cmd.PathPrepend)
+	if o.configured {
+		cmd.Timeout = a.defaults.Timeout.Value
+		o.timeout = seconds(cmd.Timeout)
 	}
 	router, host, err := a.openRouter(ctx, o, *cmd)
 	if err != nil {

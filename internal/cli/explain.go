@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -198,9 +199,9 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	}
 	nodes := &unaskedNodes{local: o.local}
 	p.decide(ex, nodes)
-	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}}
+	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}, timeout: func(c config.Agent) time.Duration { return c.Tools.Exec.Timeout.Value }}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	r, err = hostPolicy{hosts: h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
+	r, err = hostPolicy{h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
 	if nodes.err != nil { // what is said of it would be made up
 		return guard.Report{}, nodes.err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
@@ -35,7 +36,11 @@ type hosts struct {
 	ssh      *sshexec.Hosts
 	nodes    corral.Nodes // those too
 	policies *policies
-	began    *config.Config // as it was when they were opened; nil: what it is now counts
+	// pathPrepend of the flags goes before the configuration's, and timeout is how
+	// long a command may run whose call does not say.
+	pathPrepend []string
+	timeout     func(config.Agent) time.Duration
+	began       *config.Config // as it was when they were opened; nil: what it is now counts
 
 	mu     sync.Mutex
 	agents map[string]*agentHosts
@@ -213,13 +218,25 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	}
 	ctx = nodeexec.WithAgent(ctx, a.name)
 	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
-	return router.Start(ctx, a.placed(ctx, cmd, route))
+	if cmd, err = a.placed(ctx, cmd, route); err != nil {
+		return nil, err
+	}
+	return router.Start(ctx, cmd)
 }
 
-// placed is a command with its working directory in the agent's workspace, if
-// that is configured, where it goes to this machine: all agents share that.
-func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corral.Route) corral.Command {
-	dir := a.hosts.app.settingsOf(a.hosts.policies.agent(a.name)).Workspace
+// placed is a command with what the configuration says of PATH before what the
+// call says, and with its working directory in the agent's workspace, if that is
+// configured, where it goes to this machine: all agents share that.
+func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
+	c := a.hosts.policies.agent(a.name)
+	if _, path := cmd.Env["PATH"]; path || route.Host != corral.HostNode { // whose PATH is not known here
+		first, err := pathFirst(c.Tools.Exec)
+		if err != nil {
+			return cmd, err
+		}
+		cmd.PathPrepend = slices.Concat(a.hosts.pathPrepend, first, cmd.PathPrepend)
+	}
+	dir := a.hosts.app.settingsOf(c).Workspace
 	if route.Host == corral.HostGateway && dir != "" && !filepath.IsAbs(cmd.Dir) {
 		cmd.Dir = filepath.Join(dir, cmd.Dir)
 	}
@@ -235,7 +252,12 @@ func (a *agentHosts) placed(ctx context.Context, cmd corral.Command, route corra
 			cmd.Node = rec.Binding.Node
 		}
 	}
-	return cmd
+	return cmd, nil
+}
+
+// pathFirst are the directories that the configuration puts before PATH.
+func pathFirst(c config.Exec) ([]string, error) {
+	return pathenv.PrependDirs(c.PathPrepend.Value, accountHome())
 }
 
 // Attach finds a process, whatever the configuration says.

@@ -18,10 +18,7 @@ import (
 )
 
 // A hostPolicy is the policy of a gateway's agents, as the API has it.
-type hostPolicy struct {
-	hosts       *hosts
-	pathPrepend []string // of every command of the tool exec
-}
+type hostPolicy struct{ hosts *hosts }
 
 // Explain implements gateway.Policy.
 func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o gateway.ExplainOptions) (guard.Report, error) {
@@ -30,7 +27,6 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	}
 	on := h.hosts.of(agent)
 	c := h.hosts.policies.agent(agent)
-	cmd.PathPrepend = slices.Concat(h.pathPrepend, c.Tools.Exec.PathPrepend.Value, cmd.PathPrepend)
 	route, err := on.Route(ctx, cmd)
 	if err == nil {
 		err = c.Tools.Check(config.ToolExec)
@@ -38,9 +34,17 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
-	r, err := h.hosts.policies.guard.Report(ctx, agent, on.placed(ctx, cmd, route), route)
+	placed, err := on.placed(ctx, cmd, route)
+	if err != nil {
+		return guard.Refusal(agent, cmd, route, err)
+	}
+	r, err := h.hosts.policies.guard.Report(ctx, agent, placed, route)
 	if err != nil {
 		return r, err
+	}
+	if h.hosts.timeout != nil {
+		limit := h.hosts.timeout(c).Seconds()
+		r.TimeoutSeconds = &limit
 	}
 	if r.Outcome != policy.Allowed {
 		r.Commands = h.hosts.app.changes(h.hosts.policies.live.Config(), r.Decision)

@@ -83,6 +83,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 	} else if err != nil {
 		return nil, err
 	}
+	s.hosts.pathPrepend, s.hosts.timeout = o.pathPrepend, s.timeout
 	if listen {
 		if err := s.listenAsConfigured(s.hosts.policies.live.Config().Gateway); err != nil {
 			return nil, err
@@ -114,7 +115,7 @@ func (s *service) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.keeper(), Files: s.hosts.files, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
-		Policy: hostPolicy{s.hosts, s.flags.pathPrepend},
+		Policy: hostPolicy{s.hosts},
 	}
 	as := s.hosts.policies.live.Config().Gateway
 	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
@@ -377,8 +378,8 @@ func (s *service) newTools(agent string) *tool.Tools {
 	c := s.hosts.policies.agent(agent)
 	exec := c.Tools.Exec
 	d := tool.Defaults{
-		Timeout: s.timeout(c), PathPrepend: append(slices.Clone(s.flags.pathPrepend), exec.PathPrepend.Value...),
-		Yield: exec.YieldMs.Value, NotifyOnExit: &exec.NotifyOnExit.Value,
+		Timeout: s.timeout(c),
+		Yield:   exec.YieldMs.Value, NotifyOnExit: &exec.NotifyOnExit.Value,
 	}
 	if d.Timeout == 0 {
 		d.Timeout = -1 // none, in the words of package tool

@@ -221,50 +221,6 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// A call goes to the gateway only if it leads to where it would from here.
-func TestSameRoute(t *testing.T) {
-	for _, tc := range []struct {
-		gateway  string // its sandbox mode; a + lets calls out of it
-		mode     string // the caller's
-		host     corral.Host
-		elevated bool
-		same     bool
-		to       corral.Host
-	}{
-		{"off", "off", "", false, true, corral.HostGateway},
-		{"all", "off", "", false, true, corral.HostSandbox}, // nothing was asked for
-		{"required", "off", "", false, true, corral.HostSandbox},
-		{"off", "all", "", false, false, ""}, // it would run without a sandbox
-		{"off", "all", "sandbox", false, false, ""},
-		{"off", "required", "", false, false, ""},
-		{"all", "all", "", false, true, corral.HostSandbox},
-		{"all", "required", "", false, true, corral.HostSandbox},
-		{"off", "off", "gateway", false, true, corral.HostGateway},
-		{"all", "off", "gateway", false, false, ""}, // the gateway would refuse
-		{"all", "off", "", true, false, ""},
-		{"all", "all", "", true, false, ""},
-		{"all+", "all", "", true, true, corral.HostGateway},
-		{"required+", "all", "", true, false, ""},
-		{"off", "off", "", true, true, corral.HostGateway},
-		{"off", "off", "node", false, true, corral.HostNode},
-	} {
-		mode, lets := strings.CutSuffix(tc.gateway, "+")
-		a := &app{settings: settings{Mode: tc.mode}}
-		there, why, err := a.sameRoute(&execFlags{host: string(tc.host), elevated: tc.elevated}, &gatewayRecord{Sandbox: mode, AllowElevated: lets}, nil)
-		same := err == nil && why == ""
-		if err != nil && !errors.Is(err, corral.ErrDenied) || same != tc.same || same && there.Host != tc.to {
-			t.Errorf("%+v: %v, %s, %v", tc, same, there.Host, err)
-		}
-	}
-	a := &app{settings: settings{Mode: modeOff}}
-	if _, why, err := a.sameRoute(&execFlags{}, nil, nil); why != "" || err != nil {
-		t.Errorf("nothing is asked for: %q, %v", why, err)
-	}
-	if _, _, err := a.sameRoute(&execFlags{host: "sandbox"}, nil, nil); !errors.Is(err, corral.ErrUnavailable) {
-		t.Errorf("where it would run is not known: %v", err)
-	}
-}
-
 func TestFence(t *testing.T) {
 	for _, tc := range []struct {
 		fence fence

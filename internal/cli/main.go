@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -38,11 +38,12 @@ type app struct {
 
 	flags *pflag.FlagSet // of the command
 
-	envRules hostexec.EnvRules // of commands on this machine, without a gateway
-	settings settings          // after the command line and the environment were read
-	remote   bool              // commands are run by a gateway, not by this process
-	helpErr  error             // of writing help, which cobra has no way to return
-	misread  bool              // the command line's flags are not understood, so that --json may not be among them
+	defaults config.Exec // of commands, by the configuration
+	settings settings    // after the command line and the environment were read
+	without  string      // why a command on this machine meets no policy, where one would expect it
+	remote   bool        // commands are run by a gateway, not by this process
+	helpErr  error       // of writing help, which cobra has no way to return
+	misread  bool        // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
 }

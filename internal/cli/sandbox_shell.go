@@ -34,6 +34,7 @@ flags that commands of the sandbox are given.`,
 		Example: "  corral sandbox shell main\n  corral sandbox shell --agent main --session telegram:123",
 		Args:    atMost(1), ValidArgsFunction: a.completeKnownSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.localGiven = o.local
 			o.shape = onlyGiven(cmd.Flags(), sandboxShape)
 			o.wanted = onlyGiven(cmd.Flags(), []string{"agent", "session"})
 			if len(args) > 0 && len(o.wanted) > 0 {
@@ -67,7 +68,7 @@ func (a *app) addConversationFlag(cmd *cobra.Command, key *string) {
 
 // shellOf has o be about a sandbox by its name.
 func (a *app) shellOf(ctx context.Context, o *execFlags, name string) error {
-	if o.local || len(o.shape) > 0 {
+	if o.local {
 		return a.shellHere(o, name)
 	}
 	return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, remote bool) error {

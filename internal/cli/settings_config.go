@@ -3,7 +3,6 @@ package cli
 import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -102,6 +101,6 @@ func (a *app) configure(agent string) error {
 		return err
 	}
 	of := c.Agent(agent)
-	a.settings, a.envRules = a.settingsOf(of), guard.EnvRules(of.Tools.Exec)
+	a.settings, a.defaults = a.settingsOf(of), of.Tools.Exec
 	return a.settings.complete()
 }

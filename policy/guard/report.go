@@ -33,6 +33,9 @@ type Report struct {
 	Shell   []string `json:"shell,omitempty"`   // what reads Command
 	Cwd     string   `json:"cwd,omitempty"`     // as far as it is known here
 
+	// TimeoutSeconds is how long a command may run whose call does not say; 0: for ever.
+	TimeoutSeconds *float64 `json:"timeoutSeconds,omitempty"`
+
 	// Previews are what allow-always would remember, for a command that would
 	// be asked about.
 	Previews    []approval.Preview   `json:"previews,omitempty"`
