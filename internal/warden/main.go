@@ -143,6 +143,9 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	}
 	if !host {
 		catchSignals()
+		if err := guard(); err != nil {
+			log("%v", err)
+		}
 	}
 	dropHandlers()
 	if host {

@@ -2,6 +2,7 @@ package warden
 
 import (
 	"os"
+	"runtime"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,7 +15,15 @@ const asWarden = "CORRAL_TEST_AS_WARDEN"
 func TestMain(m *testing.M) {
 	if os.Getenv(asWarden) != "" {
 		go limitProcesses()
+		// As in a container. It is of a thread, which is the one that goes on here.
+		runtime.LockOSThread()
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			panic(err)
+		}
 		os.Exit(Main([]string{"-stdio"}, os.Stderr))
+	}
+	if os.Getenv(asMeddler) != "" {
+		os.Exit(meddle())
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +42,28 @@ var warden = []Probe{
 	}},
 	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: overStreams, Run: dialGateway},
 	{ID: "warden/listen", Tries: "makes a socket at which the warden would take it for a gateway", Why: "the directory with the sockets is mounted read-only", Weak: OurWrites, GVisor: overStreams, Run: plant},
+	{ID: "warden/limits", Tries: "sets a limit of PID 1, or of one of its threads, which is the same", Why: "prlimit(2): with no files to open the next command is lost", Weak: OpenInit, Run: func(*Env) Verdict {
+		var own unix.Rlimit
+		if err := unix.Prlimit(1, unix.RLIMIT_NOFILE, nil, &own); err != nil {
+			return held("asking for it: %v", err)
+		}
+		return ofInit("prlimit", func(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &own, nil) })
+	}},
+	{ID: "warden/priority", Tries: "gives PID 1 a low priority, alone or with everything of its user", Why: "setpriority(2): a warden that gets no time is late with every time-out", Weak: OpenInit, Run: func(*Env) Verdict {
+		if err := unix.Setpriority(unix.PRIO_USER, 0, 1); err == nil {
+			return escaped("setpriority of all of a user works")
+		}
+		return ofInit("setpriority", func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 1) })
+	}},
+	{ID: "warden/scheduling", Tries: "makes PID 1 run only where nothing else wants to", Why: "sched_setscheduler(2)", Weak: OpenInit, GVisor: "gVisor has one policy, and lets no other be set", Run: func(*Env) Verdict {
+		return ofInit("sched_setscheduler", func(pid int) error {
+			return systemCall(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), unix.SCHED_IDLE, uintptr(unsafe.Pointer(new(uint32))))
+		})
+	}},
+	{ID: "warden/input-output", Tries: "makes PID 1 read and write only where nothing else does", Why: "ioprio_set(2)", Weak: OpenInit, GVisor: "gVisor lets nobody set a priority of input and output", Run: func(*Env) Verdict {
+		const process, idle = 1, 3 << 13
+		return ofInit("ioprio_set", func(pid int) error { return systemCall(unix.SYS_IOPRIO_SET, process, uintptr(pid), idle) })
+	}},
 	{ID: Killer, Tries: "ends PID 1, and with it the sandbox's other commands", Why: "kill(2): PID 1 gets only the signals it wants", Weak: OpenInit, Inside: "gVisor lets PID 1 be killed; it ends the sandbox that does it, and the next command gets a new one", Run: killInit},
 }
 
@@ -54,6 +78,25 @@ func trace(*Env) Verdict {
 		_ = unix.PtraceDetach(1) // this process ends anyway
 	}
 	return call("ptrace", err)
+}
+
+// ofInit tries what one process can do to another with PID 1 and its threads.
+func ofInit(what string, try func(pid int) error) Verdict {
+	targets := []int{1}
+	threads, _ := os.ReadDir("/proc/1/task") // where it cannot be read there is PID 1 itself
+	for _, thread := range threads {
+		if tid, err := strconv.Atoi(thread.Name()); err == nil {
+			targets = append(targets, tid)
+		}
+	}
+	return anyOf(what, targets, try)
+}
+
+func systemCall(trap, a, b, c uintptr) error {
+	if _, _, errno := unix.RawSyscall(trap, a, b, c); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func initMemory(*Env) Verdict {

@@ -1,0 +1,13 @@
+package warden
+
+import "golang.org/x/sys/unix"
+
+// x32Bit is in the numbers of the x32 calls, which are those of amd64 else.
+const x32Bit = 0x40000000
+
+var guarded = []calls{
+	{unix.AUDIT_ARCH_X86_64, unix.SYS_PRLIMIT64, unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
+		unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, x32Bit},
+	// arch/x86/entry/syscalls/syscall_32.tbl
+	{unix.AUDIT_ARCH_I386, 340, 97, 289, 156, 154, 351, 0},
+}
