@@ -88,9 +88,9 @@ func TestHearOutTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	busy := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
-	a := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
-	b := &client{s: s, conn: hungUp{}, over: make(chan struct{})}
+	busy := &client{s: s, conn: newOutbox(hungUp{}), over: make(chan struct{})}
+	a := &client{s: s, conn: newOutbox(hungUp{}), over: make(chan struct{})}
+	b := &client{s: s, conn: newOutbox(hungUp{}), over: make(chan struct{})}
 	s.clients[busy], s.clients[a], s.clients[b] = struct{}{}, struct{}{}, struct{}{}
 	done := make(chan struct{})
 	for _, c := range []*client{a, b} {

@@ -168,7 +168,7 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	if stdio {
 		// Standard input ends with the engine's connection to the
 		// container, and that does not come back.
-		return s.Serve(newOutbox(wire.NewFrames(os.Stdin, os.Stdout, os.Stdin)))
+		return s.Serve(wire.NewFrames(os.Stdin, os.Stdout, os.Stdin))
 	}
 	if host {
 		err = serveUntil(s, dir, endWhenIdle)

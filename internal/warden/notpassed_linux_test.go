@@ -26,6 +26,13 @@ func (u unpassable) Send(m *wire.Message, fds ...int) error {
 	return u.Packets.Send(m, fds...)
 }
 
+func (u unpassable) TrySend(m *wire.Message, fds ...int) (bool, error) {
+	if u.full.Load() && len(fds) > 0 {
+		return false, unix.ETOOMANYREFS
+	}
+	return u.Packets.TrySend(m, fds...)
+}
+
 // ask sends a request, and returns the answer with how many descriptors came.
 func ask(t *testing.T, gw *wire.Packets, m *wire.Message, send ...int) (*wire.Message, int) {
 	t.Helper()

@@ -116,7 +116,7 @@ func (nowhere) Close() error                        { return nil }
 // execute starts a shell that nobody listens to.
 func execute(t *testing.T, s *Supervisor, shell string) *proc {
 	t.Helper()
-	p, f := s.start(&client{s: s, conn: nowhere{}}, &wire.Message{ID: fmt.Sprintf("p%d", time.Now().UnixNano()), Args: []string{"/bin/sh", "-c", shell}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}, nil)
+	p, f := s.start(&client{s: s, conn: newOutbox(nowhere{})}, &wire.Message{ID: fmt.Sprintf("p%d", time.Now().UnixNano()), Args: []string{"/bin/sh", "-c", shell}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}, nil)
 	if f != nil {
 		t.Fatal(f)
 	}

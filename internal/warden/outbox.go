@@ -3,82 +3,182 @@
 package warden
 
 import (
+	"errors"
+	"os"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/wire"
 )
 
-// outbox is a connection on which nobody waits for the other side. What carries
-// standard output away from a container may stand still while no gateway lives;
-// a message that is sent under a lock then would stop everything else: deadlines,
-// reaping, ends. How much waits here is bounded by what may be unacknowledged of
-// each process, which keeps that anyway.
+// outbox is a connection on which nobody waits for the other side: a message that
+// is sent under a lock then would stop everything else, deadlines and reaping and
+// the other gateways. A gateway may be stopped, and what carries standard output
+// away from a container may stand still while no gateway lives.
+//
+// A message is sent at once if it can be; else it waits here, with duplicates of
+// its descriptors, and a goroutine sends what waits, in order, until nothing is left.
+// How much can wait is bounded: no request is read while maxAnswers wait (see
+// ready), of each process there is one end, and of its output as much as may be
+// unacknowledged. A gateway that takes nothing for ten seconds loses its connection
+// (see wire.Packets), and with it what waits; it connects again, and attaches.
 type outbox struct {
 	wire.Conn
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	queue   []*wire.Message
-	err     error // of the connection
-	closed  bool
+	mu       sync.Mutex
+	sent     *sync.Cond // something was sent, or the connection is at its end
+	queue    []letter
+	carrying bool  // a goroutine sends what waits
+	err      error // of the connection
+	closed   bool
+	carrier  sync.WaitGroup
 }
+
+// letter is a message that waits.
+type letter struct {
+	m   *wire.Message
+	fds []int // its own
+}
+
+// maxAnswers is with how many messages waiting no further request is read.
+const maxAnswers = 64
 
 func newOutbox(conn wire.Conn) *outbox {
 	o := &outbox{Conn: conn}
-	o.changed = sync.NewCond(&o.mu)
-	go o.run()
+	o.sent = sync.NewCond(&o.mu)
 	return o
 }
 
-// Send leaves a message to be sent, which must not change any more.
+// Send sends a message, now or later; it must not change any more.
 func (o *outbox) Send(m *wire.Message, fds ...int) error {
-	if len(fds) > 0 {
-		return o.Conn.Send(m, fds...) // which says that it cannot
+	if len(fds) > 0 && !o.PassesFiles() {
+		return wire.ErrNoFiles
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil {
-		o.queue = append(o.queue, m)
-		o.changed.Signal()
+	switch {
+	case o.err != nil:
+		return o.err
+	case o.closed:
+		return os.ErrClosed
 	}
-	return o.err
+	if now, ok := o.Conn.(interface {
+		TrySend(m *wire.Message, fds ...int) (bool, error)
+	}); ok && !o.carrying {
+		if sent, err := now.TrySend(m, fds...); sent || err != nil {
+			return err
+		}
+	}
+	l := letter{m: m}
+	for _, fd := range fds {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			closeFDs(l.fds)
+			return err
+		}
+		l.fds = append(l.fds, own)
+	}
+	o.queue = append(o.queue, l)
+	if !o.carrying {
+		o.carrying = true
+		o.carrier.Go(o.carry)
+	}
+	return nil
+}
+
+// carry sends what waits.
+func (o *outbox) carry() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) > 0 {
+		l := o.queue[0]
+		o.queue[0] = letter{}
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		err := o.Conn.Send(l.m, l.fds...)
+		if errors.Is(err, unix.ETOOMANYREFS) && l.m.Type == wire.Started {
+			f := notPassed(l.m.ID)
+			err = o.Conn.Send(&wire.Message{Type: wire.Error, Req: l.m.Req, ID: l.m.ID, Code: f.code, Text: f.text})
+		}
+		closeFDs(l.fds)
+		o.mu.Lock()
+		if err != nil {
+			o.err = err
+			o.forget()
+		}
+		o.sent.Broadcast()
+	}
+	o.carrying = false
+	o.sent.Broadcast()
+}
+
+// forget lets go of what waits. mu is held.
+func (o *outbox) forget() {
+	for _, l := range o.queue {
+		closeFDs(l.fds)
+	}
+	o.queue = nil
 }
 
 // drop forgets what was not sent yet: it was meant for somebody who is gone.
 func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.queue = nil
+	o.forget()
+	o.sent.Broadcast()
+}
+
+// ready waits until a further request may be read.
+func (o *outbox) ready() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) >= maxAnswers && o.err == nil && !o.closed {
+		o.sent.Wait()
+	}
+}
+
+// HungUp tells whether the other end is closed, where that can be seen.
+func (o *outbox) HungUp() bool {
+	c, ok := o.Conn.(interface{ HungUp() bool })
+	return ok && c.HungUp()
 }
 
 // Close ends the connection.
 func (o *outbox) Close() error {
 	o.mu.Lock()
 	o.closed = true
-	o.changed.Signal()
+	o.forget()
+	o.sent.Broadcast()
 	o.mu.Unlock()
 	return o.Conn.Close()
 }
 
-func (o *outbox) run() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for {
-		for len(o.queue) == 0 && !o.closed {
-			o.changed.Wait()
-		}
-		if len(o.queue) == 0 {
-			return
-		}
-		m := o.queue[0]
-		o.queue[0] = nil
-		o.queue = o.queue[1:]
-		o.mu.Unlock()
-		err := o.Conn.Send(m)
-		o.mu.Lock()
-		if err != nil {
-			o.err, o.queue = err, nil
-			return
-		}
+// flushLimit is how long the end of a byte stream waits for what is still to be
+// said on it.
+const flushLimit = time.Second
+
+// end ends the connection and what sends on it. On a byte stream, of which the
+// other direction may go on, what waits is sent first; one that stands still is left.
+func (o *outbox) end() {
+	if o.PassesFiles() {
+		o.Close()
+		o.carrier.Wait()
+		return
 	}
+	o.mu.Lock()
+	late := false
+	timer := time.AfterFunc(flushLimit, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		late = true
+		o.sent.Broadcast()
+	})
+	for o.carrying && !late && !o.closed {
+		o.sent.Wait()
+	}
+	o.mu.Unlock()
+	timer.Stop()
+	o.Close()
 }

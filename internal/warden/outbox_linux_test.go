@@ -20,7 +20,7 @@ func TestOutputStandsStill(t *testing.T) {
 	t.Cleanup(s.Close)
 	ours, theirs := net.Pipe() // without any buffer
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(newOutbox(wire.NewFrames(theirs, theirs, theirs))) }()
+	go func() { served <- s.Serve(wire.NewFrames(theirs, theirs, theirs)) }()
 	f := wire.NewFrames(ours, ours, ours)
 	send := func(m *wire.Message) {
 		t.Helper()

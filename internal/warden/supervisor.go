@@ -198,7 +198,7 @@ func (s *Supervisor) noteIdle() {
 // client is one connection.
 type client struct {
 	s    *Supervisor
-	conn wire.Conn
+	conn *outbox
 	over chan struct{} // closed when it is no longer served
 
 	greeting bool // it is being answered Hello; under Supervisor.mu
@@ -233,7 +233,7 @@ func (c *client) stale(m *wire.Message) bool {
 
 // Serve answers one connection until it ends. Commands go on after it.
 func (s *Supervisor) Serve(conn wire.Conn) error {
-	c := &client{s: s, conn: conn, over: make(chan struct{})}
+	c := &client{s: s, conn: newOutbox(conn), over: make(chan struct{})}
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -246,6 +246,7 @@ func (s *Supervisor) Serve(conn wire.Conn) error {
 	defer s.wg.Done()
 	defer s.disconnect(c)
 	for {
+		c.conn.ready()
 		m, fds, err := conn.Recv()
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
@@ -261,7 +262,7 @@ func (s *Supervisor) Serve(conn wire.Conn) error {
 
 // disconnect lets go of a connection: its processes wait for the next.
 func (s *Supervisor) disconnect(c *client) {
-	c.conn.Close()
+	c.conn.end()
 	s.detach(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +279,7 @@ func (s *Supervisor) hearOut(c *client) {
 	c.greeting = true
 	var gone []*client
 	for other := range s.clients {
-		if h, ok := other.conn.(interface{ HungUp() bool }); ok && !other.greeting && h.HungUp() {
+		if !other.greeting && other.conn.HungUp() {
 			gone = append(gone, other)
 		}
 	}
@@ -386,9 +387,7 @@ func (c *client) hello(m *wire.Message) error {
 	}
 	if !c.conn.PassesFiles() {
 		c.s.detach(c) // a new gateway speaks on the same stream
-		if o, ok := c.conn.(*outbox); ok {
-			o.drop()
-		}
+		c.conn.drop()
 	}
 	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)
 	c.s.hearOut(c)

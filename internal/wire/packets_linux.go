@@ -96,22 +96,15 @@ func (p *Packets) HungUp() bool {
 	return cerr != nil || err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
 }
 
-// Send sends one message.
+// Send sends one message. It waits while the peer takes nothing, up to sendLimit.
 func (p *Packets) Send(m *Message, fds ...int) error {
-	if len(fds) > MaxFiles {
-		return fmt.Errorf("cannot send %d descriptors, at most %d", len(fds), MaxFiles)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.out = m.Append(append(p.out[:0], 0))
-	if len(p.out)-1 > MaxMessage {
-		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(p.out)-1, MaxMessage)
-	}
-	var oob []byte
-	if len(fds) > 0 {
-		oob = unix.UnixRights(fds...)
-	}
 	defer func() { p.out = shrink(p.out) }()
+	oob, err := p.encode(m, fds)
+	if err != nil {
+		return err
+	}
 	// The flag byte of each further packet overwrites the last byte of the
 	// one before it, which has been sent.
 	for b := p.out; ; b = b[maxPacket-1:] {
@@ -128,6 +121,50 @@ func (p *Packets) Send(m *Message, fds ...int) error {
 		}
 		oob = nil
 	}
+}
+
+// TrySend is Send where that waits for nothing. If it is false without an error,
+// nothing was sent.
+func (p *Packets) TrySend(m *Message, fds ...int) (sent bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() { p.out = shrink(p.out) }()
+	oob, err := p.encode(m, fds)
+	if err != nil || len(p.out) > maxPacket { // of several packets some could be sent
+		return false, err
+	}
+	werr := p.rc.Write(func(fd uintptr) bool {
+		for {
+			if _, _, _, err = transfer(unix.SYS_SENDMSG, fd, p.out, oob, unix.MSG_NOSIGNAL); err != unix.EINTR {
+				return true
+			}
+		}
+	})
+	if err == nil {
+		err = werr
+	}
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("cannot send to the warden connection: %w", err)
+	}
+	return true, nil
+}
+
+// encode makes p.out the message after a byte for the flag. mu is held.
+func (p *Packets) encode(m *Message, fds []int) (oob []byte, err error) {
+	if len(fds) > MaxFiles {
+		return nil, fmt.Errorf("cannot send %d descriptors, at most %d", len(fds), MaxFiles)
+	}
+	p.out = m.Append(append(p.out[:0], 0))
+	if len(p.out)-1 > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(p.out)-1, MaxMessage)
+	}
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	return oob, nil
 }
 
 // sendLimit bounds how long a peer may take nothing. What it has been sent of a
