@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/corral-exec/corral/internal/confine"
 )
 
 // A Command is what to run. Exactly one of Shell and Args is set.
@@ -73,6 +75,10 @@ type Command struct {
 	// sets it, so that what it looked at is what runs; the Router takes it
 	// from nobody else.
 	Exec []string `json:"-"`
+	// Domain, if there is one, is what the command may execute and write, where
+	// the kernel of the gateway's machine or the node enforces it. A Guard sets
+	// it, with Exec; the Router takes it from nobody else.
+	Domain *Domain `json:"-"`
 	// Grant, if there is one, is what a Guard has to say to the node that the
 	// command goes to: by whose leave it may run there. The Router takes it
 	// from nobody else, and nobody else reads it.
@@ -81,6 +87,12 @@ type Command struct {
 	// asks no host, of which some may be far away, whether it has the ID.
 	Fresh bool `json:"-"`
 }
+
+// A Domain is what a command, and all that it starts, may execute and write.
+type Domain = confine.Domain
+
+// Enforced is what of a Domain is in force for a process.
+type Enforced = confine.Enforced
 
 // DefaultGrace is how long a tree has between SIGTERM and SIGKILL when its
 // Timeout expires and Command.Grace is 0.
@@ -112,7 +124,7 @@ func ValidateID(id string) error {
 }
 
 // Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, what the Router reads, Exec and Grant are not in
+// same, wherever they run. The ID, what the Router reads, Exec, Domain and Grant are not in
 // it.
 func (c Command) Digest() string {
 	h := sha256.New()

@@ -102,6 +102,10 @@ type Info struct {
 	// in no JSON, since somebody could guess values of the environment by it.
 	Digest string `json:"-"`
 
+	// Enforced is what the kernel keeps it to, of what was decided: nil if to
+	// nothing.
+	Enforced *Enforced `json:"enforced,omitempty"`
+
 	// Origin is what it was begun as, where that is kept beside the process:
 	// on nodes, for gateways that have not started it. Nil elsewhere.
 	Origin *Origin `json:"origin,omitempty"`
@@ -134,6 +138,10 @@ type Exit struct {
 	// nil if there was none, and where that cannot be told (see
 	// docs/exec-driver.md).
 	Orphans []int `json:"orphans,omitempty"`
+
+	// Refused are the programs that the kernel refused to execute for it, by
+	// Info.Enforced: the first few, as paths of the machine that it ran on.
+	Refused []string `json:"refused,omitempty"`
 }
 
 // Success reports whether the process exited by itself with code 0.

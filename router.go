@@ -109,7 +109,7 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 		return nil, err
 	}
 	fresh := cmd.Fresh
-	cmd.Exec, cmd.Grant, cmd.Fresh = nil, nil, false
+	cmd.Exec, cmd.Domain, cmd.Grant, cmd.Fresh = nil, nil, nil, false
 	route, err := r.Route(cmd)
 	if err != nil {
 		return nil, err

@@ -19,11 +19,12 @@ type exitJSON struct {
 	StartedAt  time.Time      `json:"startedAt"`
 	EndedAt    time.Time      `json:"endedAt"`
 	Orphans    []int          `json:"orphans,omitempty"`
+	Refused    []string       `json:"refused,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (e Exit) MarshalJSON() ([]byte, error) {
-	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt, Orphans: e.Orphans}
+	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt, Orphans: e.Orphans, Refused: e.Refused}
 	if e.Signal != 0 {
 		name := e.Signal.String()
 		v.Signal, v.SignalName = &e.Signal, &name
@@ -39,7 +40,7 @@ func (e *Exit) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
-	e.Exit = corral.Exit{Code: -1, Reason: v.Reason, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Orphans: v.Orphans}
+	e.Exit = corral.Exit{Code: -1, Reason: v.Reason, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Orphans: v.Orphans, Refused: v.Refused}
 	if v.ExitCode != nil {
 		e.Code = *v.ExitCode
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/confine"
 )
 
 // What is said under an agreement, and is said often, is in the encoding of
@@ -314,6 +315,7 @@ func (a *Answer) binary() (e encoder, ok bool) {
 		for _, pid := range x.Orphans {
 			m = protowire.AppendVarint(protowire.AppendTag(m, 6, protowire.VarintType), uint64(pid))
 		}
+		m.list(7, x.Refused)
 		e.message(3, m)
 	}
 	if s := a.Stat; s != nil {
@@ -349,8 +351,15 @@ func infoBinary(i *corral.Info) encoder {
 		n.num(6, protowire.EncodeZigZag(int64(o.Grace)))
 		m.message(9, n)
 	}
+	if e := i.Enforced; e != nil {
+		m.num(10, e.Number())
+		m.str(11, e.Hint)
+	}
 	return m
 }
+
+// maxRefused bounds the programs that an answer names.
+const maxRefused = 8
 
 func decodeAnswer(b []byte) (a Answer, err error) {
 	err = decode(b, func(n protowire.Number, v uint64) {
@@ -382,8 +391,13 @@ func decodeAnswer(b []byte) (a Answer, err error) {
 					x.Orphans = append(x.Orphans, int(v))
 				}
 			}, func(n protowire.Number, v []byte) error {
-				if n == 3 {
+				switch n {
+				case 3:
 					x.Reason = corral.Reason(v)
+				case 7:
+					if len(x.Refused) < maxRefused {
+						x.Refused = append(x.Refused, text(v))
+					}
 				}
 				return nil
 			})
@@ -411,6 +425,12 @@ func decodeAnswer(b []byte) (a Answer, err error) {
 }
 
 func decodeInfo(b []byte) (i corral.Info, err error) {
+	hint := ""
+	defer func() {
+		if i.Enforced != nil {
+			i.Enforced.Hint = hint
+		}
+	}()
 	err = decode(b, func(n protowire.Number, v uint64) {
 		switch n {
 		case 2:
@@ -419,6 +439,8 @@ func decodeInfo(b []byte) (i corral.Info, err error) {
 			i.Sandboxed = v != 0
 		case 7:
 			i.StartedAt = unixNano(v)
+		case 10:
+			i.Enforced = confine.FromNumber(v)
 		}
 	}, func(n protowire.Number, v []byte) error {
 		switch n {
@@ -432,6 +454,8 @@ func decodeInfo(b []byte) (i corral.Info, err error) {
 			i.Dir = text(v)
 		case 8:
 			i.Warnings = append(i.Warnings, text(v))
+		case 11:
+			hint = text(v)
 		case 9:
 			o := corral.Origin{}
 			i.Origin = &o

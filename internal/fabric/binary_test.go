@@ -58,7 +58,7 @@ func TestBinarySaysAll(t *testing.T) {
 	n := 0
 	var s StartRequest
 	fill(t, reflect.ValueOf(&s).Elem(), &n)
-	s.Command.Fresh = false // which does not travel
+	s.Command.Fresh, s.Command.Domain = false, nil // which do not travel: a node makes a domain itself
 	for _, agreed := range []bool{true, false} {
 		b, err := s.Encode(agreed)
 		if err != nil {

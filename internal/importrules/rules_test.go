@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/wire", "internal/outlog", "internal/wardenbin"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/wire", "internal/outlog", "internal/wardenbin"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -27,15 +27,18 @@ var testOnly = []string{
 
 // rules may name packages that do not exist yet.
 var rules = map[string]rule{
-	".": {tests: []string{"hostexec", "nodeexec"}},
+	".": {imports: []string{"internal/confine"}, tests: []string{"hostexec", "nodeexec"}},
 
 	"policy":          {imports: contract},
 	"policy/approval": {imports: []string{".", "internal/atomicfile", "policy"}},
 	"policy/guard":    {imports: []string{".", "internal/atomicfile", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
 
-	"pathenv":             {imports: []string{".", "pathenv/lookup"}},
-	"pathenv/lookup":      {},
-	"internal/wire":       {imports: contract},
+	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
+	"pathenv/lookup": {},
+	"internal/wire":  {imports: contract},
+	// What a command may execute and write, and how the kernel keeps it to that.
+	"internal/confine":    {},
+	"internal/landlock":   {imports: []string{"internal/confine"}},
 	"internal/outlog":     {imports: contract},
 	"internal/atomicfile": {},
 	"internal/coalesce":   {},
@@ -76,7 +79,7 @@ var rules = map[string]rule{
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
-	"internal/fabric": {imports: []string{".", "internal/api"}, tests: []string{"internal/broker"}},
+	"internal/fabric": {imports: []string{".", "internal/api", "internal/confine"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
 	"internal/pairing":   {imports: []string{".", "internal/natskv"}},

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/landlock"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -28,6 +30,11 @@ type proc struct {
 	oomBefore  uint64 // the count when it was made, if it is counted
 	oomCounted bool
 
+	domain     *confine.Domain // nil: there is nothing to enforce
+	jail       *landlock.Jail
+	enforced   uint64 // see wire.Message
+	unenforced string // why not all of the domain is in force
+
 	timer    *time.Timer
 	timedOut bool
 	killed   bool          // somebody sent it SIGKILL through us
@@ -47,13 +54,15 @@ type proc struct {
 }
 
 func (p *proc) item() *wire.Message {
-	m := &wire.Message{Type: wire.Item, ID: p.id, PID: uint64(p.pid), Flags: p.flags, StartedAt: p.started, Tag: p.tag}
+	m := &wire.Message{Type: wire.Item, ID: p.id, PID: uint64(p.pid), Flags: p.flags, StartedAt: p.started, Tag: p.tag,
+		Enforced: p.enforced, Text: p.unenforced}
 	if p.relay[0] >= 0 {
 		m.Flags |= wire.FlagRelay
 	}
 	if p.exited != nil {
 		m.Flags |= wire.FlagEnded
 		m.ExitCode, m.Signal, m.Reason, m.EndedAt, m.Args = p.exited.ExitCode, p.exited.Signal, p.exited.Reason, p.exited.EndedAt, p.exited.Args
+		m.Refused = p.exited.Refused
 	}
 	return m
 }

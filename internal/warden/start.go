@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/landlock"
 	"github.com/corral-exec/corral/internal/wire"
 	"github.com/corral-exec/corral/pathenv/lookup"
 )
@@ -146,6 +147,11 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 		writers: stdio.writers(),
 	}
+	if f := p.confine(m); f != nil {
+		stdio.closeChild(s.devnull)
+		p.release(false)
+		return nil, f
+	}
 	if f := c.passTerminal(m, stdio.master); f != nil {
 		stdio.closeChild(s.devnull)
 		p.release(false)
@@ -244,7 +250,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	p.mark = s.newMark()
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
-	pid, err := s.forkMarked(file, m.Args, attr, p.mark)
+	pid, err := s.forkIn(p, func() (int, error) { return s.forkMarked(file, m.Args, attr, p.mark) })
 	s.offered(pid)
 	if err != nil {
 		return err
@@ -284,6 +290,8 @@ func (s *Supervisor) notExecuted(p *proc, name string, err error, stdio *stdio) 
 	case errors.Is(err, unix.ENOENT): // the file is there: its interpreter is not
 		code = 127
 		err = fmt.Errorf("%s: the interpreter of the program does not exist", name)
+	case errors.As(err, new(*landlock.Unenforced)):
+		return failf(wire.CodeUnsupported, "%v", err)
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return failf(wire.CodeUnavailable, "cannot make a process for %s: %v", name, err)
 	default:
@@ -310,6 +318,7 @@ func (s *Supervisor) notExecuted(p *proc, name string, err error, stdio *stdio) 
 func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	how.Type, how.ID, how.StartedAt = wire.Exited, p.id, p.started
 	how.EndedAt = max(now(), p.started)
+	how.Refused = p.jail.Refused()
 	p.exited = how
 	if p.timer != nil {
 		p.timer.Stop()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral/internal/landlock"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -49,6 +50,7 @@ type Supervisor struct {
 	listed             func([]task)  // for tests: between a look for a tree and the signal to it
 	noPidfd            atomic.Bool   // see send
 	oom                oomCounter
+	domains            landlock.Starter
 	since              uint64 // tells this supervisor from its successors
 
 	// starting makes Start of one ID, on two connections, one start. The
@@ -135,6 +137,7 @@ func (s *Supervisor) Close() {
 	}
 	s.procs = nil
 	s.mu.Unlock()
+	s.domains.Close()
 	unix.Close(s.devnull)
 	s.oom.close()
 }
@@ -379,7 +382,7 @@ func (c *client) answer(m *wire.Message, f *fail) error {
 }
 
 // features are optional parts of the protocol that this warden has.
-var features = []string{"mark"}
+var features = []string{"mark", wire.FeatureDomain}
 
 func (c *client) hello(m *wire.Message) error {
 	if m.Version != wire.Version {

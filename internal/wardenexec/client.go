@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,10 @@ func (e *Ended) Unwrap() error { return ErrGone }
 
 // client is one connection, from Hello on.
 type client struct {
-	conn   wire.Conn
-	items  map[string]*wire.Message // what the warden had at Hello
-	warden uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
+	conn     wire.Conn
+	items    map[string]*wire.Message // what the warden had at Hello
+	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
+	confines bool                     // it knows execution domains
 
 	// epoch is in every message on a byte stream: what an earlier connection
 	// sent can arrive on the same stream after this one has begun, and must
@@ -91,6 +93,7 @@ func (c *client) hello() error {
 		case m.Type == wire.Hello && m.Epoch == epoch:
 			greeted = true
 			c.warden = m.StartedAt
+			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
 		case !greeted: // meant for whoever was connected before us

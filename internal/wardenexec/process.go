@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +122,9 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 	p.tag.Info = p.e.opts.Info
 	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Warnings, origin(ctx, cmd)
 	p.tag.Limit = cmd.Log
+	if err := p.confine(cmd.Domain, c); err != nil {
+		return err
+	}
 	for attempt := 1; ; attempt++ {
 		var a answer
 		var tag []byte
@@ -245,6 +249,9 @@ func (p *process) startMessage(cmd corral.Command, prep Prepared) *wire.Message 
 		m.Flags = wire.FlagTTY
 		m.Rows, m.Cols = uint64(size.Rows), uint64(size.Cols)
 	}
+	if cmd.Domain.Limits() {
+		m.Domain = cmd.Domain.Append(nil)
+	}
 	m.Tag = p.tag.encode()
 	return m
 }
@@ -286,6 +293,7 @@ func (p *process) started(ctx context.Context, c *client, a answer, sent []byte)
 	p.client = c
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
+	p.enforced(a.m)
 	if err := p.carrierStarted(c, a); err != nil {
 		return p.outOfReach(err)
 	}
@@ -345,6 +353,7 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	p.tag.Info.ID = p.id
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
+	p.enforced(a.m)
 	return p.carrierAdopted(c, a)
 }
 
@@ -482,6 +491,9 @@ func exitOf(m *wire.Message) corral.Exit {
 		if pid, err := strconv.Atoi(text); err == nil && pid > 0 && pid <= maxPID {
 			exit.Orphans = append(exit.Orphans, pid)
 		}
+	}
+	for _, path := range m.Refused[:min(len(m.Refused), wire.MaxRefused)] {
+		exit.Refused = append(exit.Refused, strings.ToValidUTF8(path, "\ufffd"))
 	}
 	return exit
 }

@@ -23,7 +23,7 @@ const (
 	// Requests, gateway to warden. Answered by OK or Error, unless another
 	// answer is named.
 	Hello      Type = 1  // Version, Features, Epoch, StartedAt (of the connection); answered by Hello (with PID and StartedAt of the warden), then one Item a process, then OK
-	Start      Type = 2  // ID Args Env Dir Flags Size Timeout Grace Tag, fds; answered by Started
+	Start      Type = 2  // ID Args Env Dir Flags Size Timeout Grace Tag Domain, fds; answered by Started
 	Attach     Type = 3  // ID Offset; answered by Started with fds
 	Signal     Type = 4  // ID Signal
 	Resize     Type = 5  // ID Rows Cols
@@ -37,9 +37,9 @@ const (
 	// Answers and events, warden to gateway.
 	OK       Type = 32
 	Error    Type = 33 // Code Text
-	Started  Type = 34 // ID PID Flags StartedAt Tag Offset
+	Started  Type = 34 // ID PID Flags StartedAt Tag Offset Enforced Text (why not all of the domain is)
 	Item     Type = 35 // as Started, and as Exited if it has ended
-	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt Args (PIDs of what it left running, decimal)
+	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt Args (PIDs of what it left running, decimal) Refused
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
@@ -49,6 +49,13 @@ const (
 // process in a message of its own, which the warden sends before it makes the
 // process. Where the kernel passes no descriptor, nothing has run then.
 const FeatureTerminalFirst = "terminal-first"
+
+// FeatureDomain in a warden's Hello: it knows the Domain of a Start, and puts it in
+// force or says why not.
+const FeatureDomain = "domain"
+
+// MaxRefused bounds the programs that Exited names.
+const MaxRefused = 8
 
 // Flags of Start, Started, Item, Output and InputAck.
 const (
@@ -112,6 +119,9 @@ type Message struct {
 	Features  []string // 25
 	Epoch     string   // 26, unguessable, new for each connection; on a byte stream in every message to the warden
 	Limit     uint64   // 27, offset up to which input may be sent
+	Domain    []byte   // 28, a confine.Domain
+	Enforced  uint64   // 29, what of it is in force: confine.Enforced.Number
+	Refused   []string // 30, programs that were refused by it
 }
 
 // Window bounds the output of one process that is not acknowledged, and the
@@ -177,6 +187,11 @@ func (m *Message) Append(b []byte) []byte {
 	}
 	opt(26, m.Epoch)
 	num(27, m.Limit)
+	raw(28, m.Domain)
+	num(29, m.Enforced)
+	for _, f := range m.Refused {
+		str(30, f)
+	}
 	return b
 }
 
@@ -262,6 +277,8 @@ func (m *Message) setNumber(n protowire.Number, v uint64) {
 		m.Version = v
 	case 27:
 		m.Limit = v
+	case 29:
+		m.Enforced = v
 	}
 }
 
@@ -285,5 +302,9 @@ func (m *Message) setBytes(n protowire.Number, v []byte) {
 		m.Features = append(m.Features, string(v))
 	case 26:
 		m.Epoch = string(v)
+	case 28:
+		m.Domain = append([]byte(nil), v...)
+	case 30:
+		m.Refused = append(m.Refused, string(v))
 	}
 }

@@ -1,0 +1,172 @@
+package landlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/confine"
+)
+
+// A Starter starts commands in domains. The zero Starter is ready; Close ends what
+// it began.
+type Starter struct {
+	mu      sync.Mutex
+	watch   *watch
+	address uint64 // from where this program makes system calls
+	unable  error  // why loaders are not watched
+}
+
+// Started is a command that Start started.
+type Started struct {
+	PID      int
+	Enforced *confine.Enforced
+	Jail     *Jail
+	// Missing says what of the domain is not in force, and why; empty: all is.
+	Missing string
+}
+
+// Unenforced says that a domain cannot be put in force here. Nothing was started.
+type Unenforced struct{ Err error }
+
+func (e *Unenforced) Error() string { return e.Err.Error() }
+func (e *Unenforced) Unwrap() error { return e.Err }
+
+// Start has fork, which makes a process, do so on a thread of its own that is in
+// the domain. If only loaders cannot be watched, the rest is enforced, unless the
+// domain is required.
+func (s *Starter) Start(d *confine.Domain, fork func() (int, error)) (Started, error) {
+	version, err := ABI()
+	if err != nil {
+		return Started{}, &Unenforced{err}
+	}
+	w, address, unable := s.prepare(d)
+	if unable != nil && d.Required {
+		return Started{}, &Unenforced{fmt.Errorf("what a loader is given cannot be kept from running: %w", unable)}
+	}
+	missing := func(why error) string { return fmt.Sprintf("what a loader is given is not kept from running: %v", why) }
+	rules, err := newRuleset(d, version)
+	if err != nil {
+		return Started{}, &Unenforced{err}
+	}
+	defer rules.close()
+	got := Started{Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Hint: d.Hint}, Jail: &Jail{rules: rules}}
+	if unable != nil {
+		got.Missing = missing(unable)
+	}
+	var failed error
+	onThread(func() {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			failed = &Unenforced{fmt.Errorf("cannot give up gaining privileges: %w", err)}
+			return
+		}
+		// First the rules: the filter asks this program, which Landlock must not
+		// keep from anything.
+		if err := rules.restrict(); err != nil {
+			failed = &Unenforced{err}
+			return
+		}
+		if w != nil {
+			fd, err := install(filter(address))
+			if err == nil {
+				if err = w.add(fd, got.Jail); err != nil {
+					unix.Close(fd)
+					failed = &Unenforced{err} // nobody would answer
+					return
+				}
+				got.Enforced.Loaders = true
+			} else if d.Required {
+				failed = &Unenforced{err}
+				return
+			} else {
+				got.Missing = missing(err)
+			}
+		}
+		got.PID, failed = fork()
+	})
+	return got, failed
+}
+
+// prepare begins the watch, if the domain needs one and there can be one.
+func (s *Starter) prepare(d *confine.Domain) (*watch, uint64, error) {
+	if d.AnyProgram {
+		return nil, 0, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch == nil && s.unable == nil {
+		if s.address, s.unable = learnAddress(); s.unable == nil {
+			s.watch, s.unable = newWatch()
+		}
+	}
+	return s.watch, s.address, s.unable
+}
+
+// Close ends the watch: what still runs in a domain can execute nothing any more.
+func (s *Starter) Close() {
+	s.mu.Lock()
+	w := s.watch
+	s.watch, s.unable = nil, errors.New("it has ended")
+	s.mu.Unlock()
+	if w != nil {
+		w.close()
+	}
+}
+
+// onThread runs f on a thread that ends afterwards.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and it ends with this goroutine
+		if unix.Gettid() == os.Getpid() {
+			// The first thread of a program never ends. It is held, so that
+			// this one is another.
+			onThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// learnAddress finds out from which address this program makes system calls.
+var learnAddress = sync.OnceValues(func() (address uint64, err error) {
+	if len(architectures) == 0 {
+		return 0, errNoFilter
+	}
+	onThread(func() {
+		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return
+		}
+		var fd int
+		if fd, err = install(learning()); err != nil {
+			return
+		}
+		defer unix.Close(fd)
+		answered := make(chan error)
+		go func() {
+			var n notification
+			err := receive(fd, &n)
+			for err == unix.EINTR {
+				err = receive(fd, &n)
+			}
+			address = n.address
+			if err == nil {
+				reply(fd, n.id, unix.EPERM)
+			}
+			answered <- err
+		}()
+		_, _, _ = unix.Syscall(unix.SYS_GETPPID, learningArgument, 0, 0)
+		err = <-answered
+	})
+	if err != nil {
+		return 0, fmt.Errorf("the kernel does not ask about system calls: %w", err)
+	}
+	return address, nil
+})
