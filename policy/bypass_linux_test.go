@@ -26,9 +26,14 @@ type bypass struct {
 	runs  string // instead of rm
 	needs string // the program to be installed for the proof
 
-	unproved string // why it is not run for proof
-	nature   string // why a rule that denies rm cannot find it
-	pinned   bool   // an allowlist allows it, and what then runs is no bypass any more
+	unproved string            // why it is not run for proof
+	nature   string            // why a rule that denies rm cannot find it
+	env      []string          // variables of the call
+	files    map[string]string // beside fixtureFiles
+	code     bool              // it loads the code in @SO@
+	kernel   string            // why no table can tell: an allowlist allows it, and only the kernel can stop it
+
+	pinned bool // an allowlist allows it, and what then runs is no bypass any more
 }
 
 // bypassClass is bypasses of one kind.
@@ -48,6 +53,10 @@ var bypassPrograms = strings.Fields(`
 	start-stop-daemon stat stdbuf strace su sudo systemd-run tac tail tar taskset tclsh tcpdump tee test time timeout tmux
 	touch toybox tr tree true tty uname uniq unshare vim watch wc wget which xargs yarn yes zip zsh
 	nsenter chroot doas at crontab emacs
+	apt apt-get as busctl c99 c89 cargo dbus-send debconf debconf-apt-progress diff diff3 dpkg dpkg-architecture dpkg-buildpackage
+	editor gpg-agent gpg-connect-agent groff iconv install iptables jar java json_pp keytool ld ld.bfd msgexec msgfilter nm pager pod2man
+	prove psql pydoc3 scriptlive sensible-browser sensible-editor sensible-pager sotruss ssh-keygen systemd-cat systemd-inhibit
+	uclampset vim.basic vipw x86_64-linux-gnu-gcc x86_64-linux-gnu-gcc-12 x86_64-linux-gnu-nm xzgrep zgrep zless zmore
 `)
 
 // bypassEnv are variables of the command. The policy does not see them.
@@ -72,6 +81,8 @@ var bypassEnv = []string{
 type fixture struct {
 	shared string // rm, and a repository
 	bin    string // the programs
+
+	allowlists bool // rules that deny rm are not looked at
 }
 
 const fakeRM = "#!/bin/sh\n[ -z \"$RAN\" ] || : >\"$RAN\"\n"
@@ -152,7 +163,7 @@ func (f fixture) make(t *testing.T, row bypass) string {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"bin/rm", "evil/ls", "evil/echo", "evil/git-x", "hooks/pre-commit"} {
+	for _, name := range []string{"bin/rm", "evil/ls", "evil/echo", "evil/git-x", "evil/troff", "evil/as", "hooks/pre-commit"} {
 		f.link(t, filepath.Join(dir, name))
 	}
 	for _, name := range []string{"ls", "RM", "l\u0455", "\uff4c\uff53", "\u202els"} {
@@ -160,10 +171,22 @@ func (f fixture) make(t *testing.T, row bypass) string {
 			t.Fatal(err)
 		}
 	}
+	if row.linked() {
+		for link, name := range map[string]string{"e": "env", "t": "tar", "b": "bash", "a": "awk", "f": "find", "v": "vim.basic"} {
+			if err := os.Symlink(filepath.Join(f.bin, name), filepath.Join(dir, "links", link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	if strings.Contains(row.text, "git") {
 		if err := os.CopyFS(filepath.Join(dir, ".git"), os.DirFS(filepath.Join(f.shared, "repo/.git"))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, content := range row.files {
+		path := filepath.Join(dir, name)
+		_ = os.Remove(path) // one of the repository, that cannot be written to
+		write(t, path, f.filled(content, dir), 0o755)
 	}
 	return dir
 }
@@ -192,6 +215,9 @@ func (f fixture) prove(t *testing.T, row bypass, dir, text string) bool {
 	return f.runsRM(t, row, dir, []string{row.shellPath(), "-c", text})
 }
 
+// linked reports whether links to programs are allowed, by their own names.
+func (row bypass) linked() bool { return strings.HasPrefix(row.text, "./links/") && row.text[9] == ' ' }
+
 func (row bypass) shellPath() string { return "/bin/" + cmp.Or(row.shell, "bash") }
 
 func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) bool {
@@ -202,7 +228,7 @@ func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) boo
 	}
 	r, err := exectrace.Run(exectrace.Command{
 		Args:    args,
-		Env:     append([]string{"PATH=" + f.bin, "HOME=" + dir, "RAN=" + filepath.Join(dir, "ran")}, bypassEnv...),
+		Env:     f.environment(row, dir),
 		Dir:     dir,
 		Timeout: 20 * time.Second,
 	})
@@ -224,6 +250,22 @@ func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) boo
 		t.Logf("%q: status %#x, timed out: %v\nran %q\n%s%s", args, r.Status, r.TimedOut, r.Programs, r.Stdout, r.Stderr)
 	}
 	return false
+}
+
+// environment is what the command has: the call's variables win.
+func (f fixture) environment(row bypass, dir string) []string {
+	env := append([]string{"PATH=" + f.bin, "HOME=" + dir, "RAN=" + filepath.Join(dir, "ran")}, bypassEnv...)
+	for _, set := range row.env {
+		name, _, _ := strings.Cut(set, "=")
+		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		env = append(env, f.filled(set, dir))
+	}
+	return env
+}
+
+// filled is text with the places in it.
+func (f fixture) filled(text, dir string) string {
+	return strings.NewReplacer("@BIN@", f.bin, "@RM@", filepath.Join(f.bin, "rm"), "@DIR@", dir, "@SO@", filepath.Join(f.shared, "evil.so"), "@SODIR@", f.shared).Replace(text)
 }
 
 func (row bypass) name() string {
@@ -248,7 +290,7 @@ func TestBypasses(t *testing.T) {
 				t.Parallel()
 				for _, row := range class.rows {
 					dir := f.make(t, row)
-					text := strings.NewReplacer("@BIN@", f.bin, "@RM@", filepath.Join(f.bin, "rm")).Replace(row.text)
+					text := f.filled(row.text, dir)
 					f.check(t, row, dir, text)
 					switch {
 					case row.unproved != "":
@@ -285,7 +327,11 @@ func present(name string) bool {
 // check has the policy decide on the bypass.
 func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 	t.Helper()
-	req := policy.Request{Command: text, Shell: []string{row.shellPath(), "-c"}, Dir: dir, Path: f.bin, Home: dir}
+	req := policy.Request{Command: text, Shell: []string{row.shellPath(), "-c"}, Dir: dir, Path: f.bin, Home: dir, Env: map[string]string{}}
+	for _, set := range row.env {
+		name, value, _ := strings.Cut(f.filled(set, dir), "=")
+		req.Env[name] = value
+	}
 
 	strict := policy.Rules{
 		Security:    policy.Setting[policy.Security]{Value: policy.SecurityAllowlist},
@@ -295,6 +341,9 @@ func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 	}
 	for _, name := range bypassPrograms {
 		strict.List = append(strict.List, policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(filepath.Join(f.bin, name))})
+	}
+	if row.linked() {
+		strict.List = append(strict.List, policy.Rule{Action: policy.Allow, Pattern: filepath.Join(dir, "links/*")})
 	}
 	loose := strict
 	loose.Chaining.Value, loose.Redirections.Value = true, true
@@ -306,9 +355,16 @@ func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 
 	for name, rules := range map[string]policy.Rules{"an allowlist without rm": strict, "a loose allowlist without rm": loose, "a rule that denies rm": full} {
 		d := policy.Decide(req, rules, policy.OS{})
+		if f.allowlists && rules.Security.Value == policy.SecurityFull {
+			continue
+		}
 		allowed := d.Outcome == policy.Allowed || d.Fallback == policy.Allowed
 		full := rules.Security.Value == policy.SecurityFull
 		switch {
+		case !full && row.kernel != "":
+			if !allowed {
+				t.Errorf("%s: %s finds it (%s), and is said not to, since %s", row.name(), name, d.Reason, row.kernel)
+			}
 		case allowed && row.pinned && !full:
 			if d.Run == nil || f.runsRM(t, row, dir, d.Run.Args) {
 				t.Errorf("%s: %s allows it, and %q is as bad", row.name(), name, d.Run)

@@ -78,6 +78,7 @@ type carrierUse struct {
 	always  string                                   // why every use is one
 	sub     map[string]*carrierUse                   // subcommands
 	ordered bool                                     // its own options stand before the subcommand
+	help    string                                   // what --help does, in place of its subcommand or behind it
 	unknown string                                   // why a subcommand that is not listed is one; empty: it is not
 	words   func(argv []Word, operands []int) string // looks at what is no option
 }
@@ -110,6 +111,9 @@ func (c *carrierUse) look(name string, argv []Word) string {
 	w := argv[at]
 	if !w.Static {
 		return "which command of " + name + " " + quote(w.Text) + " stands for is not known"
+	}
+	if c.help != "" && slices.ContainsFunc(argv[1:min(at+2, len(argv))], func(w Word) bool { return w.Static && w.Text == "--help" }) {
+		return name + " --help " + c.help
 	}
 	if sub := c.sub[w.Text]; sub != nil {
 		return sub.look(name+" "+w.Text, argv[at:])
@@ -173,10 +177,14 @@ func init() {
 	for name, words := range carrierWords {
 		carrierFor(strings.Fields(name)).words = words
 	}
+	for name := range strings.FieldsSeq(javaTools) {
+		carrierFor([]string{name}).words = javaTool
+	}
 	git := carrierFor([]string{"git"})
 	for sub := range strings.FieldsSeq(gitCommands) {
 		carrierFor([]string{"git", sub})
 	}
+	git.help = gitMan
 	git.ordered = true
 	git.unknown = "may be an alias, which can be any command, or a program of its own"
 }

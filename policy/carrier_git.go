@@ -9,7 +9,9 @@ import (
 const (
 	gitHelper = "runs the program that it names in place of git's own"
 	gitConfig = "sets what git reads from its configuration, programs among it"
-	gitEditor = "opens an editor"
+	gitEditor = opensEditor
+	gitSigns  = "runs gpg, or what the repository names for it"
+	gitMan    = "runs man, or a browser"
 )
 
 // gitTable is of git and its commands. What the configuration and the hooks of
@@ -23,9 +25,16 @@ var gitTable = []carrierRow{
 	{"git init,git init-db", "template:", "copies hooks, which later run"},
 	{"git fetch,git pull,git fetch-pack,git ls-remote", "upload-pack: exec:", gitHelper},
 	{"git push,git send-pack", "receive-pack: exec:", gitHelper},
+	{"git push", "repo: signed?", "takes an address that may have a helper, or signs"},
+	{"git push", "o,push-option: recurse-submodules:", ""},
 	{"git archive", "remote: exec: o,output:", "runs a program for a remote archive, or writes where it is told"},
 	{"git grep", "O,open-files-in-pager?", runs},
 	{"git grep", "e: f: A: B: C: m: max-depth: threads:", ""},
+	{"git rebase,git cherry-pick,git revert,git merge,git pull,git am,git commit,git commit-tree", "S,gpg-sign?", gitSigns},
+	{"git merge,git pull", "verify-signatures", gitSigns},
+	{"git tag", "s,sign u,local-user: v,verify", gitSigns},
+	{"git log,git show,git whatchanged,git rev-list,git reflog", "show-signature", gitSigns},
+	{"git verify-commit,git verify-tag", "*", gitSigns},
 	{"git rebase", "x,exec: i,interactive edit-todo", runs},
 	{"git rebase", "s,strategy:", "runs git-merge-…, found on PATH"},
 	{"git rebase", "X,strategy-option: onto: C: whitespace:", ""},
@@ -37,13 +46,16 @@ var gitTable = []carrierRow{
 	{"git read-tree", "index-output:", writes},
 	{"git bugreport,git diagnose", "o,output-directory:", writes},
 	{"git diff,git log,git show,git diff-tree,git diff-index,git diff-files,git whatchanged,git reflog", "S: G: n: L: O: U: l: max-count: since: until: after: before: author: committer: grep: skip:", ""},
-	{"git bisect run", "*", runs},
+	{"git bisect run,git bisect visualize,git bisect view", "*", runs},
+	{"git help", "*", gitMan},
+	{"git am", "i,interactive", prompt},
+	{"git add,git stage", "e,edit", gitEditor},
 	{"git submodule foreach", "*", runs},
 	{"git stash", "p,patch", prompt},
 	{"git merge,git pull,git cherry-pick,git revert", "s,strategy:", "runs git-merge-…, found on PATH"},
 	{"git merge,git pull,git cherry-pick,git revert", "e,edit", gitEditor},
 	{"git commit", "e,edit", gitEditor},
-	{"git commit", "m,message: F,file: C,reuse-message: c,reedit-message: t,template: author: date: cleanup: fixup: squash: trailer: u,untracked-files? S,gpg-sign?", ""},
+	{"git commit", "m,message: F,file: C,reuse-message: c,reedit-message: t,template: author: date: cleanup: fixup: squash: trailer: u,untracked-files?", ""},
 	{"git tag", "e,edit", gitEditor},
 	{"git branch", "edit-description", gitEditor},
 	{"git notes edit,git replace", "edit e", gitEditor},
@@ -93,7 +105,7 @@ var gitMessages = newGrammar("m,message: F,file: C,reuse-message: no-edit dry-ru
 func gitMessage(argv []Word, operands []int) string {
 	asks, told := argv[0].Text == "commit", false
 	if argv[0].Text == "notes" {
-		asks = len(operands) > 0 && (argv[operands[0]].Text == "add" || argv[operands[0]].Text == "append")
+		asks = len(operands) > 0 && (argv[operands[0]].Text == "add" || argv[operands[0]].Text == "append" || argv[operands[0]].Text == "edit")
 	}
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
@@ -129,6 +141,39 @@ func gitMessage(argv []Word, operands []int) string {
 	}
 	if asks && !told {
 		return "without a message " + gitEditor
+	}
+	return ""
+}
+
+// gitPull: --rebase has a value that opens an editor, and like every option of git
+// it may be cut short. -r takes the value in the same word.
+func gitPull(argv []Word, operands []int) string {
+	for _, w := range argv[1:] {
+		if w.Text == "--" {
+			break
+		}
+		name, value, has := strings.Cut(w.Prefix, "=")
+		long := strings.HasPrefix(name, "--") && len(name) > 3 && strings.HasPrefix("--rebase", name)
+		short := len(w.Prefix) > 1 && w.Prefix[0] == '-' && w.Prefix[1] != '-'
+		switch _, mode, ok := strings.Cut(w.Prefix, "r"); {
+		case long && has && (!w.Static || strings.HasPrefix(value, "i")),
+			short && ok && (!w.Static || strings.HasPrefix(mode, "i")):
+			return w.Text + " " + gitEditor
+		}
+	}
+	return gitAddress(argv, operands)
+}
+
+// gitFormat: some placeholders of a format have signatures checked.
+func gitFormat(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if w.Text == "--" {
+			break
+		}
+		format := strings.HasPrefix(w.Prefix, "--f") || strings.HasPrefix(w.Prefix, "--p")
+		if format && (!w.Static || strings.Contains(w.Text, "%G")) {
+			return quote(w.Text) + " may run gpg, or what the repository names for it"
+		}
 	}
 	return ""
 }
@@ -170,7 +215,12 @@ func gitSetting(argv []Word, operands []int) string {
 	if len(words) == 0 || !set && (len(words) == 1 || reading) {
 		return ""
 	}
-	if !words[0].Static || !plainSettings.MatchString(strings.ToLower(words[0].Text)) {
+	name := strings.ToLower(words[0].Text)
+	if len(words) > 1 && (strings.HasSuffix(name, ".rebase") && !hasField("true false yes no on off 0 1 merges m", words[1].Text) ||
+		strings.HasSuffix(name, ".remote") && (!words[1].Static || strings.Contains(words[1].Text, ":"))) {
+		return "sets " + quote(words[0].Text) + " to " + quote(words[1].Text) + ", by which git opens an editor or runs a helper"
+	}
+	if !words[0].Static || !plainSettings.MatchString(name) {
 		return "sets " + quote(words[0].Text) + ", which git may read a program or an address from"
 	}
 	return ""

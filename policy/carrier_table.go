@@ -11,14 +11,15 @@ type carrierRow struct {
 }
 
 const (
-	runs     = "runs a program"
-	loads    = "loads code"
-	writes   = "writes where it is told"
-	reads    = "reads options or commands from a file"
-	prompt   = "gives a prompt from which any program runs"
-	later    = "runs commands later, apart from this one"
-	within   = "runs a command in a container or on another machine"
-	runsCode = "runs code that is not in a file that it names"
+	runs        = "runs a program"
+	loads       = "loads code"
+	writes      = "writes where it is told"
+	reads       = "reads options or commands from a file"
+	prompt      = "gives a prompt from which any program runs"
+	later       = "runs commands later, apart from this one"
+	within      = "runs a command in a container or on another machine"
+	opensEditor = "opens an editor"
+	runsCode    = "runs code that is not in a file that it names"
 )
 
 // carrierTable is what options of ordinary programs do, and which programs are
@@ -28,13 +29,21 @@ var carrierTable = []carrierRow{
 	{"tar,gtar,bsdtar", "to-command: checkpoint-action: I,use-compress-program: rsh-command: rmt-command: F,info-script,new-volume-script:", runs},
 	{"tar,gtar,bsdtar", "C,directory: f,file: b,blocking-factor: X,exclude-from: T,files-from: K,starting-file: L,tape-length: N,newer,after-date: V,label: exclude: owner: group: mode: mtime: format: H: strip-components: transform,xform:", ""},
 	{"zip", "TT,unzip-command,-TT:", runs},
+	{"zip", "T,test", "runs unzip, found on PATH"},
 	{"zip", "b: i: n: t: x:", ""},
 	{"tar,gtar", "index-file: volno-file: g,listed-incremental:", writes},
 	{"cpio", "rsh-command: F,file: I: O:", runs},
 	{"ar,nm,ranlib,strip,objcopy,objdump,size,gcc-ar,gcc-nm,gcc-ranlib", "plugin,-plugin:", loads},
 	{"jq,gojq", "L,library-path:", loads},
 	{"dpkg", "pre-invoke: post-invoke: status-logger:", runs},
-	{"apt,apt-get,aptitude", "o,option: c,config-file:", runs},
+	{"dpkg", "i,install unpack configure root: instdir: admindir:", "runs the scripts of the package that it is given"},
+	{"dpkg-source", "commit", opensEditor},
+	{"dpkg-architecture", "c,command:", runs},
+	{"apt,apt-get,aptitude,apt-cache,apt-mark,apt-config,apt-cdrom,apt-ftparchive,apt-key,apt-sortpkgs,apt-extracttemplates", "o,option: c,config-file:", runs},
+	{"apt,apt-get,aptitude", "t,target-release: a,host-architecture:", ""},
+	{"apt-get source,apt source", "b,build,compile", "runs the rules of the package that it fetches"},
+	{"apt edit-sources", "*", opensEditor},
+	{"apt changelog,apt-get changelog,aptitude changelog", "*", "runs a pager"},
 	{"rpm", "pipe: E,eval: D,define: load: macros: rcfile:", runs},
 	{"dnf,yum,zypper,pacman,apk", "c,config: setopt: hookdir: scriptlet:", runs},
 
@@ -55,7 +64,7 @@ var carrierTable = []carrierRow{
 	{"csplit", "f,prefix:", writes},
 	{"yq", "s,split-exp: i,inplace", writes},
 	{"diff", "l,paginate", "runs pr, by its name"},
-	{"sdiff", "diff-program: o,output:", runs},
+	{"sdiff,diff3", "diff-program: o,output:", runs},
 	{"patch", "g,get: e,ed o,output:", "runs a program, or writes where it is told"},
 	{"iconv", "o,output:", writes},
 	{"shuf,gshuf", "o,output:", writes},
@@ -72,6 +81,8 @@ var carrierTable = []carrierRow{
 	{"gnuplot,octave,maxima,dc", "*", "reads a language in which programs can be run or files be read"},
 
 	// Editors, pagers, and what else is a prompt.
+	{"editor,sensible-editor,select-editor,sudoedit,vipw,vigr,visudo,rview,gview,rgview,rgvim,gvimdiff,evim,eview,vimtutor,xxdiff,meld,cscope", "*", prompt},
+	{"pager,sensible-pager,zless,zmore,bzless,bzmore,xzless,xzmore,lzless,lzmore,zstdless,batcat,bat", "*", prompt},
 	{"vi,vim,nvim,view,gvim,vimdiff,rvim,ex,ed,red,nano,pico,emacs,emacsclient,joe,jed,mcedit,micro,kak,hx,helix,mg,ne,tilde", "*", prompt},
 	{"less,more,most,pg,lv", "*", prompt},
 	{"man", "P,pager: H,html? X? l,local-file C,config-file: T,troff-device? t,troff Z,ditroff p,preprocessor: B,browser:", runs},
@@ -86,6 +97,8 @@ var carrierTable = []carrierRow{
 	{"ssh-keygen", "D: w: P: -Y? s:", loads},
 	{"ssh-add", "s: S:", loads},
 	{"ssh-agent,ssh-copy-id,autossh,mosh,dropbear,dbclient,sshpass", "*", runs},
+
+	{"gpg-agent,gpg-connect-agent,gpgconf,gpgtar,dirmngr,scdaemon,pinentry", "*", runs},
 
 	// The network.
 	{"rsync", "e,rsh: rsync-path: config: daemon copy-as: early-input:", runs},
@@ -105,11 +118,20 @@ var carrierTable = []carrierRow{
 	{"nmap", "script,-script: script-args,-script-args: script-args-file: datadir: interactive iL,-iL: oN,-oN: oX,-oX: oG,-oG: oA,-oA: oS,-oS:", "runs scripts, or writes where it is told"},
 	{"tcpdump,dumpcap,tshark", "z: w: X: b: lua-script:", "runs a program, or writes where it is told"},
 	{"tcpdump,dumpcap,tshark", "c: C: E: F: G: i: j: m: M: r: s: T: y: Z: V: W: f: Y:", ""},
-	{"openssl", "-pre: -post: -keyout: -sess_out: -keylogfile: -msgfile: -engine: -provider: -provider-path: -out: -config: -rand: -writerand: -CAfile:", "loads code, or writes where it is told"},
+	{"openssl", "-pre: -post: -keyout: -sess_out: -keylogfile: -msgfile: -engine: -provider: -provider-path: -out: -config: -rand: -writerand: -CAfile: -ssl_client_engine: -engine_impl", "loads code, or writes where it is told"},
+	{"openssl engine", "*", loads},
 	{"socat,socks,openvpn,pppd,chat,inetd,xinetd,stunnel", "*", "can run any program that its arguments name"},
 	{"gpg,gpg2,gpgv,gpgsm", "homedir: exec-path: photo-viewer: agent-program: dirmngr-program: keyserver-options: o,output: options: log-file: status-file: logger-file: load-extension:", "runs a program, or writes where it is told"},
 	{"ip", "b,batch,-b,-batch:", reads},
 	{"ip", "n,netns,-n,-netns: f,family,-f,-family:", ""},
+	{"tc,bridge,devlink,rdma,dcb", "b,batch,-b,-batch:", reads},
+	{"tc exec", "*", runs},
+	{"iptables,ip6tables,ebtables,arptables,iptables-restore,ip6tables-restore", "M,modprobe:", runs},
+	{"modprobe", "C,config: d,dirname: S,set-version:", "loads code, and runs what its configuration names"},
+	{"insmod,depmod,kmod", "*", loads},
+	{"busctl", "address: H,host: M,machine:", "runs the program that an address names"},
+	{"dbus-send,dbus-monitor,gdbus,dbus-daemon,dbus-launch", "address: a: bus: peer: config-file: exit-with-session", "runs the program that an address names"},
+	{"loginctl,timedatectl,hostnamectl,localectl,systemd-analyze,networkctl,resolvectl", "H,host: M,machine: root: image:", "acts on another system"},
 	{"smbclient", "c,command: E", runs},
 	{"dig,host,nslookup", "f: k:", reads},
 
@@ -125,13 +147,14 @@ var carrierTable = []carrierRow{
 	{"ctest", "S,script: SP,script-new-process: D: build-and-test: S:", runs},
 	{"ninja", "f: t:", "runs what another file says"},
 	{"meson,scons,bazel,buck,waf,rake,ant,mvn,gradle", "f,file,buildfile,-buildfile: I,init-script: bazelrc: run_under: e,execute: r,require:", "runs what another file says"},
-	{"gcc,g++,cc,c++,clang,clang++,tcc", "B: wrapper,-wrapper: fplugin,-fplugin: specs,-specs: load,-load: Xclang,-Xclang: run,-run fuse-ld,-fuse-ld: ccc-gcc-name,-ccc-gcc-name: fpass-plugin,-fpass-plugin: iplugindir,-iplugindir:", "runs a program, or loads code"},
+	{"gcc,g++,cc,c++,clang,clang++,tcc,c89,c99,cpp,gfortran,gccgo,gdc,gnat,lto-dump,clang-cpp", "B: wrapper,-wrapper: fplugin,-fplugin: specs,-specs: load,-load: Xclang,-Xclang: run,-run fuse-ld,-fuse-ld: ccc-gcc-name,-ccc-gcc-name: fpass-plugin,-fpass-plugin: iplugindir,-iplugindir:", "runs a program, or loads code"},
 	{"ld,gold,lld", "plugin,-plugin: dynamic-linker:", loads},
-	{"go run", "*", "builds and runs a program"},
+	{"go run,go tool", "*", "builds and runs a program"},
 	{"npm run,npm run-script,npm rum,npm urn,pnpm run,pnpm run-script,yarn run", "*", "runs a script of the package, by a name of its own"},
-	{"go build,go test,go vet,go install,go get,go list", "toolexec,-toolexec: exec,-exec: vettool,-vettool: overlay,-overlay: modfile,-modfile: ldflags,-ldflags: gccgoflags,-gccgoflags:", "runs a program, or writes where it is told"},
+	{"go build,go test,go vet,go install,go get,go list,go generate,go clean,go fix", "toolexec,-toolexec: exec,-exec: vettool,-vettool: overlay,-overlay: modfile,-modfile: ldflags,-ldflags: gccgoflags,-gccgoflags:", "runs a program, or writes where it is told"},
 	{"go env", "w,-w u,-u", "changes what later commands run"},
 	{"cargo", "config: Z:", "can make another program the compiler"},
+	{"rustdoc", "C,codegen: Z: test-builder: runtool: runtool-arg: extern: sysroot: o,output:", "can run another program, or write where it is told"},
 	{"rustc", "C,codegen: Z: o: linker: extern: sysroot:", "can run another linker, or write where it is told"},
 	{"npm", "script-shell: prefix: userconfig: globalconfig: node-options: git: editor: shell: viewer:", runs},
 	{"npm explore,npm edit,npm config,npm set,pnpm config,yarn config", "*", "runs a program, or changes what later commands run"},
@@ -144,11 +167,19 @@ var carrierTable = []carrierRow{
 	{"composer", "d,working-dir:", "runs the scripts of another package"},
 	{"composer exec,composer run-script,composer config", "*", runs},
 
+	{"pydoc,cpan,cpanp,instmodsh,perlbug,perlthanks,ptargrep,corepack,debconf,deb-systemd-invoke,invoke-rc.d,service", "*", runsCode},
+	{"prove", "e,exec: P: I: M: rc: source: formatter: harness: a,archive: lib blib", runsCode},
+	{"perldoc", "M: n: w: I:", loads},
+	{"json_pp", "f:", runsCode},
+	{"javac,javadoc,jar,jarsigner,keytool,javap,jlink,jmod,jdeps,jpackage,jcmd,jmap,jstack,jps,jstat,jdb,rmiregistry,serialver", "-processor: -processorpath,-processor-path: -Xplugin? -cp,-classpath,-class-path: -providerpath: -provider,-providerclass,-addprovider: -doclet: -docletpath: -plugin-module-path: -p,-module-path:", loads},
+	{"msgexec,msgfilter", "*", runs},
+	{"msgfmt,msgunfmt", "j,java java2 csharp csharp-resources", "runs a compiler, found on PATH"},
+
 	// The system.
-	{"docker run,docker exec,docker container run,docker container exec,docker compose run,docker compose exec,docker create,docker container create", "*", within},
+	{"docker run,docker exec,docker container run,docker container exec,docker compose run,docker compose exec,docker create,docker container create,docker service,docker stack,docker plugin", "*", within},
 	{"podman,nerdctl,ctr,crictl,lxc,lxc-attach,lxc-execute,incus,machinectl,systemd-nspawn,runc,crun,buildah,distrobox,toolbox", "*", within},
 	{"corral exec,corral mcp,corral process,corral attach,corral sandbox", "*", "runs commands by a policy of its own"},
-	{"docker", "H,host: context: config: tlscacert: tlscert: tlskey:", "talks to another engine"},
+	{"docker", "H,host: c,context: config: tlscacert: tlscert: tlskey:", "talks to another engine"},
 	{"docker", "l,log-level:", ""},
 	{"kubectl,oc", "kubeconfig: kuberc: s,server: token:", "talks to another cluster, with helpers that the file names"},
 	{"kubectl,oc", "f,filename: k,kustomize: n,namespace: context: cluster: user: o,output: l,selector: c,container: request-timeout: v: field-selector: sort-by: type:", ""},
@@ -161,13 +192,14 @@ var carrierTable = []carrierRow{
 	{"at,batch,cron,crond,anacron", "*", later},
 	{"crontab", "e r u: s", later},
 	{"launchctl,schtasks,sc", "*", later},
+	{"mkfs,fsck", "*", "runs a program that is named for the type"},
 	{"run-parts", "*", "runs every program in a directory"},
 	{"ldd", "*", "may run the program that it is asked about"},
-	{"install,ginstall", "strip-program:", runs},
+	{"install,ginstall", "strip-program: s,strip", runs},
 	{"install,ginstall", "g,group: m,mode: o,owner: t,target-directory: S,suffix:", ""},
 	{"perf,bpftrace,stap,dtrace,bpftool", "*", "can run programs and reads other processes"},
 	{"nix run,nix shell,nix develop,nix eval,nix repl,nix-instantiate,guix shell,guix environment,flatpak run,snap run,dotnet exec,dotnet script", "*", runsCode},
-	{"start,open,xdg-open,gio,gnome-open,cygstart,wslview,rundll32,regsvr32,mshta,wmic,msiexec,cscript,wscript,certutil,bitsadmin,forfiles", "*", "starts whatever its argument is made for"},
+	{"run-mailcap,see,compose,print,edit,sensible-browser,x-www-browser,www-browser,start,open,xdg-open,gio,gnome-open,cygstart,wslview,rundll32,regsvr32,mshta,wmic,msiexec,cscript,wscript,certutil,bitsadmin,forfiles", "*", "starts whatever its argument is made for"},
 	{"wine,qemu,qemu-system-x86_64,qemu-x86_64,qemu-aarch64,qemu-user,binfmt", "*", runs},
-	{"entr,nodemon,watchexec,incrontab,reflex,pm2,forever,concurrently,cross-env,dotenv,op,aws-vault,chamber,teller,sops,gosu,su-exec,tini,dumb-init,s6-setuidgid,chpst,softlimit,setlock,envdir,runsv,daemonize,daemon,ts-node-dev,hyperfine,flamegraph,ltrace-run,catchsegv,memusage,retry,chronic,ifne,mispipe,sponge-run,pee,zrun,vipe,vidir,torsocks,torify,proxychains,proxychains4,tsocks,trickle,eatmydata,ccache,distcc,sccache,icecc,scan-build,bear,sg,newgrp,login,agetty,getty,runcon,chcon,aa-exec,unbound-control,sandbox,i3-msg,xdotool,xterm,urxvt,gnome-terminal,konsole,alacritty,kitty,wezterm,osacompile,automator", "*", "runs the program or the code that its arguments or files name"},
+	{"sotruss,latrace,uftrace,debconf-apt-progress,dpkg-buildpackage,debuild,debi,scriptlive,systemd-cat,systemd-inhibit,systemd-socket-activate,systemd-mount,systemd-notify,uclampset,coresched,xinit,startx,cgexec,numactl,schedtool,tsp,ts-run,watchman,fswatch,inotifyexec,entr,nodemon,watchexec,incrontab,reflex,pm2,forever,concurrently,cross-env,dotenv,op,aws-vault,chamber,teller,sops,gosu,su-exec,tini,dumb-init,s6-setuidgid,chpst,softlimit,setlock,envdir,runsv,daemonize,daemon,ts-node-dev,hyperfine,flamegraph,ltrace-run,catchsegv,memusage,retry,chronic,ifne,mispipe,sponge-run,pee,zrun,vipe,vidir,torsocks,torify,proxychains,proxychains4,tsocks,trickle,eatmydata,ccache,distcc,sccache,icecc,scan-build,bear,sg,newgrp,login,agetty,getty,runcon,chcon,aa-exec,unbound-control,sandbox,i3-msg,xdotool,xterm,urxvt,gnome-terminal,konsole,alacritty,kitty,wezterm,osacompile,automator", "*", "runs the program or the code that its arguments or files name"},
 }

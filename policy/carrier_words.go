@@ -8,12 +8,16 @@ import (
 
 // carrierWords look at what is no option, where that matters.
 var carrierWords = map[string]func(argv []Word, operands []int) string{
-	"git clone": gitAddress, "git fetch": gitAddress, "git pull": gitAddress, "git push": gitAddress, "git ls-remote": gitAddress,
+	"git clone": gitAddress, "git fetch": gitAddress, "git pull": gitPull, "git push": gitAddress, "git ls-remote": gitAddress,
 	"git fetch-pack": gitAddress, "git send-pack": gitAddress, "git submodule": gitAddress, "git remote": gitAddress,
 	"git remote add": gitAddress, "git remote set-url": gitAddress,
 	"git config": gitSetting,
 	"git commit": gitMessage, "git tag": gitMessage, "git notes": gitMessage,
 	"git rebase": gitContinues, "git merge": gitContinues, "git cherry-pick": gitContinues, "git revert": gitContinues,
+	"git log": gitFormat, "git show": gitFormat, "git whatchanged": gitFormat, "git rev-list": gitFormat, "git reflog": gitFormat,
+	"openssl": opensslKey, "java": javaAgent,
+	"apt": aptFile, "apt-get": aptFile, "aptitude": aptFile,
+	"psql": databaseInput, "mysql": databaseInput, "mariadb": databaseInput, "mongo": databaseInput, "mongosh": databaseInput,
 	"make": makeVariable, "gmake": makeVariable, "bmake": makeVariable,
 	"crontab": crontabFile, "yarn": yarnScript,
 	"ip":  ipExec,
@@ -23,15 +27,74 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"npm": npmFlags, "pnpm": npmFlags,
 	"curl": curlFormat,
 	"uniq": secondFile, "guniq": secondFile, "xxd": secondFile,
-	"gcc": toolOptions, "g++": toolOptions, "cc": toolOptions, "c++": toolOptions, "clang": toolOptions, "clang++": toolOptions, "tcc": toolOptions,
+	"gcc": toolOptions, "g++": toolOptions, "cc": toolOptions, "c++": toolOptions, "clang": toolOptions, "clang++": toolOptions, "tcc": toolOptions, "c89": toolOptions, "c99": toolOptions, "cpp": toolOptions, "gfortran": toolOptions, "gccgo": toolOptions, "gdc": toolOptions,
 	"ld": toolOptions, "gold": toolOptions, "lld": toolOptions, "ar": toolOptions, "nm": toolOptions, "ranlib": toolOptions, "strip": toolOptions,
 	"objcopy": toolOptions, "objdump": toolOptions, "size": toolOptions, "gcc-ar": toolOptions, "gcc-nm": toolOptions, "gcc-ranlib": toolOptions,
 }
 
+// opensslKey: a key or a certificate may be one that an engine has, which is loaded
+// from the file that the word names.
+func opensslKey(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if strings.Contains(strings.ToLower(w.Text), "org.openssl.engine:") || !w.Static && w.Prefix == "" {
+			return quote(w.Text) + " may load code"
+		}
+	}
+	return ""
+}
+
+// aptFile: the scripts of a package are run, and a word with a slash is the file of
+// one.
+func aptFile(argv []Word, operands []int) string {
+	for _, i := range operands {
+		if w := argv[i]; !w.Static || strings.HasSuffix(w.Text, ".deb") || strings.HasPrefix(w.Text, ".") || strings.HasPrefix(w.Text, "/") || strings.HasSuffix(w.Text, ".dsc") || strings.HasSuffix(w.Text, ".changes") {
+			return quote(w.Text) + " may be a package in a file, of which the scripts are run"
+		}
+	}
+	return ""
+}
+
+// databaseInput: clients of data bases read commands, of which some run programs,
+// from their standard input.
+func databaseInput(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if hasField("-l --list -V --version --help", w.Text) {
+			return ""
+		}
+	}
+	return "reads commands from its standard input"
+}
+
+const javaTools = `javac javadoc jar jarsigner keytool javap jlink jmod jdeps jpackage jcmd jmap jstack jps jstat jdb rmiregistry serialver`
+
+// javaTool: options for the virtual machine load code.
+func javaTool(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		if !w.Static && w.Prefix == "" || strings.HasPrefix(w.Prefix, "-J") || strings.HasPrefix(w.Prefix, "@") {
+			return quote(w.Text) + " may hand options to the virtual machine, which load code"
+		}
+	}
+	return ""
+}
+
+// javaAgent: options that load code have their value behind a colon.
+func javaAgent(argv []Word, _ []int) string {
+	for _, w := range argv[1:] {
+		for _, o := range javaLoads {
+			if strings.HasPrefix(w.Prefix, o) {
+				return quote(w.Text) + " loads code, or runs a program"
+			}
+		}
+	}
+	return ""
+}
+
+var javaLoads = strings.Fields("-agent -javaagent -Xbootclasspath -Xrun -XX:OnError -XX:OnOutOfMemoryError -XX:Flags -XX:VMOptionsFile -XX:+UnlockDiagnostic @")
+
 // zipTest: what -TT runs may stand in the same word.
 func zipTest(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
-		if strings.HasPrefix(w.Prefix, "-") && !strings.HasPrefix(w.Prefix, "--") && strings.Contains(w.Prefix, "TT") {
+		if strings.HasPrefix(w.Prefix, "-") && !strings.HasPrefix(w.Prefix, "--") && strings.Contains(w.Prefix, "T") {
 			return quote(w.Text) + " runs a program"
 		}
 	}

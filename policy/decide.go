@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -46,6 +47,17 @@ func (j *judge) judge(d *Decision) {
 	miss := !j.remembered(d)
 	if miss {
 		miss = !j.allowed()
+	}
+	if all := j.variables(d); !all && !miss {
+		miss = true
+		i := slices.IndexFunc(d.Variables, func(v Variable) bool { return v.By == "" })
+		v := d.Variables[i]
+		j.why = fmt.Sprintf("the call sets the variable %s (sha256 %s…): %s", v.Name, v.SHA256[:12], v.Reason)
+	}
+	for _, v := range d.Variables {
+		if v.By == "" {
+			j.fix = append(j.fix, wantVariables(v.Name))
+		}
 	}
 	if !miss && d.Run == nil {
 		switch run, why := j.pin(); {
@@ -186,11 +198,18 @@ func (j *judge) forbid() {
 
 // inline says how a segment runs more than its program; empty if it does not.
 func inline(seg *Segment) string {
-	if label, hit := inlineCode(seg.Words); hit && !seg.wrapper && !harmlessText(seg.Words) { // what a wrapper runs is decided on
-		return label + " runs the code that it is given"
+	for i, words := range seg.asNamed() {
+		if name := words[0].Text; i > 0 && isShell(name) && !isShell(seg.name()) && !seg.wrapper {
+			return "it is " + name + " by another name, which runs what it reads"
+		}
+		if label, hit := inlineCode(words); hit && !seg.wrapper && !harmlessText(words) { // what a wrapper runs is decided on
+			return label + " runs the code that it is given"
+		}
+		if reason, hit := carrier(words); hit {
+			return reason
+		}
 	}
-	reason, _ := carrier(seg.Words)
-	return reason
+	return ""
 }
 
 func (j *judge) forbidBy(r *Rule, seg *Segment) {
@@ -298,8 +317,23 @@ func (j *judge) allowed() bool {
 			}
 		}
 	}
+	for _, c := range j.calls { // first: a variable may be allowed by the rule of a program
+		for _, seg := range c.segments {
+			seg.pass = j.allowedSegment(seg)
+		}
+	}
 	for i := range j.found {
 		f := &j.found[i]
+		if f.sets != nil {
+			why := ""
+			for k := range f.sets {
+				why = cmp.Or(why, j.settable(&f.sets[k]))
+			}
+			if f.Passes = why == ""; !f.Passes {
+				refuse(f.says()+": "+why, wantVariables(f.names()...))
+			}
+			continue
+		}
 		switch f.option {
 		case optionChaining:
 			if f.Passes = j.rules.Chaining.Value; !f.Passes {
@@ -315,7 +349,7 @@ func (j *judge) allowed() bool {
 	}
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
-			if !j.allowedSegment(seg) {
+			if !seg.pass {
 				why, fix := j.wanting(seg)
 				if seg.Reason == "" {
 					seg.Reason = oneLine(why)
@@ -364,6 +398,35 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(words...))
 }
 
+// setsAllowed reports whether all variables are allowed that env sets, for the
+// program that it runs.
+func (j *judge) setsAllowed(seg *Segment) bool {
+	for i := range seg.sets {
+		s := &seg.sets[i]
+		if !s.value.Static {
+			return false
+		}
+		if plainVariable(s.name, s.value.Text) == "" || envAllows(j.rules.Env.Value, s.name, s.value.Text) {
+			continue
+		}
+		for _, inner := range seg.call.segments {
+			if inner != seg && !j.ruleSets(inner, s.name, s.value.Text) {
+				return false
+			}
+		}
+	}
+	return len(seg.sets) > 0
+}
+
+// names are those of what an assignment sets.
+func (f *Finding) names() []string {
+	var names []string
+	for _, s := range f.sets {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 func (seg *Segment) name() string { return normalizeName(seg.Words[0].Text) }
 
 func (j *judge) target(seg *Segment, more ...string) target {
@@ -388,7 +451,7 @@ func (j *judge) target(seg *Segment, more ...string) target {
 
 // allowedSegment finds what allows a segment.
 func (j *judge) allowedSegment(seg *Segment) bool {
-	if seg.Refused != "" {
+	if seg.Refused != "" && !(seg.setsOnly && j.setsAllowed(seg)) {
 		return false
 	}
 	if j.builtin(seg) {

@@ -8,11 +8,12 @@ type Request struct {
 	Command string   // shell text
 	Args    []string // a program and its arguments, without a shell
 
-	Shell []string // what reads Command, such as /bin/bash -c; see hostexec
-	Dir   string   // working directory, absolute
-	Path  string   // PATH of the command
-	Home  string   // of the account that it runs as, for ~
-	TTY   bool     // on a terminal, where programs ask, and start pagers and editors
+	Shell []string          // what reads Command, such as /bin/bash -c; see hostexec
+	Dir   string            // working directory, absolute
+	Path  string            // PATH of the command
+	Home  string            // of the account that it runs as, for ~
+	Env   map[string]string // what the caller sets, for all programs
+	TTY   bool              // on a terminal, where programs ask, and start pagers and editors
 }
 
 // A View is what Decide sees of the file system. Every path is absolute.
@@ -51,6 +52,9 @@ type Decision struct {
 	Segments []Segment `json:"segments"`
 	// Findings are what allowlist mode refuses, apart from segments.
 	Findings []Finding `json:"findings,omitempty"`
+
+	// Variables are those that the caller sets, by name.
+	Variables []Variable `json:"variables,omitempty"`
 
 	Security    Setting[Security] `json:"security"`
 	Ask         Setting[Ask]      `json:"ask"`
@@ -109,13 +113,16 @@ type Segment struct {
 	Reason string `json:"reason,omitempty"`
 
 	call      *call
-	elsewhere []string // paths that it may have after a cd
-	wrapper   bool     // it runs what comes after it
-	own       bool     // and has to be allowed itself
-	missing   string   // why there is no path
-	operand   int      // which word Script is
-	scriptWhy string   // why there is no digest
-	safeBin   string   // why it is no safe bin, of one that is on the list
+	sets      []setting // variables that it sets for what it runs, as env does
+	setsOnly  bool      // it is refused for no other reason
+	elsewhere []string  // paths that it may have after a cd
+	pass      bool      // something allows it
+	wrapper   bool      // it runs what comes after it
+	own       bool      // and has to be allowed itself
+	missing   string    // why there is no path
+	operand   int       // which word Script is
+	scriptWhy string    // why there is no digest
+	safeBin   string    // why it is no safe bin, of one that is on the list
 }
 
 // What allows a segment.
@@ -135,8 +142,9 @@ type Finding struct {
 	// Passes: it is refused by default, and not by these rules.
 	Passes bool `json:"passes,omitempty"`
 
-	option  string // which of Rules makes it harmless: optionChaining and so on
-	unknown bool   // it hides which programs run
+	sets    []setting // what an assignment sets; nil: it is more than that
+	option  string    // which of Rules makes it harmless: optionChaining and so on
+	unknown bool      // it hides which programs run
 }
 
 // The options of Rules that have findings pass.

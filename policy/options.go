@@ -356,12 +356,16 @@ func family(name string) string {
 	return name
 }
 
-// named looks a program up in a table, by its name and by that of its family.
+// named looks a program up in a table, by its name, by that of its family, and
+// by that without what tells variants apart.
 func named[T any](table map[string]T, name string) (T, bool) {
 	if v, ok := table[name]; ok {
 		return v, true
 	}
-	v, ok := table[family(name)]
+	if v, ok := table[family(name)]; ok {
+		return v, true
+	}
+	v, ok := table[plainName(name)]
 	return v, ok
 }
 

@@ -26,8 +26,9 @@ type script struct {
 	file     *syntax.File
 	calls    []*call
 	findings []Finding
-	literals bool     // some word says what a shell would substitute if it saw it
-	sets     []string // variables that it sets, once somebody asked
+	literals bool                    // some word says what a shell would substitute if it saw it
+	assigned map[*syntax.Assign]bool // of which there is a finding already
+	sets     []string                // variables that it sets, once somebody asked
 }
 
 // A call is a simple command.
@@ -82,7 +83,7 @@ func plainText(text string) bool {
 
 // parse reads text as a shell of that dialect would.
 func parse(text string, lang syntax.LangVariant, depth int) *script {
-	s := &script{text: text, depth: depth}
+	s := &script{text: text, depth: depth, assigned: map[*syntax.Assign]bool{}}
 	if at, why := unreadable(text); why != "" {
 		s.find(Finding{Kind: Syntax, Offset: at, Reason: why, unknown: true})
 		return s
@@ -218,6 +219,11 @@ func (s *script) visit(n syntax.Node) bool {
 	case *syntax.SglQuoted:
 		s.literals = s.literals || strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") || n.Dollar
 	case *syntax.DblQuoted:
+		if n.Dollar { // bash expands what the translation says
+			f := s.at(Substitution, n, "substitutes a translation, and the output of commands in it")
+			f.unknown = true
+			s.find(f)
+		}
 		s.literals = s.literals || strings.Contains(s.source(n), `\$(`) || strings.Contains(s.source(n), "\\`")
 	case *syntax.Stmt:
 		s.stmt(n)
@@ -274,6 +280,12 @@ func (s *script) visit(n syntax.Node) bool {
 	case *syntax.DeclClause:
 		f := s.at(Compound, n, "declares variables")
 		f.unknown = s.substitutes(n)
+		if f.sets = s.exported(n); f.sets != nil {
+			f.Kind, f.Reason = Assignment, "sets variables"
+			for _, a := range n.Args {
+				s.assigned[a] = true
+			}
+		}
 		s.find(f)
 	case *syntax.FuncDecl:
 		s.find(s.at(Compound, n, "defines a function"))
@@ -402,6 +414,9 @@ func (s *script) evaluates(n *syntax.TestClause) bool {
 
 // assign refuses assignments; one that steers hides what runs.
 func (s *script) assign(n *syntax.Assign) {
+	if s.assigned[n] { // with the call that it is for
+		return
+	}
 	f := s.at(Assignment, n, "sets a variable")
 	switch {
 	case n.Name == nil: // export "$X"
@@ -412,6 +427,32 @@ func (s *script) assign(n *syntax.Assign) {
 		f.unknown = s.substitutes(n) || s.foreign(n.Index)
 	}
 	s.find(f)
+}
+
+// plainAssign is the variable that an assignment sets and its value, if it does
+// nothing else.
+func (s *script) plainAssign(n *syntax.Assign) (name string, value Word, ok bool) {
+	if n.Name == nil || n.Naked || n.Append || n.Index != nil || n.Array != nil || steers(n.Name.Value) {
+		return "", Word{}, false
+	}
+	if n.Value == nil {
+		return n.Name.Value, Literal(""), true
+	}
+	return n.Name.Value, s.word(n.Value), true
+}
+
+// exported are the settings of export NAME=VALUE…, which are for all that follows;
+// nil for any other declaration.
+func (s *script) exported(n *syntax.DeclClause) []setting {
+	var sets []setting
+	for _, a := range n.Args {
+		name, value, ok := s.plainAssign(a)
+		if !ok || n.Variant.Value != "export" {
+			return nil
+		}
+		sets = append(sets, setting{name: name, value: value})
+	}
+	return sets
 }
 
 // constant reports whether an expression is made of numbers alone, or is the
@@ -435,6 +476,14 @@ func constant(x syntax.ArithmExpr) bool {
 }
 
 func (s *script) call(n *syntax.CallExpr) {
+	for _, a := range n.Assigns {
+		if name, value, ok := s.plainAssign(a); ok && len(n.Args) > 0 {
+			f := s.at(Assignment, a, "sets a variable")
+			f.sets = []setting{{name: name, value: value, expr: n}}
+			s.find(f)
+			s.assigned[a] = true
+		}
+	}
 	if len(n.Args) == 0 {
 		return // assignments, which are findings
 	}

@@ -123,6 +123,9 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 		c.unknown = why
 	}
 	l := peel(argv)
+	if l.kind == layerNone {
+		l = seg.peelNamed(l)
+	}
 	for _, name := range l.vars {
 		if steers(name) {
 			c.unknown = l.name + " sets " + name + ", which can change what runs"
@@ -133,6 +136,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 		return
 	}
 	seg.wrapper, seg.own = true, l.own
+	seg.sets, seg.setsOnly = l.sets, l.setsOnly
 	wrappers = append(wrappers, l.name)
 	if layers == maxLayers {
 		c.unknown = fmt.Sprintf("it is wrapped more than %d times", maxLayers)

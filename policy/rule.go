@@ -43,8 +43,12 @@ type Rule struct {
 	// SHA256 is what the script must have that the program is to run, in
 	// hex; empty: any.
 	SHA256 string `json:"sha256,omitempty"`
+	// Env are variables that the caller may set for the program, in an allow
+	// rule: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of
+	// the value in hex.
+	Env []string `json:"env,omitempty"`
 	// Command is exactly the command there has to be, or its CommandDigest;
-	// the other fields are then empty. It is for commands that cannot be told
+	// the other fields but Env are then empty. It is for commands that cannot be told
 	// apart into programs.
 	Command string `json:"command,omitempty"`
 
@@ -103,6 +107,10 @@ type Rules struct {
 
 	// List has every rule; their order does not matter.
 	List []Rule
+
+	// Env are further variables that callers may set for all programs, as in
+	// Rule.Env.
+	Env Setting[[]string]
 
 	SafeBins Setting[[]string]
 	// SafeBinDirs are the directories in which safe bins are trusted, beside

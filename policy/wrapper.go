@@ -22,6 +22,9 @@ type layer struct {
 	shell string // that reads text, by its base name; empty: the one that reads this command
 	args  []Word // its $0, $1 …
 
+	sets     []setting // variables that it sets for what it runs
+	setsOnly bool      // it is refused for these alone
+
 	// clean: to replace the whole by inner changes nothing but priority,
 	// timing, buffering and the like.
 	clean bool
@@ -218,10 +221,6 @@ func timeoutForm(argv []Word, s scan, l layer) layer {
 	return l.runs(words[1:])
 }
 
-// harmless are variables that say how output looks. Any other may be what some
-// program takes a command or code from, as LD_PRELOAD, PAGER or GIT_SSH_COMMAND.
-var harmless = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|SOURCE_DATE_EPOCH)$`)
-
 // envForm: with nothing but a command env is transparent. A variable that it
 // sets, a directory or another environment make it a thing of its own, and
 // whatever may change which program runs is refused.
@@ -229,6 +228,7 @@ func envForm(argv []Word, s scan, l layer) layer {
 	at := s.first(argv)
 	emptied := false
 	refuse := func(reason string) {
+		l.setsOnly = false
 		if l.kind != layerRefused {
 			l.kind, l.reason = layerRefused, l.name+": "+reason
 		}
@@ -265,7 +265,7 @@ func envForm(argv []Word, s scan, l layer) layer {
 	}
 	for ; at < len(argv); at++ {
 		w := argv[at]
-		name, _, ok := strings.Cut(w.Prefix, "=")
+		name, value, ok := strings.Cut(w.Prefix, "=")
 		if !w.Static && (!ok || w.mayBeOption()) {
 			return l.refuse(l.name+": what "+quote(w.Text)+" stands for is not known", argv[at:])
 		}
@@ -274,8 +274,15 @@ func envForm(argv []Word, s scan, l layer) layer {
 		}
 		l.clean, l.own = false, true
 		l.vars = append(l.vars, name)
-		if !harmless.MatchString(name) {
+		to := Word{Text: w.Text}
+		if w.Static {
+			to = Literal(value)
+		}
+		l.sets = append(l.sets, setting{name: name, value: to})
+		if !w.Static && !isPlainVariable(name) || w.Static && plainVariable(name, value) != "" {
+			only := l.setsOnly || l.kind != layerRefused
 			refuse("the variable " + quote(name) + " may change what runs")
+			l.setsOnly = only
 		}
 	}
 	if len(l.vars) > 0 && at+1 < len(argv) && argv[at].Text == "--" {
