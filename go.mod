@@ -58,6 +58,7 @@ require (
 require (
 	github.com/rs/cors v1.11.1
 	github.com/spdx/tools-golang v0.5.7
+	golang.org/x/mod v0.41.0
 )
 
 require (
@@ -125,7 +126,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
 	go.starlark.net v0.0.0-20230302034142-4b1e35fe2254 // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
