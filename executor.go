@@ -72,7 +72,9 @@ type Process interface {
 	Wait(ctx context.Context) (Exit, error)
 
 	// Remove forgets an ended process: its log, its exit status and its ID.
-	// ErrRunning if it has not ended. Removing twice is no error.
+	// ErrRunning if it has not ended. Removing twice is no error. The ID can
+	// be started again, as something new; a handle that removed what had it
+	// before does nothing to that: its Signal is ErrEnded or ErrNotFound.
 	Remove(ctx context.Context) error
 }
 

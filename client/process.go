@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
@@ -18,6 +19,12 @@ type Process struct {
 	c    *Client
 	info corral.Info
 	log  log
+
+	removed atomic.Bool // by this handle: the ID may be another's by now
+}
+
+func (p *Process) gone(kind error) error {
+	return corral.Errorf(kind, "", "session %s was removed", p.info.ID)
 }
 
 func (c *Client) process(st session.Status) *Process {
@@ -48,6 +55,9 @@ func (p *Process) Status(ctx context.Context) (session.Status, error) {
 
 // Wait blocks until the session has ended. See corral.Process.
 func (p *Process) Wait(ctx context.Context) (corral.Exit, error) {
+	if p.removed.Load() {
+		return corral.Exit{}, p.gone(corral.ErrNotFound)
+	}
 	req := p.call(http.MethodGet, "wait")
 	req.query = url.Values{"timeout": {waitStep.String()}}
 	for {
@@ -75,6 +85,9 @@ func (p *Process) Signal(ctx context.Context, sig corral.Signal) error {
 	if !sig.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(sig))
 	}
+	if p.removed.Load() {
+		return p.gone(corral.ErrEnded)
+	}
 	req := p.call(http.MethodPost, "signal")
 	req.changes = true
 	switch sig {
@@ -87,6 +100,9 @@ func (p *Process) Signal(ctx context.Context, sig corral.Signal) error {
 
 // Resize sets the size of the terminal.
 func (p *Process) Resize(ctx context.Context, size corral.Size) error {
+	if p.removed.Load() {
+		return p.gone(corral.ErrEnded)
+	}
 	return p.c.json(ctx, p.call(http.MethodPost, "resize"), size, nil)
 }
 
@@ -94,6 +110,9 @@ func (p *Process) Resize(ctx context.Context, size corral.Size) error {
 // the session has ended.
 func (p *Process) Kill(ctx context.Context) (session.Status, error) {
 	var st session.Status
+	if p.removed.Load() {
+		return st, p.gone(corral.ErrNotFound)
+	}
 	req := p.call(http.MethodPost, "kill")
 	req.changes = true
 	err := p.c.json(ctx, req, nil, &st)
@@ -109,11 +128,17 @@ func (p *Process) Discard(ctx context.Context) error {
 }
 
 func (p *Process) remove(ctx context.Context, query url.Values) error {
+	if p.removed.Load() {
+		return nil
+	}
 	req := p.call(http.MethodDelete)
 	req.query, req.changes = query, true
 	err := p.c.json(ctx, req, nil, nil)
 	if errors.Is(err, corral.ErrNotFound) { // removed before, perhaps by a try whose answer was cut
-		return nil
+		err = nil
+	}
+	if err == nil {
+		p.removed.Store(true)
 	}
 	return err
 }

@@ -20,6 +20,9 @@ const cancelLimit = 5 * time.Second
 // exactly how much was handed over, also when ctx ends it, unless the
 // connection was cut: then the error is ErrLost, and more may have been.
 func (p *Process) Write(ctx context.Context, data []byte) (int, error) {
+	if p.removed.Load() {
+		return 0, p.gone(corral.ErrEnded)
+	}
 	total := 0
 	for w := p.c.patience(); ; {
 		n, err := p.write(ctx, data[total:])
@@ -111,6 +114,9 @@ func (p *Process) cancelWrite(own context.Context, name string) {
 
 // CloseStdin ends standard input.
 func (p *Process) CloseStdin(ctx context.Context) error {
+	if p.removed.Load() {
+		return nil
+	}
 	req := p.call(http.MethodPost, "stdin")
 	req.query, req.body, req.kind = url.Values{"eof": {"true"}}, []byte{}, api.TypeBytes
 	return p.c.json(ctx, req, nil, nil)

@@ -32,6 +32,9 @@ func (in *input) receive(a fabric.InputAck) { offer(in.acks, a) }
 
 // Write implements corral.Process.
 func (p *process) Write(ctx context.Context, data []byte) (int, error) {
+	if p.removed.Load() {
+		return 0, p.gone()
+	}
 	total := 0
 	for {
 		n, again, err := p.write(ctx, data[total:])

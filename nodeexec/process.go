@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -22,6 +23,12 @@ type process struct {
 	ended sync.Once
 	known chan struct{} // closed when exit is
 	exit  corral.Exit
+
+	removed atomic.Bool // by this handle: the ID may be another's by now
+}
+
+func (p *process) gone() error {
+	return corral.Errorf(corral.ErrEnded, "", "process %s was removed", p.info.ID)
 }
 
 // exited takes how the process ended, which comes with the end of its output.
@@ -42,6 +49,14 @@ const waitFirst = 100 * time.Millisecond
 
 // Wait implements corral.Process. A node that is away ends no Wait.
 func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
+	if p.removed.Load() {
+		select {
+		case <-p.known:
+			return p.exit, nil
+		default:
+			return corral.Exit{}, corral.Errorf(corral.ErrNotFound, "", "process %s was removed", p.info.ID)
+		}
+	}
 	if p.log.flows() {
 		hope := time.NewTimer(waitFirst)
 		defer hope.Stop()
@@ -61,6 +76,7 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 		case err != nil:
 			return corral.Exit{}, err
 		case a.Exit != nil:
+			p.exited(*a.Exit)
 			return p.peer.exitHere(*a.Exit), nil
 		case !a.Pending:
 			return corral.Exit{}, p.senseless()
@@ -76,6 +92,9 @@ func (p *process) senseless() error {
 func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
 	if !sig.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(sig))
+	}
+	if p.removed.Load() {
+		return p.gone()
 	}
 	body, err := json.Marshal(fabric.Signal{Signal: sig})
 	if err != nil {
@@ -104,6 +123,9 @@ func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
 
 // Resize implements corral.Process.
 func (p *process) Resize(ctx context.Context, size corral.Size) error {
+	if p.removed.Load() {
+		return p.gone()
+	}
 	body, err := json.Marshal(size)
 	if err != nil {
 		return err
@@ -114,7 +136,7 @@ func (p *process) Resize(ctx context.Context, size corral.Size) error {
 
 // CloseStdin implements corral.Process.
 func (p *process) CloseStdin(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || p.noStdin {
+	if err := ctx.Err(); err != nil || p.noStdin || p.removed.Load() {
 		return err
 	}
 	_, err := p.ask(ctx, fabric.OpEOF, p.info.ID, nil, p.f.patience)
@@ -123,6 +145,12 @@ func (p *process) CloseStdin(ctx context.Context) error {
 
 // Remove implements corral.Process.
 func (p *process) Remove(ctx context.Context) error {
+	if p.removed.Load() {
+		return nil
+	}
 	_, err := p.ask(ctx, fabric.OpRemove, p.info.ID, nil, p.f.patience)
+	if err == nil {
+		p.removed.Store(true)
+	}
 	return err
 }

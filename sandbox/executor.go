@@ -151,7 +151,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 		if b == nil {
 			p, err := x.Attach(ctx, id)
 			if err == nil && x == e.past {
-				p = ended{p, e}
+				p = ended{p, e, new(atomic.Bool)}
 			}
 			return p, err
 		}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 )
@@ -12,12 +13,23 @@ import (
 type ended struct {
 	corral.Process
 	sandbox *Executor
+	removed *atomic.Bool
+}
+
+// Remove implements corral.Process. After it the ID may be another's, whom a
+// signal to this process must not reach.
+func (p ended) Remove(ctx context.Context) error {
+	err := p.Process.Remove(ctx)
+	if err == nil {
+		p.removed.Store(true)
+	}
+	return err
 }
 
 // Signal reaches what is left of it.
 func (p ended) Signal(ctx context.Context, s corral.Signal) error {
 	err := p.Process.Signal(ctx, s)
-	if !errors.Is(err, corral.ErrEnded) {
+	if !errors.Is(err, corral.ErrEnded) || p.removed.Load() {
 		return err
 	}
 	id := p.Info().ID

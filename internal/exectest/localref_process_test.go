@@ -178,6 +178,12 @@ func (p *refProcess) Signal(_ context.Context, s corral.Signal) error {
 	if p.bad("forgets what was left behind") && p.ended() {
 		return corral.Errorf(corral.ErrEnded, "", "signal %s: it has ended", p.info.ID)
 	}
+	p.world.mu.Lock()
+	mine := p.procs[p.info.ID] == p
+	p.world.mu.Unlock()
+	if !mine && !p.bad("signals by ID alone") {
+		return corral.Errorf(corral.ErrEnded, "", "signal %s: it was removed", p.info.ID)
+	}
 	err := p.signalTree(syscall.Signal(s))
 	if p.bad("knows no ErrEnded") && errors.Is(err, corral.ErrEnded) {
 		return nil

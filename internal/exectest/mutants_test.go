@@ -160,8 +160,9 @@ var mutants = []struct{ defect, cases string }{
 	{"lets only one wait", "wait/many wait/twice"},
 
 	{"removes what runs", "remove/running"},
-	{"removes nothing", "remove/forgets remove/start-again reopen/removed"},
+	{"removes nothing", "remove/forgets remove/start-again remove/start-again-often remove/start-again-killed reopen/removed"},
 	{"removes only once", "remove/twice"},
+	{"signals by ID alone", "remove/old-handle"},
 
 	{"reports a wrong PID", "info/fields info/shell-pid"},
 	{"claims to be a sandbox", "info/fields"},

@@ -1,6 +1,9 @@
 package exectest
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/corral-exec/corral"
 )
 
@@ -9,6 +12,9 @@ var removeCases = []Case{
 	{Name: "remove/forgets", Doc: "After Remove the ID is ErrNotFound.", Func: removeForgets},
 	{Name: "remove/twice", Doc: "Removing twice is no error.", Func: removeTwice},
 	{Name: "remove/start-again", Doc: "After Remove the ID can be started again, also for another command.", Func: removeStartAgain},
+	{Name: "remove/start-again-often", Doc: "An ID can be removed and started again any number of times, at once and through any handle of its process.", Func: removeStartAgainOften},
+	{Name: "remove/start-again-killed", Doc: "An ID whose command was killed, or could not be executed, can be started again after Remove.", Func: removeStartAgainKilled},
+	{Name: "remove/old-handle", Doc: "A handle from before Remove does nothing to the process that has the ID now, and Signal through it is ErrEnded or ErrNotFound.", Func: removeOldHandle},
 }
 
 func removeRunning(t *T) {
@@ -52,4 +58,96 @@ func removeStartAgain(t *T) {
 	r := t.run(cmd)
 	equal(t, "the exit code", r.exit.Code, 2)
 	equal(t, "the output", r.stdout, "second\n")
+}
+
+func removeStartAgainOften(t *T) {
+	id := corral.NewID()
+	for n := range 12 {
+		cmd := t.sh("echo %d; exit %d", n, n)
+		cmd.ID = id
+		p := t.start(cmd)
+		if n%3 == 1 { // through a handle of its own, before the end
+			q, err := t.X.Attach(t.Ctx, id)
+			if err != nil {
+				t.Fatalf("Attach: %v", err)
+			}
+			p = q
+		}
+		r := t.finish(p)
+		equal(t, "the exit code", r.exit.Code, n)
+		equal(t, "the output", r.stdout, fmt.Sprintf("%d\n", n))
+		if n%3 == 2 { // and after it
+			q, err := t.X.Attach(t.Ctx, id)
+			if err != nil {
+				t.Fatalf("Attach: %v", err)
+			}
+			p = q
+		}
+		t.remove(p)
+	}
+}
+
+func removeStartAgainKilled(t *T) {
+	id := corral.NewID()
+	again := func(code int) {
+		t.Helper()
+		cmd := t.sh("exit %d", code)
+		cmd.ID = id
+		p := t.start(cmd)
+		equal(t, "the exit code", t.wait(p).Code, code)
+		t.remove(p)
+	}
+	cmd := t.sh("kill -KILL $$")
+	cmd.ID = id
+	p := t.start(cmd)
+	t.wait(p)
+	t.remove(p)
+	again(31)
+	missing := t.prog()
+	missing.ID, missing.Args = id, []string{"/nonexistent/program"}
+	p = t.start(missing)
+	equal(t, "the exit code", t.wait(p).Code, 127)
+	t.remove(p)
+	again(32)
+}
+
+func removeOldHandle(t *T) {
+	cmd := t.sh("exit 3")
+	cmd.ID = corral.NewID()
+	old := t.start(cmd)
+	t.wait(old)
+	t.remove(old)
+	cmd = withStdin(t.sh("cat; exit 4"))
+	cmd.ID = old.Info().ID
+	p := t.start(cmd)
+	if err := old.Remove(t.Ctx); err != nil && !errors.Is(err, corral.ErrRunning) {
+		t.Errorf("Remove by the old handle: %v", err)
+	}
+	if err := old.CloseStdin(t.Ctx); err != nil && !errors.Is(err, corral.ErrNotFound) {
+		t.Errorf("CloseStdin by the old handle: %v", err)
+	}
+	if _, err := old.Write(t.Ctx, []byte("not for the new process")); err == nil {
+		t.Error("Write by the old handle is no error")
+	}
+	if err := old.Signal(t.Ctx, corral.SIGKILL); !errors.Is(err, corral.ErrEnded) && !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Signal by the old handle: %v, want ErrEnded or ErrNotFound", err)
+	}
+	if exit, err := old.Wait(t.Ctx); err == nil {
+		equal(t, "the exit code of the old process", exit.Code, 3)
+	}
+	q, err := t.X.Attach(t.Ctx, cmd.ID)
+	if err != nil {
+		t.Fatalf("Attach to the new process: %v", err)
+	}
+	t.write(q, "alive\n")
+	t.closeStdin(q)
+	r := t.finish(p)
+	equal(t, "the output", r.stdout, "alive\n")
+	equal(t, "the exit code", r.exit.Code, 4)
+	if err := old.Remove(t.Ctx); err != nil {
+		t.Errorf("Remove by the old handle: %v", err)
+	}
+	if _, err := t.X.Attach(t.Ctx, cmd.ID); err != nil {
+		t.Errorf("Remove by an old handle removed the new process: Attach: %v", err)
+	}
 }

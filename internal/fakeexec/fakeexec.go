@@ -172,8 +172,10 @@ func (e *Executor) fault(op Op, id string) error {
 	return e.Fault(op, id)
 }
 
-func (e *Executor) forget(id string) {
+func (e *Executor) forget(p *process) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.processes, id)
+	if e.processes[p.info.ID] == p { // else the ID is another's by now
+		delete(e.processes, p.info.ID)
+	}
 }

@@ -182,7 +182,7 @@ func (p *process) Remove(ctx context.Context) error {
 	if p.ctx.Err() == nil {
 		return p.errorf(corral.ErrRunning, "is running")
 	}
-	p.ex.forget(p.info.ID)
+	p.ex.forget(p)
 	return nil
 }
 

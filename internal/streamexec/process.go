@@ -3,6 +3,7 @@ package streamexec
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
@@ -28,6 +29,8 @@ type process struct {
 	done chan struct{} // closed when these are set:
 	exit corral.Exit
 	err  error // why it is not known how it ended
+
+	removed atomic.Bool
 }
 
 // Info implements corral.Process.
@@ -100,6 +103,9 @@ func (p *process) Signal(ctx context.Context, s corral.Signal) error {
 	if !s.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(s))
 	}
+	if p.removed.Load() { // the ID may be another's by now
+		return p.ended()
+	}
 	running, held := p.running(), p.out != nil && p.out.outlived()
 	err := p.x.opts.Signal(ctx, p.Info(), s, running, held)
 	if errors.Is(err, corral.ErrEnded) && !running {
@@ -136,6 +142,7 @@ func (p *process) Remove(context.Context) error {
 		return p.x.errClosed()
 	}
 	if q := p.x.procs[p.id]; q != nil && q != p {
+		p.removed.Store(true)
 		return nil // removed before: the ID is another's by now
 	}
 	rec, err := p.x.records.find(p.id)
@@ -143,10 +150,15 @@ func (p *process) Remove(context.Context) error {
 		return err
 	}
 	if rec != nil && !rec.Info.StartedAt.Equal(p.rec.Info.StartedAt) {
+		p.removed.Store(true)
 		return nil
 	}
 	delete(p.x.procs, p.id)
-	return p.x.records.remove(p.id)
+	if err := p.x.records.remove(p.id); err != nil {
+		return err
+	}
+	p.removed.Store(true)
+	return nil
 }
 
 // lost is the error of a process of which nobody can know how it ended.

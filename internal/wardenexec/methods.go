@@ -67,12 +67,21 @@ func (p *process) Signal(ctx context.Context, s corral.Signal) error {
 	if !s.Valid() {
 		return corral.Errorf(corral.ErrInvalid, "signals are numbered 1 to 64", "no signal has the number %d", int(s))
 	}
+	if p.isRemoved() { // the ID may be another's by now
+		return p.ended()
+	}
 	// Also after its end: descendants may be left.
 	err := p.call(ctx, &wire.Message{Type: wire.Signal, ID: p.id, Signal: uint64(s)})
 	if errors.Is(err, corral.ErrNotFound) {
 		return p.ended()
 	}
 	return err
+}
+
+func (p *process) isRemoved() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.removed
 }
 
 // Resize implements corral.Process.
