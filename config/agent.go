@@ -42,11 +42,13 @@ type Sandbox struct {
 	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/sandbox.md."`
 	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
 
-	User   policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
-	Memory policy.Setting[Size]   `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
-	Swap   policy.Setting[Size]   `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
-	CPUs   policy.Setting[Count]  `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
-	Pids   policy.Setting[Whole]  `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited. With gVisor, which does not limit them itself, it may have sixteen times as many threads on this machine."`
+	User     policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
+	UIDRange policy.Setting[string] `json:"uidRange" default:"1879048192-1879113727" pattern:"^(shared|[1-9][0-9]{3,9}-[1-9][0-9]{3,9})$" like:"1879048192-1879113727" form:"FIRST-LAST, user IDs that nobody else has, or shared" by:"sandbox" doc:"The user IDs, and group IDs of the same numbers, that containers have for themselves: no two sandboxes share one, and so none can use up what the kernel allows each user. Files keep their owner. With shared, and where sandbox.user names a user, commands run as the owner. See docs/files.md."`
+
+	Memory policy.Setting[Size]  `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
+	Swap   policy.Setting[Size]  `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
+	CPUs   policy.Setting[Count] `json:"cpus" default:"2" max:"4096" unit:"processors" by:"sandbox" doc:"Processors it may use, such as 0.5, or unlimited. The default is at most half of those that the engine's machine has."`
+	Pids   policy.Setting[Whole] `json:"pids" default:"512" min:"1" max:"4194304" unit:"processes" by:"sandbox" doc:"Processes it may have, or unlimited. With gVisor, which does not limit them itself, it may have sixteen times as many threads on this machine."`
 
 	Tmp       policy.Setting[Size]  `json:"tmp" default:"512m" unit:"bytes" by:"sandbox" doc:"Size of /tmp, which is in memory."`
 	FileSize  policy.Setting[Size]  `json:"fileSize" default:"16g" unit:"bytes" by:"sandbox" doc:"What a file may grow to, or unlimited."`

@@ -25,6 +25,7 @@ type allowed struct {
 	mounts  []Mount             // the binds, without symbolic links, and the secrets
 	profile *specs.LinuxSeccomp // somebody's own
 	anyUser bool                // User is the default, and another one is as good
+	uids    uidRange            // UIDRange
 	halve   bool                // CPUs is the default, and not more than half of the machine's
 }
 

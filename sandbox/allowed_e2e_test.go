@@ -127,9 +127,19 @@ func TestBindsAreNotSwapped(t *testing.T) {
 			engine := enginetest.New(t)
 			s := swapper{Engine: engine, created: nothing, starting: nothing, started: nothing}
 			tt.set(&s, swap, back)
-			x := newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs})
+			// Where the engine mounts by the path, which can be swapped.
+			x := newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs, UIDRange: sandbox.SharedUIDs})
 			r, err := corral.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, corral.RunOptions{})
 			if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), src) {
+				t.Errorf("%v, output %q", err, r.Output)
+			}
+			if tt.name != "while it starts, and back again" {
+				back()
+			}
+			// Where what was held is mounted.
+			x = newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs})
+			r, err = corral.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, corral.RunOptions{})
+			if err == nil && (r.Exit.Success() || !strings.Contains(r.Stderr.String(), "No such file")) || err != nil && !errors.Is(err, corral.ErrDenied) {
 				t.Errorf("%v, output %q", err, r.Output)
 			}
 		})

@@ -170,6 +170,9 @@ func removeBox(ctx context.Context, engine Engine, state string, rec boxRecord) 
 		return err
 	}
 	reached(stepContainerRemoved)
+	if err := returnUser(rec); err != nil {
+		return err
+	}
 	noted = errors.Join(noted, keepLife(state, rec))
 	if err := removeTree(boxDir(state, rec.ID)); err != nil {
 		return fmt.Errorf("cannot remove the directory of a sandbox's container: %w", err)

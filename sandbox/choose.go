@@ -479,8 +479,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	if err != nil {
 		return nil, err
 	}
-	r.describe(set, spec)
-	if err := saveBox(e.stateDir, r); err != nil {
+	if err := set.note(ctx, info, &spec, &r); err != nil {
 		return nil, err
 	}
 	reached(stepIntended)

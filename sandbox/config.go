@@ -73,8 +73,13 @@ type Config struct {
 	WorkspaceMedium Medium // empty: disk
 
 	// User is the uid:gid that commands run as. Empty: the owner of the
-	// workspace, or nobody (65534:65534) where that is root.
+	// workspace, or nobody (65534:65534) where that is root: on the disk. In
+	// the container that is a user of its own, if it can have one: see UIDRange.
 	User string
+	// UIDRange are the IDs of users that containers have for themselves, as
+	// FIRST-LAST: what the kernel counts for each user is then counted for each
+	// sandbox. Files keep their owner. Empty: DefaultUIDRange; SharedUIDs: none.
+	UIDRange string
 	// Env is set for every command. What looks like a credential is left
 	// out, and named in a warning, unless Keep lists it.
 	Env         map[string]string
@@ -183,6 +188,11 @@ func (c *Config) complete() error {
 	}
 	if err := checkUser(c.User); err != nil {
 		return err
+	}
+	set(&c.UIDRange, DefaultUIDRange)
+	var uerr error
+	if c.uids, uerr = parseUIDRange(c.UIDRange); uerr != nil {
+		return uerr
 	}
 	if err := c.judge(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -45,6 +46,9 @@ func (c *Config) gvisor() bool { return strings.HasPrefix(filepath.Base(c.Runtim
 // from box to box is added by spec.
 func (c *Config) plan() Spec {
 	s := Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
+	if c.anyUser && !c.uids.none() && !c.isolatedKernel() {
+		s.UIDRange = c.UIDRange
+	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first
 		s.Mounts = []Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
 	}
@@ -114,16 +118,17 @@ var errElsewhere = errors.New("it does not see this program's files")
 // far as this program can see it: on an engine that it shares only directories
 // with, nobody may be able to change what is above a mount.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
-	undo, err := s.own(&spec, info)
-	if err != nil {
-		return err
-	}
-	defer undo()
 	held, err := s.hold(spec, info.here())
 	if err != nil {
 		return err
 	}
 	defer held.release()
+	spec.Mounts = slices.Clone(spec.Mounts)
+	undo, err := s.own(&spec, info, held)
+	if err != nil {
+		return err
+	}
+	defer undo()
 	if spec.Mounts, err = info.translate(spec.Mounts); err != nil {
 		return err
 	}
@@ -154,7 +159,13 @@ func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 	if !info.Local { // of which no process is this machine's
 		return held.verify()
 	}
-	return held.verifyIn(c)
+	if err := held.verifyIn(c); err != nil {
+		return err
+	}
+	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
+		return s.nameUser(boxDir(s.StateDir, spec.Labels[labelBox]), c.PID, spec.User)
+	}
+	return nil
 }
 
 // mountWarden is how the warden gets into the container: as a file of this

@@ -111,6 +111,9 @@ type Spec struct {
 	Profile  string              // digest of what Seccomp was chosen from, so that the container is made anew with it
 	AppArmor string              // name of a profile; empty: the engine's own
 
+	// UIDRange is where User is from, if it is the container's own, so that the
+	// container is made anew with another. It is nothing to an Engine.
+	UIDRange string
 	// Setup is a digest of what is run in it before anything else, so that the
 	// container is made anew with another. It is nothing to an Engine.
 	Setup string

@@ -39,6 +39,7 @@ func TestHash(t *testing.T) {
 		{"image", func(c *Config) { c.Image = "x" }, false},
 		{"runtime", func(c *Config) { c.Runtime = "runsc" }, false},
 		{"user", func(c *Config) { c.User = "1000:1001" }, false},
+		{"a user of its own", func(c *Config) { c.User = "" }, false},
 		{"memory", func(c *Config) { c.Memory = 1 << 30 }, false},
 		{"no limit of memory", func(c *Config) { c.Memory = -1 }, false},
 		{"processors", func(c *Config) { c.CPUs = 0.5 }, false},

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,31 +24,62 @@ import (
 // workspace.
 const idmapDir = "/run/corral-mounts"
 
-// idmap mounts a directory so that what is from's on the disk is to's there, and
-// the other way round. IDs of others are nobody's.
-func idmap(dir string, from, to files.User) (target string, release func() error, err error) {
+// idmapping is a user namespace by which mounts show one user's files as
+// another's, and the other way round. Everybody else stays who they are.
+type idmapping struct{ ns *os.File }
+
+func newIdmapping(disk, shown files.User) (*idmapping, error) {
+	ns, err := userNamespace(swap(disk.UID, shown.UID), swap(disk.GID, shown.GID))
+	if err != nil {
+		return nil, err
+	}
+	return &idmapping{ns}, nil
+}
+
+func (m *idmapping) Close() error { return m.ns.Close() }
+
+// clone is a mount, nowhere yet, of a file or directory that is held, with what
+// is mounted below it if that is asked for.
+func (m *idmapping) clone(fd int, below bool) (tree int, err error) {
+	flags, at := uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH), uint(unix.AT_EMPTY_PATH)
+	if below {
+		flags, at = flags|unix.AT_RECURSIVE, at|unix.AT_RECURSIVE
+	}
+	tree, err = unix.OpenTree(fd, "", flags)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree: %w", err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(m.ns.Fd())}
+	if err := unix.MountSetattr(tree, "", at, &attr); err != nil {
+		return -1, errors.Join(fmt.Errorf("mount_setattr: %w", err), unix.Close(tree))
+	}
+	return tree, nil
+}
+
+// mount mounts what is held in a place of its own.
+func (m *idmapping) mount(fd int, below bool) (target string, release func() error, err error) {
 	// The engine's runtime has to get through it as another user, and there are
 	// no names in it that can be guessed.
 	if err := os.MkdirAll(idmapDir, 0o711); err != nil {
 		return "", nil, err
 	}
 	sweepIdmaps()
-	tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return "", nil, fmt.Errorf("open_tree: %w", err)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", nil, err
 	}
-	defer unix.Close(tree)
-	ns, err := userNamespace(from, to)
+	tree, err := m.clone(fd, below)
 	if err != nil {
 		return "", nil, err
 	}
-	defer ns.Close()
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return "", nil, fmt.Errorf("mount_setattr: %w", err)
-	}
+	defer unix.Close(tree)
 	target = filepath.Join(idmapDir, strconv.Itoa(os.Getpid())+"-"+corral.NewID())
-	if err := os.Mkdir(target, 0o711); err != nil {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = os.Mkdir(target, 0o711)
+	} else {
+		err = os.WriteFile(target, nil, 0o600)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	release = func() error { return unmount(target) }
@@ -56,7 +89,7 @@ func idmap(dir string, from, to files.User) (target string, release func() error
 	return target, release, nil
 }
 
-// unmount removes a mount and its directory, but nothing that is in it.
+// unmount removes a mount and its place, but nothing that is in it.
 func unmount(target string) error {
 	err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // it is none
@@ -83,16 +116,63 @@ func sweepIdmaps() {
 	}
 }
 
-// userNamespace is a user namespace in which from is who to is outside. It needs
-// a process, which never runs: a tracee stops when it is executed.
-func userNamespace(from, to files.User) (*os.File, error) {
+// anyIdmapping is for the question whether there can be one.
+var anyIdmapping = sync.OnceValues(func() (*idmapping, error) {
+	return newIdmapping(files.User{UID: minUID, GID: minUID}, files.User{UID: minUID + 1, GID: minUID + 1})
+})
+
+// checkIdmap says why what is at a path, or will be, cannot be mounted with
+// mapped IDs, with what is mounted below it if that is asked for. It is mounted
+// nowhere.
+func checkIdmap(path string, below bool) error {
+	m, err := anyIdmapping()
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	for errors.Is(err, unix.ENOENT) && path != filepath.Dir(path) {
+		path, below = filepath.Dir(path), false
+		fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	tree, err := m.clone(fd, below)
+	if err != nil {
+		return err
+	}
+	return unix.Close(tree)
+}
+
+// swap maps a and b to each other, and all others to themselves.
+func swap(a, b int) []syscall.SysProcIDMap {
+	const ids = math.MaxUint32 // the last is no ID
+	lo, hi := min(a, b), max(a, b)
+	var list []syscall.SysProcIDMap
+	add := func(from, to, size int) {
+		if size > 0 {
+			list = append(list, syscall.SysProcIDMap{ContainerID: from, HostID: to, Size: size})
+		}
+	}
+	add(0, 0, lo)
+	add(lo, hi, 1)
+	add(lo+1, lo+1, hi-lo-1)
+	if hi != lo {
+		add(hi, lo, 1)
+	}
+	add(hi+1, hi+1, ids-hi-1)
+	return list
+}
+
+// userNamespace is a user namespace with such IDs. It needs a process, which
+// never runs: a tracee stops when it is executed.
+func userNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	runtime.LockOSThread() // which is the tracer
 	defer runtime.UnlockOSThread()
 	p, err := os.StartProcess("/proc/self/exe", []string{"corral-idmap"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: from.UID, HostID: to.UID, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: from.GID, HostID: to.GID, Size: 1}},
-		Ptrace:      true, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWUSER, UidMappings: uids, GidMappings: gids,
+		Ptrace: true, Pdeathsig: syscall.SIGKILL,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a user namespace: %w", err)

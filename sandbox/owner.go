@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,10 +15,12 @@ import (
 // command can read, by what kind of engine there is:
 //
 //   - One that runs as root: IDs are the same inside and outside.
+//     Where the container has a user of its own (see users.go), its mounts show
+//     the owner as that user (idmapped mounts). The container's mount is a copy
+//     of one that is made for it: nothing has to be kept.
 //   - One of root's with user namespaces (userns-remap): IDs inside are others
-//     outside. A private workspace is given to the ID outside. A directory of
-//     this machine is mounted with its owner's ID mapped (an idmapped mount), of
-//     which the container's mount is a copy: nothing has to be kept.
+//     outside. A private workspace is given to the ID outside of the owner, and
+//     all that is of this machine is mounted with its owner's ID mapped.
 //   - A rootless one: root inside is the engine's user outside, and nobody else
 //     inside can be. Commands run as that root, who has no capabilities, and no
 //     more rights than the user has.
@@ -59,29 +62,67 @@ func (c *Config) mapped(info EngineInfo) files.User {
 	return files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
 }
 
-// own has the container's user own the workspace in it, and returns what is to
-// be undone when the container runs.
-func (c *Config) own(s *Spec, info EngineInfo) (undo func(), err error) {
-	undo = func() {}
-	if !info.Local || info.RemapUID == 0 || c.inMemory() {
+// own has the container's user be to the files of this machine what their owner
+// is to them, and returns what is to be undone when the container runs. What is
+// held is what is mounted.
+func (c *Config) own(s *Spec, info EngineInfo, held pins) (undo func(), err error) {
+	var mounted []func() error
+	undo = func() {
+		for _, release := range mounted {
+			if err := release(); err != nil {
+				c.Log.Warn("a mount is left", "error", err)
+			}
+		}
+	}
+	fail := func(err error) (func(), error) {
+		undo()
+		return func() {}, err
+	}
+	if !info.Local || info.Rootless {
 		return undo, nil
 	}
-	user := c.mapped(info)
-	if c.WorkspaceAccess == AccessNone {
-		return undo, give(s.Mounts[0].Source, user)
-	}
-	uid, gid := splitUser(c.User)
-	dir, release, err := idmap(s.Mounts[0].Source, files.User{UID: uid, GID: gid}, user)
-	if err != nil {
-		return undo, corral.Errorf(corral.ErrUnavailable, "use access none, an engine without userns-remap, or Linux from 5.12 with a file system that can be mounted with mapped IDs (ext4, xfs, btrfs)",
-			"the engine remaps users, and the workspace %s cannot be mounted so that its owner stays: %w", s.Mounts[0].Source, err)
-	}
-	s.Mounts[0].Source = dir
-	return func() {
-		if err := release(); err != nil {
-			c.Log.Warn("a mount is left", "directory", dir, "error", err)
+	uid, gid := splitUser(s.User)
+	shown := files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
+	uid, gid = splitUser(c.User)
+	owner := files.User{UID: uid, GID: gid}
+	private := owner
+	if info.RemapUID != 0 && c.hasPrivate() {
+		private = c.mapped(info)
+		if err := give(s.Mounts[0].Source, private); err != nil {
+			return fail(err)
 		}
-	}, nil
+	}
+	maps := map[files.User]*idmapping{}
+	defer func() {
+		for _, m := range maps {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	for i, m := range s.Mounts {
+		disk := owner
+		if m.Target == Workdir {
+			disk = private
+		}
+		switch {
+		case m.Source == "" || c.mappedSource(m) == "" || disk == shown:
+			continue
+		case s.User == c.User && m.Target != Workdir: // it has what the owner may do to others' files, as ever
+			continue
+		}
+		if maps[disk] == nil {
+			if maps[disk], err = newIdmapping(disk, shown); err != nil {
+				return fail(err)
+			}
+		}
+		dir, release, err := maps[disk].mount(held.at(m.Target), !m.ReadOnly)
+		if err != nil {
+			return fail(corral.Errorf(corral.ErrUnavailable, "set sandbox.uidRange to shared, and with an engine that remaps users use access none; or have Linux from 5.12 with a file system that can be mounted with mapped IDs (ext4, xfs, btrfs)",
+				"%s cannot be mounted so that its owner stays: %w", m.Source, err))
+		}
+		mounted = append(mounted, release)
+		s.Mounts[i].Source = dir
+	}
+	return undo, nil
 }
 
 // Files are the files of the sandbox, as its user may use them. The workspace's
@@ -114,6 +155,7 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 		uid, gid := splitUser(set.User)
 		d.User = &files.User{UID: uid, GID: gid}
 	}
+	d.Shown = e.shownUser
 	all.Workspace = d
 	return all, nil
 }
@@ -127,4 +169,19 @@ func give(dir string, to files.User) error {
 		return fmt.Errorf("cannot give the sandbox its workspace: %w", err)
 	}
 	return nil
+}
+
+// shownUser is who the sandbox's last container shows as the owner of the
+// workspace; nil if that is the owner, and where there is no container.
+func (e *Executor) shownUser() (*files.User, error) {
+	rec, err := loadSandbox(e.stateDir, e.name)
+	if err != nil || len(rec.Boxes) == 0 {
+		return nil, err
+	}
+	box, err := loadBox(e.stateDir, rec.Boxes[len(rec.Boxes)-1])
+	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 {
+		return nil, nil
+	}
+	uid, gid := splitUser(box.User)
+	return &files.User{UID: uid, GID: gid}, err
 }

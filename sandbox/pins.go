@@ -48,6 +48,16 @@ func pin(s Spec, here bool) (_ pins, err error) {
 	return list, nil
 }
 
+// at is what is held of what is mounted at target, opened with O_PATH.
+func (l pins) at(target string) int {
+	for _, p := range l {
+		if p.target == target {
+			return p.FD()
+		}
+	}
+	return -1
+}
+
 // verify is for before the container's start.
 func (l pins) verify() error {
 	for _, p := range l {

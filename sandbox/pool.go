@@ -274,8 +274,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 		return nil, err
 	}
 	r.Pooled = true
-	r.describe(s, spec)
-	if err := saveBox(s.StateDir, r); err != nil {
+	if err := s.note(ctx, info, &spec, &r); err != nil {
 		return nil, err
 	}
 	b := &box{boxRecord: r, state: s.StateDir, dir: boxDir(s.StateDir, r.ID), engine: s.Engine, log: s.Log, ids: map[string]int{}}

@@ -70,7 +70,7 @@ type Limits struct {
 // describe notes what the container is made like.
 func (r *boxRecord) describe(s *setup, spec Spec) {
 	r.Description = Description{
-		Runtime: spec.Runtime, User: s.User, Access: s.WorkspaceAccess, Directory: s.Workspace, Network: spec.Network,
+		Runtime: spec.Runtime, User: spec.User, Access: s.WorkspaceAccess, Directory: s.Workspace, Network: spec.Network,
 		Limits: Limits{Memory: spec.Memory, Swap: spec.Swap, CPUs: spec.CPUs, Pids: spec.Pids},
 	}
 }

@@ -67,7 +67,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir)))
+	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), sweepUsers(ctx)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errs.ErrorOrNil()
 }

@@ -79,6 +79,7 @@ type boxRecord struct {
 	Taken     time.Time `json:"taken,omitzero"` // from a pool; zero: it was not
 
 	Pooled bool `json:"pooled,omitempty"` // it was made ahead
+	UID    int  `json:"uid,omitempty"`    // that nothing else on this machine has; 0: it shares one
 	Description
 }
 

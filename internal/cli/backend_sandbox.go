@@ -37,7 +37,7 @@ func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
 	return sandbox.Config{
 		Env:  env,
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
-		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User,
+		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User, UIDRange: o.UIDRange,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
 		WorkspaceSize: o.WorkspaceSize, WorkspaceMedium: sandbox.Medium(o.Medium), OutputRate: o.OutputRate, Lifetime: o.Lifetime,

@@ -173,6 +173,7 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 		checks = append(checks,
 			checkRuntimes(facts, a.settings.Runtime),
 			checkCgroup(facts),
+			a.checkUsers(facts),
 			checkSeccomp(facts),
 			checkPrivileges(facts),
 			checkWarden(facts.Arch, wardenbin.Bytes),

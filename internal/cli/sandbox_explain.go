@@ -33,7 +33,11 @@ type sandboxExplained struct {
 	Image   string          `json:"image"`
 	Missing bool            `json:"imageMissing,omitempty"` // the engine does not have it
 	Runtime string          `json:"runtime,omitempty"`      // empty: the engine's
-	User    string          `json:"user"`
+	User    string          `json:"user"`                   // who files are of
+	// UIDRange is where the container's own user is from; SharedUser says why it
+	// has none, and commands run as User. Both are empty if that is not known.
+	UIDRange   string `json:"uidRange,omitempty"`
+	SharedUser string `json:"sharedUser,omitempty"`
 
 	Mounts  []explainedMount `json:"mounts"`
 	Secrets []string         `json:"secrets"` // names
@@ -178,6 +182,12 @@ func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExpla
 		e.More = true
 	}
 	e.describe(s, spec)
+	if why, err := cfg.SharedUser(info); err == nil { // else it was said above
+		e.SharedUser = why
+		if why == "" {
+			e.UIDRange = cmp.Or(s.UIDRange, sandbox.DefaultUIDRange)
+		}
+	}
 	if eng != nil {
 		e.cpus = info.CPUs
 		e.checkEngine(ctx, eng, of, s)

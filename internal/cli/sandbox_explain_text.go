@@ -92,7 +92,14 @@ func (e *sandboxExplained) printBox(line func(name, format string, args ...any))
 	if e.Runtime != "" {
 		line("runtime", "%s", e.Runtime)
 	}
-	line("user", "%s", e.unlessRefused("user", e.User))
+	switch user := e.unlessRefused("user", e.User); {
+	case e.UIDRange != "":
+		line("user", "one of its own, of %s; its files are %s's", e.UIDRange, user)
+	case e.SharedUser != "":
+		line("user", "%s, which others may be too: %s", user, e.SharedUser)
+	default:
+		line("user", "%s", user)
+	}
 	for _, m := range e.Mounts {
 		from := cmp.Or(m.Source, "private")
 		switch {

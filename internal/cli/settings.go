@@ -58,6 +58,7 @@ type settings struct {
 	TimeZone                       string
 	Secrets                        map[string]sandbox.Secret
 	SetupCommand                   string
+	UIDRange                       string
 }
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which

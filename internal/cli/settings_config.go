@@ -56,6 +56,7 @@ func (a *app) settingsOf(c config.Agent) settings {
 	configured(a, "seccomp", &s.Seccomp, box.Seccomp)
 	configured(a, "apparmor", &s.AppArmor, box.AppArmor)
 	configured(a, "timezone", &s.TimeZone, box.TimeZone)
+	configured(a, "uid-range", &s.UIDRange, box.UIDRange)
 	configured(a, "setup-command", &s.SetupCommand, box.SetupCommand)
 	s.Secrets = nil
 	for name, from := range box.Secrets {

@@ -119,6 +119,9 @@ func (p *Pin) VerifyIn(pid int, target string) error {
 	return nil
 }
 
+// FD is what is held, opened with O_PATH. It is the Pin's.
+func (p *Pin) FD() int { return p.fd }
+
 // Close lets go.
 func (p *Pin) Close() error { return unix.Close(p.fd) }
 

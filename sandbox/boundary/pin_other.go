@@ -17,6 +17,9 @@ func (*Pin) Verify() error { return nil }
 // VerifyIn never fails.
 func (*Pin) VerifyIn(int, string) error { return nil }
 
+// FD is none.
+func (*Pin) FD() int { return -1 }
+
 // Close never fails.
 func (*Pin) Close() error { return nil }
 

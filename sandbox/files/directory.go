@@ -26,6 +26,9 @@ type Directory struct {
 	User *User
 	// Offset is what IDs on this machine have more than in the sandbox.
 	Offset int
+	// Shown is who the sandbox sees where User is on this machine: the mount
+	// shows it so. Nil, and if it says nil: User.
+	Shown func() (*User, error)
 
 	portable bool // for tests: not by openat2
 }
@@ -49,12 +52,20 @@ func (d Directory) do(ctx context.Context, what, name string, changes bool, f fu
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var shown *User
+	if d.Shown != nil {
+		if shown, err = d.Shown(); err != nil {
+			return fail(what, name, err)
+		}
+	}
 	a, err := openAnchor(d.Path, d.portable)
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether it is still there", "cannot open the workspace: %w", err)
 	}
 	defer a.Close()
-	err = d.User.as(func() error { return f(&tree{anchor: a, as: d.Root, offset: d.Offset}, name, rel) })
+	err = d.User.as(func() error {
+		return f(&tree{anchor: a, as: d.Root, offset: d.Offset, owner: d.User, shown: shown}, name, rel)
+	})
 	if errors.Is(err, errEscape) { // by a link that was put there meanwhile
 		err = &outsideError{}
 	}

@@ -62,6 +62,8 @@ type tree struct {
 	anchor
 	as     string // what the sandbox calls it
 	offset int    // of IDs
+	owner  *User  // who is shown as
+	shown  *User  // if not nil
 }
 
 // A place is where a file is, or would be.
@@ -248,6 +250,14 @@ func (t *tree) info(name string, d dir, base string) (Info, error) {
 	i.Type, i.Mode, i.Size, i.ModTime = s.typ, s.mode, s.size, s.mtime.Truncate(time.Second).UTC()
 	i.setSpecial(s.special)
 	i.UID, i.GID = t.seen(s.uid), t.seen(s.gid)
+	if t.shown != nil && t.owner != nil {
+		if s.uid == t.owner.UID {
+			i.UID = t.shown.UID
+		}
+		if s.gid == t.owner.GID {
+			i.GID = t.shown.GID
+		}
+	}
 	if s.typ == TypeLink {
 		i.Target, err = d.readlink(base)
 	}

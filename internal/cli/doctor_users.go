@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral/sandbox"
+)
+
+// checkUsers says whether sandboxes have users of their own, and whether those are
+// somebody else's.
+func (a *app) checkUsers(f engineFacts) finding {
+	const name = "users"
+	dir, err := a.stateDir()
+	if err != nil {
+		return failed(name, err, "It is not known which users sandboxes have.")
+	}
+	cfg := (&sandboxed{}).config(sandboxOptions{settings: a.settings})
+	cfg.StateDir, cfg.Name = dir, ""
+	why, err := cfg.SharedUser(sandbox.EngineInfo{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
+	if err != nil { // corral sandbox explain says more
+		return failed(name, err, "It is not known which users sandboxes have.")
+	}
+	of := cmp.Or(a.settings.UIDRange, sandbox.DefaultUIDRange)
+	var taken []string
+	if why == "" {
+		taken = append(namesIn("/etc/passwd", of, accountID), namesIn("/etc/subuid", of, subordinateIDs)...)
+	}
+	return usersFinding(of, why, taken)
+}
+
+func usersFinding(of, why string, taken []string) finding {
+	const name = "users"
+	switch {
+	case why != "":
+		c := ok(name, "sandboxes run as the owner of their files: %s", why)
+		c.Meaning = "Sandboxes of one user share what the kernel counts for each user (pipes, inotify, descriptors on their way): one can use up what the others need."
+		if strings.HasPrefix(why, "sandbox.uidRange") {
+			c.Status, c.Fix = levelWarn, "leave sandbox.uidRange out, unless something cannot do with users of their own"
+		}
+		return c
+	case len(taken) > 0:
+		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("some of the users that sandboxes have (%s) are others' too: %s", of, strings.Join(taken, ", ")),
+			Meaning: "Whoever has the same user as a sandbox can signal its commands, and shares what the kernel counts for the user.", Fix: "have a sandbox.uidRange that nobody else has"}
+	}
+	return ok(name, "each sandbox has a user of its own, of %s", of)
+}
+
+// accountID is the ID of a line of /etc/passwd, and subordinateIDs those of one
+// of /etc/subuid.
+func accountID(fields []string) (first, n int, ok bool) {
+	if len(fields) < 3 {
+		return 0, 0, false
+	}
+	first, err := strconv.Atoi(fields[2])
+	return first, 1, err == nil
+}
+
+func subordinateIDs(fields []string) (first, n int, ok bool) {
+	if len(fields) != 3 {
+		return 0, 0, false
+	}
+	first, err := strconv.Atoi(fields[1])
+	n, nerr := strconv.Atoi(fields[2])
+	return first, n, errors.Join(err, nerr) == nil
+}
+
+// maxNames is how many of those that a range clashes with are named.
+const maxNames = 3
+
+// namesIn are who has IDs of a range by a file.
+func namesIn(file, of string, ids func([]string) (int, int, bool)) []string {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return []string{file + " cannot be read"}
+	}
+	defer f.Close()
+	a, b, _ := strings.Cut(of, "-")
+	first, _ := strconv.Atoi(a) // checked by the configuration
+	last, _ := strconv.Atoi(b)
+	var names []string
+	for lines := bufio.NewScanner(f); len(names) < maxNames && lines.Scan(); {
+		fields := strings.Split(lines.Text(), ":")
+		if at, n, ok := ids(fields); ok && at <= last && at+n > first {
+			names = append(names, fields[0]+" ("+file+")")
+		}
+	}
+	return names
+}
