@@ -30,18 +30,18 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 	if a.m.isDraining() {
 		return nil, errDraining
 	}
-	if s, err = a.take(p, *o); err != nil {
+	if s, err = a.take(p, *o, true); err != nil {
 		return nil, err
 	}
 	return a.Session(s.id) // unless it is another agent's by now
 }
 
 // take makes a session of a process, or returns the one that has its ID.
-func (a Agent) take(p corral.Process, o corral.Origin) (*Session, error) {
+func (a Agent) take(p corral.Process, o corral.Origin, foreign bool) (*Session, error) {
 	info := p.Info()
 	s := newSession(a.m, info.ID, begun{
 		Agent: a.name, Text: shortened(o.Command), TTY: o.TTY, Stdin: o.Stdin, Merged: o.Merged || o.TTY, Grace: o.Grace,
-		At: info.StartedAt, Background: true, Keep: true, Foreign: true,
+		At: info.StartedAt, Background: true, Keep: true, Foreign: foreign,
 	})
 	if old, err := a.m.add(s); err != nil || old != nil {
 		return old, err

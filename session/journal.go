@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// The table on disk is a journal: one JSON object a line, appended by a single
-// write, and what it says counts from then on. A line that a kill or a full
-// disk cut short says nothing.
+// The table on disk is a journal: one JSON object a line, signed (see package
+// journal) and appended by a single write, and what it says counts from then on.
+// Earlier versions signed no lines. A line that is not as it was written, or that a
+// kill or a full disk cut short, says nothing: it is kept aside, in a file beside the
+// journal, and what it was about is looked for (see recover.go).
 const (
 	journalName = "sessions.jsonl"
 
@@ -84,7 +87,8 @@ type ended struct {
 	Gap    int64        `json:"gap,omitempty"`
 }
 
-type journal struct {
+// A table is the journal on disk.
+type table struct {
 	root *os.Root
 
 	mu        sync.Mutex
@@ -92,11 +96,16 @@ type journal struct {
 	added     []byte // while it is compacted; else nil
 	compacted int64  // its size when that was done last
 	from      int64  // compactFrom
+	anew      bool   // it has to be written anew, whatever its size
+
+	damage journal.Damage // what could not be read
+	aside  string         // the file that it is kept in
+	inside bool           // more is damaged than a last line without an end, of which nobody was told
 }
 
 // openJournal opens the journal for one Manager alone and hands what is in it
 // to each, line by line.
-func openJournal(dir string, each func(line)) (_ *journal, err error) {
+func openJournal(dir string, each func(line)) (_ *table, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of sessions: %w", err)
 	}
@@ -104,7 +113,7 @@ func openJournal(dir string, each func(line)) (_ *journal, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory of sessions: %w", err)
 	}
-	j := &journal{root: root, from: compactFrom}
+	j := &table{root: root, from: compactFrom}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -114,8 +123,14 @@ func openJournal(dir string, each func(line)) (_ *journal, err error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "stop the gateway that has it open, or use another state directory",
 			"cannot open the table of sessions in %s: %w", dir, err)
 	}
-	if err := readLines(j.f, each); err != nil {
+	if j.inside, err = readLines(j.f, each, &j.damage); err != nil {
 		return nil, fmt.Errorf("cannot read the table of sessions: %w", err)
+	}
+	if j.damage.Any() {
+		if j.aside, err = j.damage.Keep(root, journalName); err != nil {
+			return nil, corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "the table of sessions in %s is damaged: %w", dir, err)
+		}
+		j.anew = true
 	}
 	return j, nil
 }
@@ -144,24 +159,46 @@ func openLocked(root *os.Root) (*os.File, error) {
 	}
 }
 
-// readLines reads a journal. What is no line says nothing.
-func readLines(r io.Reader, each func(line)) error {
+// readLines reads a journal. What is no line is damage.
+func readLines(r io.Reader, each func(line), damage *journal.Damage) (inside bool, err error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
-		return err
+		return false, err
 	}
+	left := len(b)
 	for text := range bytes.SplitSeq(b, []byte{'\n'}) {
-		var l line
-		if len(text) == 0 || len(text) > maxLine || json.Unmarshal(text, &l) != nil {
+		left -= len(text) + 1
+		if len(text) == 0 { // each line begins with an end of line, too
 			continue
 		}
-		each(l)
+		if l, err := decodeLine(text); err != nil {
+			damage.Add(text)
+			inside = inside || left >= 0
+		} else {
+			each(l)
+		}
 	}
-	return nil
+	return inside, nil
+}
+
+func decodeLine(text []byte) (l line, err error) {
+	if len(text) > maxLine {
+		return l, errors.New("it is too long")
+	}
+	if _, err := journal.Check(text); err != nil {
+		return l, err
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	if l.Op == "" {
+		return l, errors.New("it says nothing")
+	}
+	return l, nil
 }
 
 // add appends a line.
-func (j *journal) add(l line) error {
+func (j *table) add(l line) error {
 	b, err := l.encode()
 	if err != nil {
 		return err
@@ -186,13 +223,13 @@ func (l line) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the table of sessions: %w", err)
 	}
-	return append(append([]byte{'\n'}, b...), '\n'), nil
+	return append(append([]byte{'\n'}, journal.Sign(b)...), '\n'), nil
 }
 
 // compact replaces the journal by one that says the same in fewer lines, if it
 // has grown. What is added while the lines are collected is added to both: lines
 // that say again what was said change nothing.
-func (j *journal) compact(snapshot func() []line) error {
+func (j *table) compact(snapshot func() []line) error {
 	grown, err := j.record()
 	if err != nil || !grown {
 		return err
@@ -223,26 +260,26 @@ func (j *journal) compact(snapshot func() []line) error {
 		return err
 	}
 	j.f.Close()
-	j.f, j.compacted = f, int64(len(b))
+	j.f, j.compacted, j.anew = f, int64(len(b)), false
 	return nil
 }
 
 // record notes from now on what is added, if the journal has grown.
-func (j *journal) record() (grown bool, err error) {
+func (j *table) record() (grown bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.f == nil {
 		return false, nil
 	}
 	info, err := j.f.Stat()
-	if err != nil || info.Size() < max(j.from, 4*j.compacted) {
+	if err != nil || !j.anew && info.Size() < max(j.from, 4*j.compacted) {
 		return false, err
 	}
 	j.added = []byte{}
 	return true, nil
 }
 
-func (j *journal) close() {
+func (j *table) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.f != nil {

@@ -26,6 +26,11 @@ type Config struct {
 	// says whose they are. Nil: there are none.
 	Elsewhere func(ctx context.Context, id string) (corral.Process, error)
 
+	// Kept are the processes that executors on this machine have records of and
+	// that were begun for an agent, which is the value, by their IDs. Open takes
+	// those that are missing in the table for sessions again. Nil: there are none.
+	Kept func() (map[string]string, error)
+
 	Retention Retention
 	// MaxRunning is how many sessions of one agent may run at a time; 0:
 	// 1000.
@@ -51,7 +56,7 @@ func ValidateAgent(name string) error {
 type Manager struct {
 	cfg     Config
 	log     *slog.Logger
-	journal *journal
+	journal *table
 	events  *eventLog
 
 	life context.Context // ends with Close
@@ -68,6 +73,8 @@ type Manager struct {
 	closed   bool
 	sessions map[string]*Session
 	agents   map[string]*executorOf
+
+	orphans []string // IDs of lines about sessions of which the journal has no beginning
 }
 
 var (
@@ -112,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("cannot write the table of sessions anew: %w", err)
 	}
 	m.life, m.end = context.WithCancel(context.Background())
-	looked := m.adoptAll()
+	looked := append(m.adoptAll(), m.findAgain()...)
 	m.spawn(m.janitor)
 	look, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
@@ -142,6 +149,9 @@ func (m *Manager) replay(l line) {
 	}
 	s := m.sessions[l.ID]
 	if s == nil {
+		if l.Op == opBegun || l.Op == opBackground || l.Op == opPolled || l.Op == opKill || l.Op == opNotice || l.Op == opEnd {
+			m.orphans = append(m.orphans, l.ID)
+		}
 		return
 	}
 	switch l.Op {

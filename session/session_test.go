@@ -351,7 +351,7 @@ func TestReopenTo(t *testing.T) {
 				b, err := os.ReadFile(table)
 				r.ok(err)
 				r.ok(r.m.Close())
-				b = slices.Concat(b[:strings.LastIndex(string(b), `{"op":""}`)], []byte(`{"op":"end","id":"mi`))
+				b = slices.Concat(b[:strings.LastIndex(string(b), `{"op":""`)], []byte(`{"op":"end","id":"mi`))
 				r.ok(os.WriteFile(table, b, 0o600))
 				r.open()
 				s = r.again(s)

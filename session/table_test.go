@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // vector is an observed answer of the tools that users come from.
@@ -303,7 +304,7 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table []byte) {
 		read := func(b []byte) *Manager {
 			m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
-			if err := readLines(bytes.NewReader(b), m.replay); err != nil {
+			if _, err := readLines(bytes.NewReader(b), m.replay, &journal.Damage{}); err != nil {
 				t.Fatal(err)
 			}
 			return m

@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/wire", "internal/outlog", "internal/wardenbin"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -30,21 +30,22 @@ var rules = map[string]rule{
 	".": {imports: []string{"internal/confine"}, tests: []string{"hostexec", "nodeexec"}},
 
 	"policy":          {imports: contract},
-	"policy/approval": {imports: []string{".", "internal/atomicfile", "policy"}},
+	"policy/approval": {imports: []string{".", "internal/atomicfile", "internal/state/journal", "policy"}},
 	"policy/guard":    {imports: []string{".", "internal/atomicfile", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
 
 	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup": {},
 	"internal/wire":  {imports: contract},
 	// What a command may execute and write, and how the kernel keeps it to that.
-	"internal/confine":    {},
-	"internal/landlock":   {imports: []string{"internal/confine"}},
-	"internal/outlog":     {imports: contract},
-	"internal/atomicfile": {},
-	"internal/coalesce":   {},
-	"internal/wardenbin":  {imports: contract},
-	"internal/warden":     {imports: ground},
-	"internal/wardenexec": {imports: append([]string{"internal/warden"}, ground...)},
+	"internal/confine":       {},
+	"internal/landlock":      {imports: []string{"internal/confine"}},
+	"internal/outlog":        {imports: contract},
+	"internal/atomicfile":    {},
+	"internal/state/journal": {imports: contract},
+	"internal/coalesce":      {},
+	"internal/wardenbin":     {imports: contract},
+	"internal/warden":        {imports: ground},
+	"internal/wardenexec":    {imports: append([]string{"internal/warden"}, ground...)},
 	// Work on files through commands.
 	"internal/script": {imports: contract, tests: hosts},
 	"sandbox/files":   {imports: []string{".", "internal/script"}, tests: hosts},
@@ -62,7 +63,7 @@ var rules = map[string]rule{
 	"internal/json5":   {},
 	// What a mistyped name was meant to be.
 	"internal/spelling": {},
-	"session":           {imports: []string{".", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
+	"session":           {imports: []string{".", "internal/state/journal", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
 	"session/keys":      {imports: contract},
 	"tool":              {imports: []string{".", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
 	"tool/runshell":     {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
@@ -82,7 +83,7 @@ var rules = map[string]rule{
 	"internal/fabric": {imports: []string{".", "internal/api", "internal/confine"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
-	"internal/pairing":   {imports: []string{".", "internal/natskv"}},
+	"internal/pairing":   {imports: []string{".", "internal/natskv", "internal/state/journal"}},
 	"internal/join":      {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/hub":       {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
 	"internal/cli":       {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},

@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the CRC-32C of b, in hex.
+func Sum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+const (
+	sumBegin = `,"sum":"`
+	sumSize  = len(sumBegin) + 8 + len(`"}`)
+)
+
+// Sign returns a line that ends with a JSON object that has members, with the
+// checksum as its last one. The end of the line is not part of it.
+func Sign(line []byte) []byte {
+	body := bytes.TrimSuffix(line, []byte{'}'})
+	return fmt.Appendf(slices.Clip(body), `%s%s"}`, sumBegin, Sum(body))
+}
+
+// ErrSum: a line is not as it was written.
+var ErrSum = errors.New("its checksum is another one")
+
+// Check looks at the checksum of a line that Sign returned, or that may have been
+// written without one.
+func Check(line []byte) (signed bool, err error) {
+	at := len(line) - sumSize
+	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sumBegin)) || !bytes.HasSuffix(line, []byte(`"}`)) {
+		return false, nil
+	}
+	if string(line[at+len(sumBegin):len(line)-2]) != Sum(line[:at]) {
+		return true, ErrSum
+	}
+	return true, nil
+}
+
+// Damage is what of a file could not be read.
+type Damage struct {
+	Pieces [][]byte
+}
+
+// Add notes a piece of the file.
+func (d *Damage) Add(piece []byte) { d.Pieces = append(d.Pieces, bytes.Clone(piece)) }
+
+// Any reports whether there is any.
+func (d *Damage) Any() bool { return len(d.Pieces) > 0 }
+
+// Size is how many bytes they are.
+func (d *Damage) Size() (n int) {
+	for _, p := range d.Pieces {
+		n += len(p)
+	}
+	return n
+}
+
+var named = regexp.MustCompile(`^[SER] ([0-9A-Za-z._-]{1,64}) |"id":"([0-9A-Za-z._-]{1,64})"`)
+
+// IDs are what can still be read of the IDs that the pieces were about. It is a
+// guess: an ID may be damaged itself.
+func (d *Damage) IDs() []string {
+	var ids []string
+	for _, p := range d.Pieces {
+		for _, m := range named.FindAllSubmatch(p, maxIDs) {
+			id := string(m[1]) + string(m[2])
+			if corral.ValidateID(id) == nil && !slices.Contains(ids, id) && len(ids) < maxIDs {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// maxIDs bounds a guess.
+const maxIDs = 1000
+
+// Infix is in the name of a file with damaged pieces, after that of the file that they
+// are from.
+const Infix = ".damaged-"
+
+// Keep writes the pieces into a new file beside the one that they are from, and
+// returns its name. It is on disk when Keep returns.
+func (d *Damage) Keep(dir *os.Root, name string) (string, error) {
+	return KeepAside(dir, name, append(bytes.Join(d.Pieces, []byte{'\n'}), '\n'))
+}
+
+// KeepAside writes what was in a file into a new one beside it. It overwrites none.
+func KeepAside(dir *os.Root, name string, content []byte) (aside string, err error) {
+	base := name + Infix + time.Now().UTC().Format("20060102T150405Z")
+	for n := 0; ; n++ {
+		if aside = base; n > 0 {
+			aside = fmt.Sprintf("%s-%d", base, n)
+		}
+		f, err := dir.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) && n < 10000 {
+			continue
+		}
+		if err == nil {
+			_, err = f.Write(content)
+			err = errors.Join(err, f.Sync(), f.Close())
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot keep what is damaged aside: %w", err)
+		}
+		return filepath.Join(dir.Name(), aside), nil
+	}
+}

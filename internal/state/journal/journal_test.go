@@ -1,0 +1,82 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every bit of a signed line that flips is seen, or changes nothing but whether the
+// line is signed.
+func TestCheck(t *testing.T) {
+	content := []byte(`E a-1 {"id":"a-1","exit":{"code":3}`)
+	line := Sign(append(bytes.Clone(content), '}'))
+	if signed, err := Check(line); !signed || err != nil {
+		t.Fatalf("%s: %v, %v", line, signed, err)
+	}
+	if _, rest, _ := strings.Cut(string(line), " a-1 "); !json.Valid([]byte(rest)) {
+		t.Fatalf("%s is no JSON", rest)
+	}
+	if signed, err := Check(append(bytes.Clone(content), '}')); signed || err != nil {
+		t.Fatalf("an unsigned line: %v, %v", signed, err)
+	}
+	for i := range line {
+		for bit := range 8 {
+			damaged := bytes.Clone(line)
+			damaged[i] ^= 1 << bit
+			if signed, err := Check(damaged); err == nil && (signed || !bytes.HasPrefix(damaged, content)) {
+				t.Errorf("%s passes", damaged)
+			}
+		}
+	}
+	for i := range line { // unsigned, and no JSON
+		if _, err := Check(line[:i]); err == nil && json.Valid(line[min(i, len("E a-1 ")):i]) {
+			t.Errorf("%s passes", line[:i])
+		}
+	}
+}
+
+// What is kept aside is never overwritten.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	seen := map[string]bool{}
+	for range 20 {
+		var d Damage
+		d.Add([]byte(`S tall-owl 7`))
+		d.Add([]byte(`{"op":"end","id":"glad-fox","x`))
+		if ids := d.IDs(); len(ids) != 2 || ids[0] != "tall-owl" || ids[1] != "glad-fox" || d.Size() != 42 {
+			t.Errorf("%v, %d", ids, d.Size())
+		}
+		file, err := d.Keep(root, "journal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[file] || !strings.HasPrefix(filepath.Base(file), "journal"+Infix) {
+			t.Fatalf("%s again", file)
+		}
+		seen[file] = true
+		if got, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(got), "S tall-owl 7\n{") {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte(`{"op":"start"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		_, _ = Check(line)
+		d := Damage{Pieces: [][]byte{line}}
+		_ = d.IDs()
+		if signed, err := Check(Sign(line)); !signed || err != nil {
+			t.Errorf("%q: %v, %v", line, signed, err)
+		}
+	})
+}

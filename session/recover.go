@@ -1,0 +1,100 @@
+package session
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/corral-exec/corral"
+)
+
+// findAgain tells what is missing in the table, and takes for sessions again what the
+// executors have and the table does not: because it is damaged, was cut off at the end
+// of a line, or is gone. What it returns is closed when they have been asked once.
+func (m *Manager) findAgain() []<-chan struct{} {
+	missing := map[string]string{} // the agent, or "" if it is not known
+	if d := &m.journal.damage; d.Any() {
+		for _, id := range append(d.IDs(), m.orphans...) {
+			if m.sessions[id] == nil {
+				missing[id] = ""
+			}
+		}
+		m.log.Error("the table of sessions is damaged; what could not be read is kept aside", "file", m.journal.aside,
+			"pieces", len(d.Pieces), "bytes", d.Size(), "missing", slices.Sorted(maps.Keys(missing)))
+	}
+	m.orphans = nil
+	if m.cfg.Kept != nil {
+		kept, err := m.cfg.Kept()
+		if err != nil {
+			m.log.Error("cannot tell whether sessions are missing in the table: the records of what was run cannot be read", "error", err)
+		}
+		for id, agent := range kept {
+			if m.sessions[id] == nil && corral.ValidateID(id) == nil && ValidateAgent(agent) == nil {
+				missing[id] = agent
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	agents := m.Agents()
+	if !slices.Contains(agents, DefaultAgent) {
+		agents = append(agents, DefaultAgent)
+	}
+	looked := make(chan struct{})
+	close1 := sync.OnceFunc(func() { close(looked) })
+	m.spawn(func() {
+		defer close1()
+		for n := 0; ; n++ {
+			maps.DeleteFunc(missing, func(id, agent string) bool { return m.take(id, agent, agents) })
+			close1()
+			if len(missing) == 0 || m.backoff(n) != nil {
+				return
+			}
+		}
+	})
+	return []<-chan struct{}{looked}
+}
+
+// take makes a session of what was missing, if an agent's executor has it and says
+// that it is the agent's. It reports whether that is settled.
+func (m *Manager) take(id, agent string, agents []string) bool {
+	if agent != "" {
+		agents = []string{agent}
+	}
+	settled := true
+	for _, name := range agents {
+		err := m.takeFor(name, id)
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, corral.ErrNotFound):
+		case errors.Is(err, corral.ErrUnavailable):
+			settled = false
+		default:
+			m.log.Error("a session that is missing in the table cannot be taken in again", "session", id, "agent", name, "error", err)
+		}
+	}
+	return settled
+}
+
+func (m *Manager) takeFor(agent, id string) error {
+	ex, err := m.executor(m.life, agent)
+	if err != nil {
+		return err
+	}
+	p, err := ex.Attach(m.life, id)
+	if err != nil {
+		return err
+	}
+	o := p.Info().Origin
+	if o == nil || o.Agent != agent {
+		return corral.Errorf(corral.ErrNotFound, "", "process %s is not known to be of agent %s", id, agent)
+	}
+	if _, err := m.Agent(agent).take(p, *o, false); err != nil {
+		return err
+	}
+	m.log.Warn("a session that was missing in the table was found again", "session", id, "agent", agent)
+	return nil
+}
