@@ -50,7 +50,7 @@ func New(cfg Config) (*Executor, error) {
 	}
 	var err error
 	e.Executor, err = wardenexec.New(wardenexec.Options{
-		Dir: filepath.Join(cfg.StateDir, "logs", "host"), Ephemeral: cfg.InProcess,
+		Dir: logDir(cfg.StateDir), Ephemeral: cfg.InProcess,
 		Connect: connect, EndedIdle: e.endedIdle, Prepare: e.cfg.prepare,
 		Info: corral.Info{Host: corral.HostGateway},
 		Log:  cfg.Log,

@@ -2,6 +2,8 @@ package hostexec
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
@@ -28,6 +30,18 @@ func (c *Config) rules(ctx context.Context) EnvRules {
 	}
 	return EnvRules{EnvPath: c.EnvPath, Keep: c.Keep}
 }
+
+// Agents are the processes in a state directory that were begun for an agent (see
+// WithAgent) and whose records are still there, and for which agent.
+func Agents(stateDir string) (map[string]string, error) {
+	agents, err := wardenexec.Agents(logDir(stateDir))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the records of this machine's commands: %w", err)
+	}
+	return agents, nil
+}
+
+func logDir(stateDir string) string { return filepath.Join(stateDir, "logs", "host") }
 
 // WithAgent has it kept beside the processes that are started with the context
 // whose they are, and what they were begun as: see corral.Info.Origin. It counts

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +181,28 @@ func Running(stateDir, name string) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// Agents are the processes of all sandboxes that were begun for an agent and whose
+// records are still there, and for which agent. Sandboxes need not be open.
+func Agents(stateDir string) (map[string]string, error) {
+	names, err := entries(filepath.Join(stateDir, sandboxesDir))
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell which sandboxes there are: %w", err)
+	}
+	all := map[string]string{}
+	var errs []error
+	for _, name := range names {
+		if !namePattern.MatchString(name) {
+			continue
+		}
+		agents, err := wardenexec.Agents(filepath.Join(sandboxDir(stateDir, name), logsDir))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot read the records of the sandbox %s: %w", name, err))
+		}
+		maps.Copy(all, agents)
+	}
+	return all, errors.Join(errs...)
 }
 
 // Knows reports whether a process is in the records of a sandbox that need not

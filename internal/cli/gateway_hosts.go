@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -160,6 +161,17 @@ func (h *hosts) executor(_ context.Context, agent string) (corral.Executor, erro
 	return h.of(agent), nil
 }
 
+// kept is session.Config.Kept.
+func (h *hosts) kept() (map[string]string, error) {
+	all, err := sandbox.Agents(h.stateDir)
+	onHost, herr := hostexec.Agents(filepath.Join(h.stateDir, hostDir))
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, onHost)
+	return all, errors.Join(err, herr)
+}
+
 // Close lets go of everything; commands go on.
 func (h *hosts) Close() error {
 	h.mu.Lock()
@@ -216,7 +228,7 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if err != nil {
 		return nil, err
 	}
-	ctx = nodeexec.WithAgent(ctx, a.name)
+	ctx = hostexec.WithAgent(nodeexec.WithAgent(ctx, a.name), a.name)
 	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
 	if cmd, err = a.placed(ctx, cmd, route); err != nil {
 		return nil, err

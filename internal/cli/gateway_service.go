@@ -93,7 +93,7 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 		s.hosts.use(s.hub.Nodes())
 	}
 	sessions := session.Config{
-		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor,
+		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor, Kept: s.hosts.kept,
 		Retention: o.retention(), MaxRunning: o.maxSessions, Log: s.log,
 	}
 	if s.hub != nil && s.hub.Shared() {

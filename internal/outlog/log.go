@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/corral-exec/corral"
@@ -404,4 +405,24 @@ func (l *Log) overwritten(off int64) bool {
 	defer l.mu.Unlock()
 	from, to := l.gap()
 	return from <= off && off < to
+}
+
+// IDs are those of the logs in a directory.
+func IDs(dir *os.Root) ([]string, error) {
+	d, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, suffixOut); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }

@@ -242,11 +242,18 @@ func (e *Executor) acknowledgeOld(c *client) {
 	if e.opts.Ephemeral {
 		return
 	}
+	if err := e.records.believe(c); err != nil {
+		e.records.log.Error("cannot note again what the warden runs", "error", err)
+	}
 	for id, item := range c.items {
 		if item.Flags&wire.FlagEnded == 0 || corral.ValidateID(id) != nil {
 			continue
 		}
-		if started, rec, err := e.records.find(id); err == nil && (rec != nil || !started) {
+		started, rec, err := e.records.find(id)
+		if err == nil && !started && e.records.someMissing() {
+			continue
+		}
+		if err == nil && (rec != nil || !started) {
 			e.acks.add(id, e.current)
 		}
 	}

@@ -182,7 +182,7 @@ const maxAttempts = 10
 // if it was sent before.
 func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, prep Prepared) (a answer, tag []byte, err error) {
 	p.setLog(outlog.New(p.e.records.root, p.id, cmd.Log))
-	if err := p.e.records.start(p.id, c.warden); err != nil {
+	if err := p.e.records.start(p.id, c.warden, p.tag.agent()); err != nil {
 		return answer{}, nil, err
 	}
 	p.tag.Nonce = corral.NewID()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // tag travels with a process and comes back on attach: what a later life of
@@ -28,6 +29,14 @@ type tag struct {
 	Limit  corral.LogLimit `json:"limit"`
 	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Nonce  string          `json:"nonce"`            // of this start: tells ours from another's
+}
+
+// agent is for whom the process was begun; empty if nobody said.
+func (t *tag) agent() string {
+	if t.Info.Origin == nil {
+		return ""
+	}
+	return t.Info.Origin.Agent
 }
 
 // record is a process that ended.
@@ -40,9 +49,13 @@ type record struct {
 }
 
 // records is an executor's directory: logs, and a journal of what was started
-// and how it ended. A line of the journal is a letter, an ID, and for an end
-// the record; it is written at once, by whoever uses the directory, and counts
-// from then on. Several programs may use one directory at the same time.
+// and how it ended. A line of the journal is a letter, an ID, for a start the warden
+// and the agent, for an end the record, and a checksum; it is written at once, by
+// whoever uses the directory, and counts from then on. Several programs may use one
+// directory at the same time, also earlier versions, which wrote no checksums.
+//
+// What is not as it was written says nothing. Whoever has the directory alone keeps
+// it aside; see damaged.go.
 type records struct {
 	root      *os.Root
 	ephemeral bool
@@ -61,6 +74,8 @@ type records struct {
 	read      int64 // bytes of the journal that are in the index
 	compacted int64 // its size when it was written anew last
 	index     map[string]entry
+	damage    journal.Damage // what could not be read of it
+	again     bool           // processes may be missing: who has one is believed
 }
 
 // entry is the last line about an ID. Ends are read again when they are needed.
@@ -69,6 +84,7 @@ type entry struct {
 	off    int64 // of the line; of an end, of the record
 	size   int
 	warden uint64 // that was about to start it; 0: not known
+	agent  string // for whom; empty: not known
 }
 
 // JournalName is the name of the journal in a directory of records.
@@ -130,7 +146,14 @@ func (r *records) open(before time.Time) error {
 		return err
 	}
 	if !alone {
+		if r.damage.Any() { // whoever has it alone next keeps it aside
+			r.log.Error("the journal of processes is damaged, and others have it open", "directory", r.root.Name(),
+				"pieces", len(r.damage.Pieces), "bytes", r.damage.Size(), "about", r.damage.IDs())
+		}
 		return nil
+	}
+	if err := r.mend(); err != nil {
+		return err
 	}
 	r.pruned = time.Now()
 	if err := r.prune(before); err != nil {
@@ -177,11 +200,15 @@ func (r *records) tidy() error {
 			return err
 		}
 		old.Close()
+		r.damage = journal.Damage{}
 		r.read, r.index = 0, map[string]entry{}
 	}
 	err = r.update()
 	if !alone {
 		return err
+	}
+	if err == nil && r.damage.Any() {
+		err = r.keepDamage()
 	}
 	if err == nil {
 		err = r.compact()
@@ -263,41 +290,93 @@ func (r *records) lines(b []byte) (some bool) {
 		if !whole {
 			return some
 		}
-		r.line(line)
+		if !r.line(line) {
+			r.damage.Add(line)
+		}
 		r.read += int64(len(line)) + 1
 		b, some = rest, true
 	}
 }
 
-// line takes one line into the index. Anything that is none, such as one that a
-// kill cut short, says nothing.
-func (r *records) line(line []byte) {
+// line takes one line into the index. It reports whether it is one: what is not, such
+// as one that a kill cut short, says nothing.
+func (r *records) line(line []byte) bool {
+	if len(line) == 0 { // each line begins with an end of line, too
+		return true
+	}
 	if len(line) < 3 || line[1] != ' ' {
-		return
+		return false
 	}
-	id, rec, _ := bytes.Cut(line[2:], []byte{' '})
-	if corral.ValidateID(string(id)) != nil {
-		return
-	}
-	switch line[0] {
-	case wasStarted:
-		warden, err := strconv.ParseUint(string(rec), 10, 64)
-		if err != nil {
-			warden = 0
+	kind, text := line[0], line[2:]
+	switch kind {
+	case wasStarted, isGone:
+		// Two spaces, so that no single bit makes an unsigned line of a signed one.
+		if at := bytes.LastIndex(line, []byte("  ")); at >= 2 {
+			if string(line[at+2:]) != journal.Sum(line[:at]) {
+				return false
+			}
+			text = line[2:at]
 		}
-		r.index[string(id)] = entry{kind: wasStarted, warden: warden, off: r.read}
+	case hasEnded:
+		if _, err := journal.Check(line); err != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	id, rec, _ := bytes.Cut(text, []byte{' '})
+	if corral.ValidateID(string(id)) != nil {
+		return false
+	}
+	switch kind {
+	case wasStarted:
+		number, agent, _ := bytes.Cut(rec, []byte{' '})
+		warden, err := strconv.ParseUint(string(number), 10, 64)
+		if len(rec) > 0 && err != nil {
+			return false
+		}
+		r.index[string(id)] = entry{kind: wasStarted, warden: warden, agent: string(agent), off: r.read}
 	case hasEnded:
 		if !json.Valid(rec) { // cut short: the warden still has the end
-			return
+			return false
 		}
-		r.index[string(id)] = entry{kind: hasEnded, warden: r.index[string(id)].warden, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
+		was := r.index[string(id)]
+		r.index[string(id)] = entry{kind: hasEnded, warden: was.warden, agent: was.agent, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
 	case isGone:
+		if len(rec) > 0 {
+			return false
+		}
 		delete(r.index, string(id))
 	}
+	return true
 }
 
 // errUnwritten: a line is not in the journal.
 var errUnwritten = errors.New("cannot write the journal of processes")
+
+// signed is a line without its end.
+func signed(kind byte, id string, rec []byte) []byte {
+	b := make([]byte, 0, len(id)+len(rec)+32)
+	b = append(b, kind, ' ')
+	b = append(b, id...)
+	if rec != nil {
+		b = append(append(b, ' '), rec...)
+	}
+	if kind == hasEnded {
+		return journal.Sign(b)
+	}
+	sum := journal.Sum(b)
+	return append(append(b, "  "...), sum...)
+}
+
+// startOf is what the line of a start says after its ID.
+func startOf(warden uint64, agent string) []byte {
+	b := strconv.AppendUint(nil, warden, 10)
+	if corral.ValidateID(agent) == nil { // as agents' names are
+		b = append(append(b, ' '), agent...)
+	}
+	return b
+}
 
 // add appends a line. It begins with an end of line, in case another program
 // was killed within one.
@@ -305,14 +384,9 @@ func (r *records) add(kind byte, id string, rec []byte) error {
 	if r.ephemeral {
 		return nil
 	}
-	b := make([]byte, 0, len(id)+len(rec)+5)
-	b = append(b, '\n', kind, ' ')
-	b = append(b, id...)
-	if rec != nil {
-		b = append(append(b, ' '), rec...)
-	}
+	b := slices.Concat([]byte{'\n'}, signed(kind, id, rec), []byte{'\n'})
 	r.writing.RLock()
-	n, err := r.journal.Write(append(b, '\n'))
+	n, err := r.journal.Write(b)
 	r.writing.RUnlock()
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "%w", fmt.Errorf("%w: %w", errUnwritten, err))
@@ -328,9 +402,9 @@ func (r *records) add(kind byte, id string, rec []byte) error {
 	return nil
 }
 
-// start notes an ID before a warden is asked to start it.
-func (r *records) start(id string, warden uint64) error {
-	return r.add(wasStarted, id, strconv.AppendUint(nil, warden, 10))
+// start notes an ID before a warden is asked to start it, and for which agent.
+func (r *records) start(id string, warden uint64, agent string) error {
+	return r.add(wasStarted, id, startOf(warden, agent))
 }
 
 // notStarted takes back start.
@@ -465,14 +539,24 @@ func (r *records) rewrite(f *os.File) error {
 	for _, id := range r.inOrder() {
 		e := r.index[id]
 		if e.kind == wasStarted {
-			fmt.Fprintf(w, "%c %s %d\n", wasStarted, id, e.warden)
+			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
 			continue
 		}
 		rec = slices.Grow(rec[:0], e.size)[:e.size]
 		if _, err := r.journal.ReadAt(rec, e.off); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%c %s %s\n", hasEnded, id, rec)
+		line := fmt.Appendf(nil, "%c %s %s", hasEnded, id, rec)
+		switch is, err := journal.Check(line); {
+		case err != nil:
+			return fmt.Errorf("the record of %s is damaged: %w", id, err)
+		case !is:
+			line = journal.Sign(line)
+		}
+		if e.agent != "" { // which the record says only inside
+			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
+		}
+		fmt.Fprintf(w, "%s\n", line)
 	}
 	if err := errors.Join(w.Flush(), f.Sync()); err != nil { // which tells of what was written before
 		return err

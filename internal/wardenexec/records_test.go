@@ -30,7 +30,7 @@ func openTest(t *testing.T, dir string) *records {
 // ran notes a process that started and ended with a code.
 func (r *records) ran(t *testing.T, id string, code int) {
 	t.Helper()
-	if err := r.start(id, 7); err != nil {
+	if err := r.start(id, 7, ""); err != nil {
 		t.Error(err)
 	}
 	if err := r.end(id, record{Exit: corral.Exit{Code: code}}); err != nil {
@@ -70,7 +70,7 @@ func TestLongJournal(t *testing.T) {
 			r := openTest(t, dir)
 			const n = 50
 			for i := range n {
-				if err := r.start(fmt.Sprint("p", i), 7); err != nil {
+				if err := r.start(fmt.Sprint("p", i), 7, ""); err != nil {
 					t.Fatal(err)
 				}
 				rec := record{tag: tag{Digest: strings.Repeat("x", length*i/n)}, Exit: corral.Exit{Code: i}}
@@ -118,7 +118,7 @@ func TestLongJournalInPieces(t *testing.T) {
 func TestJournalStaysShort(t *testing.T) {
 	dir := testdir.New(t)
 	r := openTest(t, dir)
-	if err := r.start("runs", 9); err != nil {
+	if err := r.start("runs", 9, ""); err != nil {
 		t.Fatal(err)
 	}
 	const writers, each = 4, 4000
