@@ -110,7 +110,9 @@ type Exec struct {
 
 	PathPrepend policy.Setting[[]string]        `json:"pathPrepend" by:"exec" doc:"Directories to put before PATH; a leading ~/ is the home directory. On a node only where the call sets env.PATH."`
 	EnvPath     policy.Setting[pathenv.EnvPath] `json:"envPath" default:"reject" by:"exec" doc:"What the gateway does with a PATH in a call's env: reject the call, or take it in place of the login shell's and its own."`
-	EnvAllow    policy.Setting[[]string]        `json:"envAllow" item:"^[A-Za-z_][A-Za-z0-9_]*$" like:"GH_TOKEN" by:"exec" doc:"Variables of the gateway's environment that commands get although they look like credentials."`
+	EnvAllow    policy.Setting[[]string]        `json:"envAllow" item:"^[A-Za-z_][A-Za-z0-9_]*$" like:"GH_TOKEN" by:"exec" doc:"Variables of the gateway's environment that commands get although they look like credentials. What a call sets is another matter: env.allow."`
+
+	Env Environment `json:"env" doc:"Variables of calls."`
 
 	Allowlist Allowlist `json:"allowlist" doc:"What security allowlist lets through beside plain commands and pipelines."`
 	// Rules are those of every level.
@@ -127,6 +129,11 @@ type Exec struct {
 	Timeout                 policy.Setting[time.Duration] `json:"timeout" default:"1800" min:"0" max:"31536000" unit:"s" by:"exec" doc:"How long a command may run, also in the background; 0: for ever."`
 
 	ApplyPatch ApplyPatch `json:"applyPatch" doc:"The tool apply_patch."`
+}
+
+// Environment is what calls may set.
+type Environment struct {
+	Allow policy.Setting[[]string] `json:"allow" item:"^[A-Za-z_][A-Za-z0-9_]*(=.*)?$" like:"GOFLAGS=-mod=mod" by:"guard" doc:"Variables that a call may set under security allowlist without being asked, beside locale, terminal, time zone, colours and CI: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of the value in hex. On a node the node's own list counts. Those that docs/policy.md lists as refused stay so."`
 }
 
 // An Allowlist says what beside plain commands and pipelines is let through.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/json5"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
 )
 
 // more notes what a schema cannot say, of what fits the schema.
@@ -74,6 +75,9 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 	}
 	if patterns != 1 {
 		m.add(v.Start, at, "a rule has one of the keys allow, ask and deny, and this one has %d of them", patterns)
+	}
+	if env := v.Get("env"); env != nil && v.Get(string(policy.Allow)) == nil {
+		m.add(env.Start, at.Key("env"), "only a rule that allows has variables; under the others they change nothing")
 	}
 	if args := v.Get("argPattern"); args != nil && !m.in(args) {
 		if _, err := regexp.Compile(args.String); err != nil {

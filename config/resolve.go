@@ -170,6 +170,11 @@ func (r *resolver) rules(key json5.Path) []policy.Rule {
 			if args := item.Get("argPattern"); args != nil {
 				rule.ArgPattern = args.String
 			}
+			if env := item.Get("env"); env != nil {
+				for _, entry := range env.Items {
+					rule.Env = append(rule.Env, entry.String)
+				}
+			}
 			list = append(list, rule)
 		}
 	}

@@ -248,6 +248,11 @@ func ruleSchema() *jsonschema.Schema {
 	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
 	add(s, "reason", reason)
 	add(s, "argPattern", args)
+	variable := nonBlank(maxString)
+	variable.Pattern, variable.Examples = policy.EnvEntryPattern, []any{"GOFLAGS"}
+	env := listOf(variable)
+	env.Description = "Variables that a call may set for the program, of a rule that allows: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of the value in hex."
+	add(s, "env", env)
 	return s
 }
 

@@ -69,6 +69,7 @@ func (e Exec) Policy() policy.Rules {
 	return policy.Rules{
 		Security: e.Security, Ask: e.Ask, AskFallback: e.AskFallback,
 		List:            e.Rules,
+		Env:             e.Env.Allow,
 		SafeBins:        e.SafeBins,
 		SafeBinDirs:     e.SafeBinDirs.Value,
 		SafeBinProfiles: e.SafeBinProfiles,

@@ -85,6 +85,9 @@ func sumValue(value string) string {
 // does not tell.
 func EnvEntry(v Variable) string { return v.Name + "=sha256:" + v.SHA256 }
 
+// EnvEntryPattern is what an element of Rule.Env looks like.
+const EnvEntryPattern = `^[A-Za-z_][A-Za-z0-9_]*(=.*)?$`
+
 // envAllows reports whether one of the entries is about a variable with that
 // value: NAME is, with any value; so are NAME=VALUE and NAME=sha256:HEX with that.
 func envAllows(entries []string, name, value string) bool {

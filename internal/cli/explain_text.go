@@ -75,6 +75,7 @@ func (l look) report(r guard.Report) string {
 	p.facts(r)
 	if r.Guarded {
 		p.segments(r.Decision)
+		p.variables(r.Decision)
 		p.findings(r.Decision.Findings)
 		p.pinned(r)
 	}
@@ -185,6 +186,21 @@ func routeText(r corral.Route) string {
 		return text + "; policy and approvals apply"
 	}
 	return text + "; no policy applies"
+}
+
+// variables are those that the call sets, of which the values are not shown.
+func (p *page) variables(d policy.Decision) {
+	if len(d.Variables) == 0 || d.Security.Value != policy.SecurityAllowlist {
+		return
+	}
+	fmt.Fprintln(&p.b)
+	for _, v := range d.Variables {
+		s := green
+		if v.By == "" {
+			s = yellow
+		}
+		p.row(2, columnFacts, "variable", s, approval.VariableText(v))
+	}
 }
 
 func (p *page) segments(d policy.Decision) {

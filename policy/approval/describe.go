@@ -83,8 +83,12 @@ func indented(lines []string) []string {
 func (r Record) About() []string {
 	lines := append([]string{"Command:"}, indented(whole(r.Text()))...)
 	lines = append(lines, "Host:      "+Visible(r.Place()), "Directory: "+Visible(r.Cwd))
-	if len(r.Env) > 0 {
-		lines = append(lines, "Variables: "+Visible(strings.Join(r.Env, ", ")))
+	for i, name := range r.Env {
+		heading := "Variables:"
+		if i > 0 {
+			heading = "          "
+		}
+		lines = append(lines, heading+" "+Visible(r.variable(name)))
 	}
 	if len(r.PathPrepend) > 0 {
 		lines = append(lines, "PATH:      first "+Visible(strings.Join(r.PathPrepend, ", ")))
@@ -102,6 +106,26 @@ func (r Record) About() []string {
 		lines = append(append(lines, "Programs:"), indented(programs)...)
 	}
 	return lines
+}
+
+// variable is a variable that the caller sets, with the digest of its value and what
+// there is to say of it.
+func (r Record) variable(name string) string {
+	i := slices.IndexFunc(r.Decision.Variables, func(v policy.Variable) bool { return v.Name == name })
+	if i < 0 {
+		return name
+	}
+	return VariableText(r.Decision.Variables[i])
+}
+
+// VariableText is a variable, the beginning of the digest of its value, and what
+// allows it or why nothing does.
+func VariableText(v policy.Variable) string {
+	text := fmt.Sprintf("%s (sha256 %s…", v.Name, v.SHA256[:min(12, len(v.SHA256))])
+	if v.By != "" {
+		return text + "; allowed: " + v.By + ")"
+	}
+	return text + "; " + v.Reason + ")"
 }
 
 // mostPrograms is how many programs of a command are listed.
@@ -173,9 +197,9 @@ func RuleText(r policy.Rule) string {
 	text := Visible(r.Pattern)
 	switch {
 	case r.Command != "" && strings.HasPrefix(r.Command, "sha256:"):
-		return "exactly one command, which is kept as " + r.Command
+		text = "exactly one command, which is kept as " + r.Command
 	case r.Command != "":
-		return "exactly this command: " + short(r.Command)
+		text = "exactly this command: " + short(r.Command)
 	case r.Args != nil && len(r.Args) == 0:
 		text += ", without arguments"
 	case r.Args != nil:
@@ -185,10 +209,26 @@ func RuleText(r policy.Rule) string {
 	case len(strings.Fields(r.Pattern)) == 1 && r.Action == policy.Allow:
 		text += ", with any arguments"
 	}
+	if len(r.Env) > 0 {
+		text += ", also with " + envText(r.Env)
+	}
 	if r.SHA256 != "" {
 		text += ", and the script as it is now (sha256 " + r.SHA256[:min(12, len(r.SHA256))] + "…)"
 	}
 	return text
+}
+
+// envText is what a rule says of variables, with the beginnings of digests.
+func envText(env []string) string {
+	var list []string
+	for _, e := range env {
+		name, digest, ok := strings.Cut(e, "=sha256:")
+		if ok && len(digest) == 64 {
+			e = name + " as it is now (sha256 " + digest[:12] + "…)"
+		}
+		list = append(list, Visible(e))
+	}
+	return strings.Join(list, ", ")
 }
 
 // Place is the host, and the node on it if there is one.

@@ -42,14 +42,14 @@ func FuzzVisible(f *testing.F) {
 func TestAbout(t *testing.T) {
 	rec := Record{
 		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Env: []string{"A", "B"}, PathPrepend: []string{"/w/bin", "\x1b"},
-		Decision: policy.Decision{Reason: "no rule allows it", Segments: []policy.Segment{
+		Decision: policy.Decision{Reason: "no rule allows it", Variables: []policy.Variable{{Name: "A", SHA256: strings.Repeat("cd", 32), Reason: "it may load code"}}, Segments: []policy.Segment{
 			{Text: "git push", Argv: []string{"git", "push"}, Path: "/bin/git", RealPath: "/usr/bin/git", Wrappers: []string{"nice"}, Reason: "no rule"},
 			{Text: "sh x", Argv: []string{"sh", "x"}, Path: "/bin/sh", RealPath: "/bin/sh", Script: "/w/x", By: "rule"},
 			{Text: "$X", Argv: nil},
 		}},
 		AllowedDecisions: Verdicts,
 		Previews: []Preview{
-			{Scope: ScopeExact, Entries: []policy.Rule{{Pattern: "/bin/git", Args: []string{"push", "a b"}}, {Pattern: "/bin/sh", Args: []string{}, SHA256: strings.Repeat("ab", 32)}}},
+			{Scope: ScopeExact, Entries: []policy.Rule{{Pattern: "/bin/git", Args: []string{"push", "a b"}}, {Pattern: "/bin/sh", Args: []string{}, SHA256: strings.Repeat("ab", 32), Env: []string{"X", "Y=1", "Z=sha256:" + strings.Repeat("cd", 32)}}}},
 			{Scope: ScopeSubcommand, Entries: []policy.Rule{{Pattern: "/bin/git push", Action: policy.Allow}}},
 			{Scope: ScopeProgram, Unavailable: "it runs code"},
 		},
@@ -60,7 +60,8 @@ func TestAbout(t *testing.T) {
   CWD: \u{1b}[1m/etc
 Host:      node:mac
 Directory: /w
-Variables: A, B
+Variables: A (sha256 cdcdcdcdcdcd…; it may load code)
+           B
 PATH:      first /w/bin, \u{1b}
 Why:       no rule allows it
 Programs:
@@ -69,7 +70,7 @@ Programs:
   $X: not found, or only known when it runs
 Always would remember, by scope:
   exact       /bin/git, with exactly the arguments: push 'a b'
-              /bin/sh, without arguments, and the script as it is now (sha256 abababababab…)
+              /bin/sh, without arguments, also with X, Y=1, Z as it is now (sha256 cdcdcdcdcdcd…), and the script as it is now (sha256 abababababab…)
   subcommand  /bin/git push
   program     nothing: it runs code`
 	if got != want {

@@ -16,7 +16,7 @@ import (
 var (
 	topNames   = []string{"version", "defaults", "agents"}
 	partNames  = []string{"security", "ask", "askFallback", "allowlist", "denylist", "asklist"}
-	entryNames = []string{"pattern", "argPattern", "args", "sha256", "command"}
+	entryNames = []string{"pattern", "argPattern", "args", "sha256", "env", "command"}
 	meant      = map[string]string{"deny": "denylist", "allow": "allowlist"}
 )
 
@@ -257,6 +257,7 @@ func (d *document) list(n *node, action policy.Action) ([]entry, error) {
 // rule reads an entry, which may be a pattern alone.
 func rule(n *node) (policy.Rule, error) {
 	var r policy.Rule
+	var err error
 	if s, ok := n.text(); ok {
 		r.Pattern = strings.TrimSpace(s)
 		return r, nil
@@ -292,7 +293,31 @@ func rule(n *node) (policy.Rule, error) {
 			r.Args = append(r.Args, s)
 		}
 	}
+	if r.Env, err = variables(n.get("env")); err != nil {
+		return r, err
+	}
 	return exactCommand(r)
+}
+
+var envEntry = regexp.MustCompile(policy.EnvEntryPattern)
+
+// variables reads what an entry says of variables.
+func variables(n *node) ([]string, error) {
+	if n.null() {
+		return nil, nil
+	}
+	if !n.isArray() {
+		return nil, fmt.Errorf("its env is not a list")
+	}
+	var list []string
+	for _, item := range n.items {
+		s, ok := item.text()
+		if !ok || !envEntry.MatchString(s) {
+			return nil, fmt.Errorf("its env has %s, which is no variable: write NAME, NAME=VALUE or NAME=sha256:HEX", oneLine(string(item.encode()), 80))
+		}
+		list = append(list, s)
+	}
+	return list, nil
 }
 
 // exactCommand understands the patterns that stand for a whole command.

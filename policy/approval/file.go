@@ -348,6 +348,9 @@ func newEntry(r policy.Rule, scope Scope) *node {
 	}
 	text("argPattern", r.ArgPattern)
 	text("sha256", r.SHA256)
+	if r.Env != nil {
+		n.set("env", newNode(r.Env))
+	}
 	text("reason", r.Reason)
 	if scope != "" {
 		text("source", string(AllowAlways))

@@ -59,33 +59,47 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 			return nil, no("what %s runs would not be part of a rule: %s", quote(s.Text), s.Unbound)
 		}
 	}
+	env := missingVariables(d)
 	// What is found in the command is refused whatever its programs are: only
 	// the command as a whole can be allowed.
 	for _, f := range d.Findings {
 		if !f.Passes {
-			return exactly(req, d, scope, "it "+oneLine(f.Reason, 200))
+			return exactly(req, d, scope, env, "it "+oneLine(f.Reason, 200))
 		}
 	}
 	var rules []policy.Rule
 	for _, s := range d.Segments {
-		if s.By != "" {
+		if s.By == "builtin" || s.By == "wrapper" || s.By != "" && env == nil {
 			continue
 		}
 		if i := slices.IndexFunc(s.Words, dynamic); i > 0 && scope == ScopeExact {
-			return exactly(req, d, scope, "what "+quote(s.Words[i].Text)+" is can only be told by running it")
+			return exactly(req, d, scope, env, "what "+quote(s.Words[i].Text)+" is can only be told by running it")
 		}
 		r, err := remembered(s, scope)
 		if err != nil {
 			return nil, err
 		}
+		r.Env = env
 		if !slices.ContainsFunc(rules, func(have policy.Rule) bool { return fingerprint(have) == fingerprint(r) }) {
 			rules = append(rules, r)
 		}
 	}
 	if len(rules) == 0 {
-		return exactly(req, d, scope, "each program of it is allowed already; "+oneLine(d.Reason, 200))
+		return exactly(req, d, scope, env, "each program of it is allowed already; "+oneLine(d.Reason, 200))
 	}
 	return rules, nil
+}
+
+// missingVariables are what rules have to have for the variables of the call that
+// nothing allows: these, with these values.
+func missingVariables(d policy.Decision) []string {
+	var env []string
+	for _, v := range d.Variables {
+		if v.By == "" {
+			env = append(env, policy.EnvEntry(v))
+		}
+	}
+	return env
 }
 
 func dynamic(w policy.Word) bool { return !w.Static }
@@ -135,9 +149,14 @@ func remembered(s policy.Segment, scope Scope) (policy.Rule, error) {
 
 // exactly is the rule for the text of a command. It does not see files, so it is
 // only for what always means the same ones.
-func exactly(req policy.Request, d policy.Decision, scope Scope, why string) ([]policy.Rule, error) {
+func exactly(req policy.Request, d policy.Decision, scope Scope, env []string, why string) ([]policy.Rule, error) {
 	if scope != ScopeExact {
 		return nil, no("only exactly this command can be remembered: %s", why)
+	}
+	for _, v := range d.Variables { // the rules of its programs do not count for it
+		if v.By == "rule" {
+			env = append(env, policy.EnvEntry(v))
+		}
 	}
 	if strings.TrimSpace(req.Command) == "" {
 		return nil, no("it cannot be remembered: %s", why)
@@ -152,7 +171,7 @@ func exactly(req policy.Request, d policy.Decision, scope Scope, why string) ([]
 			return nil, no("%s; and %s is another program in another directory", why, quote(s.Argv[0]))
 		}
 	}
-	return []policy.Rule{{Action: policy.Allow, Command: req.Command}}, nil
+	return []policy.Rule{{Action: policy.Allow, Command: req.Command, Env: env}}, nil
 }
 
 // unwritable says what a word has that a pattern cannot have as itself.

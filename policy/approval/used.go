@@ -132,7 +132,7 @@ func fingerprint(r policy.Rule) string {
 	if r.Command != "" {
 		command = commandPattern(r.Command)
 	}
-	return string(newNode([]any{r.Pattern, r.Args, r.ArgPattern, r.SHA256, command}).raw)
+	return string(newNode([]any{r.Pattern, r.Args, r.ArgPattern, r.SHA256, command, r.Env}).raw)
 }
 
 // commandPattern is the pattern that stands for a command, or its digest.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -265,13 +267,34 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, TTY: cmd.TTY != nil}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, TTY: cmd.TTY != nil, Env: g.variables(settings, cmd, path)}
 		if cmd.Shell != "" {
 			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
 		}
 	}
 	e.Decision = e.again(nil)
 	return e, nil
+}
+
+// variables are those that the call sets. Directories that it puts before PATH, and
+// that are not configured, are one: what programs run by name is looked for there.
+func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string) map[string]string {
+	own := settings.Tools.Exec.PathPrepend.Value
+	there := strings.Split(path, ":")
+	if !slices.ContainsFunc(cmd.PathPrepend, func(dir string) bool {
+		configured := func(d string) bool { return d == dir || config.ExpandHome(d, g.cfg.Home) == dir }
+		return slices.Contains(there, dir) && !slices.ContainsFunc(own, configured)
+	}) {
+		return cmd.Env
+	}
+	env := maps.Clone(cmd.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	if _, ok := env["PATH"]; !ok {
+		env["PATH"] = path
+	}
+	return env
 }
 
 // begin is what is known of a command before anything is looked at.
@@ -305,7 +328,7 @@ func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 
 // textOf is a command of which nothing is known but itself.
 func textOf(cmd corral.Command) policy.Request {
-	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil}
+	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Env: cmd.Env}
 	if cmd.Shell != "" {
 		r.Shell = []string{"/bin/sh", "-lc"}
 	}

@@ -76,6 +76,7 @@ func (a answer) encode() ([]byte, error) {
 	if run := a.Decision.Run; run != nil && len(strings.Join(run.Args, " ")) > maxPinned {
 		a.Decision.Run = nil
 	}
+	a.Decision.Variables = a.Decision.Variables[:min(len(a.Decision.Variables), 64)]
 	a.Decision.Findings = a.Decision.Findings[:min(len(a.Decision.Findings), 16)]
 	a.Warnings = a.Warnings[:min(len(a.Warnings), 16)]
 	for {
@@ -87,6 +88,7 @@ func (a answer) encode() ([]byte, error) {
 		case n > 0:
 			a.omit(n / 2)
 		case len(a.Decision.Findings) > 0 || len(a.Warnings) > 0 || len(a.Decision.Fix) > 0:
+			a.Decision.Variables = nil
 			a.Decision.Findings, a.Warnings, a.Decision.Fix = nil, nil, nil
 		case len(a.Previews) > 0:
 			a.Previews = nil

@@ -83,7 +83,7 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 	if a.Local {
 		e.Warnings = append(e.Warnings, "Node "+e.node.name+" does not take approvals of a gateway: its own operators approve there.")
 	}
-	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil}
+	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil, Env: cmd.Env}
 	// Rules about paths can be told once the node has said where its programs
 	// are. That is its word: what was found without it stays.
 	if by := e.onText(e.Request, a.files()); stricter(by.Outcome, e.gateway.Outcome) {
