@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -35,6 +35,7 @@ var rules = map[string]rule{
 
 	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup": {},
+	"internal/turn":  {},
 	"internal/wire":  {imports: contract},
 	// What a command may execute and write, and how the kernel keeps it to that.
 	"internal/confine":       {},
@@ -76,7 +77,7 @@ var rules = map[string]rule{
 	// What limits a private workspace.
 	"internal/diskimage": {},
 	// Hosts of which there is only what commands read and write.
-	"internal/streamexec": {imports: []string{".", "internal/outlog"}},
+	"internal/streamexec": {imports: []string{".", "internal/outlog", "internal/turn"}},
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // input is a command's standard input. What is accepted waits in a small
@@ -17,7 +18,7 @@ type input struct {
 	open bool // the command was started with input
 	tty  bool
 
-	order chan struct{} // holds a token while nobody writes
+	order turn.Lock // held by who writes
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -42,9 +43,8 @@ const (
 )
 
 func newInput(id string, x writer, cmd corral.Command) *input {
-	in := &input{id: id, x: x, tty: cmd.TTY != nil, open: cmd.Stdin || cmd.TTY != nil, order: make(chan struct{}, 1)}
+	in := &input{id: id, x: x, tty: cmd.TTY != nil, open: cmd.Stdin || cmd.TTY != nil, order: turn.New()}
 	in.changed = sync.NewCond(&in.mu)
-	in.order <- struct{}{}
 	return in
 }
 
@@ -87,12 +87,10 @@ func (in *input) next() (chunk []byte, more bool) {
 }
 
 func (in *input) write(ctx context.Context, b []byte) (n int, err error) {
-	select {
-	case <-in.order:
-		defer func() { in.order <- struct{}{} }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := in.order.Take(ctx); err != nil {
+		return 0, err
 	}
+	defer in.order.Release()
 	stop := context.AfterFunc(ctx, func() {
 		in.mu.Lock()
 		defer in.mu.Unlock()

@@ -1,6 +1,10 @@
 package wire
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // A Conn carries messages between a gateway and a warden. Send may be called
 // from any goroutine; Recv from one at a time. After Close, and after an error,
@@ -19,3 +23,34 @@ type Conn interface {
 
 // ErrNoFiles: descriptors were given to a carrier that cannot pass them.
 var ErrNoFiles = errors.New("this connection cannot pass file descriptors")
+
+// A ContextSender is a Conn whose sending a context bounds.
+type ContextSender interface {
+	// SendContext is Send, but returns soon after ctx has ended. The error is then
+	// ErrUnsent or ErrSending.
+	SendContext(ctx context.Context, m *Message, fds ...int) error
+}
+
+var (
+	// ErrUnsent: the context ended, and nothing of the message was sent. The
+	// connection goes on.
+	ErrUnsent = errors.New("not sent")
+	// ErrSending: the context ended, and the rest of the message is sent without
+	// the caller, who may close its descriptors.
+	ErrSending = errors.New("still being sent")
+)
+
+// take waits for the turn to send.
+func take(ctx context.Context, turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnsent, ctx.Err())
+	}
+}

@@ -3,12 +3,12 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"sync"
 )
 
 // Frames carries messages over a byte stream.
@@ -31,11 +31,11 @@ type Frames struct {
 	dropped int
 	synced  bool
 
-	mu  sync.Mutex
-	w   io.Writer
-	raw []byte
-	out []byte
-	err error
+	turn chan struct{} // holds a token while a message is sent; guards what follows
+	w    io.Writer
+	raw  []byte
+	out  []byte
+	err  error
 }
 
 // maxFrame bounds a stuffed frame: COBS adds a byte for each 254.
@@ -46,7 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // NewFrames makes a connection of a reader and a writer; c ends both.
 func NewFrames(r io.Reader, w io.Writer, c io.Closer) *Frames {
 	// The first byte ends whatever a writer before us left unfinished.
-	return &Frames{r: bufio.NewReaderSize(r, 64<<10), w: w, c: c, out: []byte{0}}
+	return &Frames{r: bufio.NewReaderSize(r, 64<<10), w: w, c: c, turn: make(chan struct{}, 1), out: []byte{0}}
 }
 
 // PassesFiles is false.
@@ -60,11 +60,42 @@ func (f *Frames) Dropped() int { return f.dropped }
 
 // Send writes one frame, in one Write.
 func (f *Frames) Send(m *Message, fds ...int) error {
+	return f.SendContext(context.Background(), m, fds...)
+}
+
+// SendContext implements ContextSender. A frame that has begun is written to its
+// end.
+func (f *Frames) SendContext(ctx context.Context, m *Message, fds ...int) error {
 	if len(fds) > 0 {
 		return ErrNoFiles
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	if err := take(ctx, f.turn); err != nil {
+		return err
+	}
+	if err := f.stuff(m); err != nil || ctx.Done() == nil {
+		defer f.done()
+		if err == nil {
+			err = f.write()
+		}
+		return err
+	}
+	written := make(chan error, 1)
+	go func() {
+		defer f.done()
+		written <- f.write()
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrSending, ctx.Err())
+	}
+}
+
+func (f *Frames) done() { <-f.turn }
+
+// stuff makes the frame of a message.
+func (f *Frames) stuff(m *Message) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -74,9 +105,14 @@ func (f *Frames) Send(m *Message, fds ...int) error {
 	}
 	f.raw = binary.BigEndian.AppendUint32(f.raw, crc32.Checksum(f.raw, castagnoli))
 	f.out = append(appendStuffed(f.out, f.raw), 0)
+	f.raw = shrink(f.raw)
+	return nil
+}
+
+// write writes the frame.
+func (f *Frames) write() error {
 	_, f.err = f.w.Write(f.out)
 	f.out = shrink(f.out)
-	f.raw = shrink(f.raw)
 	return f.err
 }
 

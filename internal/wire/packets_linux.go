@@ -1,11 +1,11 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -23,8 +23,8 @@ type Packets struct {
 	in  []byte
 	oob []byte
 
-	mu  sync.Mutex
-	out []byte
+	turn chan struct{} // holds a token while a message is sent
+	out  []byte
 }
 
 type rawConn interface {
@@ -54,7 +54,7 @@ func NewPackets(fd int) (*Packets, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot set up the socket: %w", err)
 	}
-	return &Packets{f: f, rc: rc, in: make([]byte, maxPacket), oob: make([]byte, unix.CmsgSpace(4*sendable))}, nil
+	return &Packets{f: f, rc: rc, turn: make(chan struct{}, 1), in: make([]byte, maxPacket), oob: make([]byte, unix.CmsgSpace(4*sendable))}, nil
 }
 
 // PacketPair returns two connected ends.
@@ -98,37 +98,66 @@ func (p *Packets) HungUp() bool {
 
 // Send sends one message. It waits while the peer takes nothing, up to sendLimit.
 func (p *Packets) Send(m *Message, fds ...int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer func() { p.out = shrink(p.out) }()
-	oob, err := p.encode(m, fds)
-	if err != nil {
+	return p.SendContext(context.Background(), m, fds...)
+}
+
+// SendContext implements ContextSender.
+func (p *Packets) SendContext(ctx context.Context, m *Message, fds ...int) error {
+	if err := take(ctx, p.turn); err != nil {
 		return err
 	}
-	// The flag byte of each further packet overwrites the last byte of the
-	// one before it, which has been sent.
-	for b := p.out; ; b = b[maxPacket-1:] {
+	oob, err := p.encode(m, fds)
+	if err != nil {
+		p.done()
+		return err
+	}
+	rest, err := p.sendFrom(ctx, p.out, oob)
+	if errors.Is(err, ErrUnsent) && len(rest) < len(p.out) {
+		// What has begun goes on, or the connection would be of no use.
+		go func() {
+			defer p.done()
+			_, _ = p.sendFrom(context.Background(), rest, nil) // broken: so is what waits for the answer
+		}()
+		return fmt.Errorf("%w: %w", ErrSending, ctx.Err())
+	}
+	p.done()
+	return err
+}
+
+func (p *Packets) done() {
+	p.out = shrink(p.out)
+	<-p.turn
+}
+
+// sendFrom sends the packets of a message from b on, and returns what was not
+// sent. The flag byte of each further packet overwrites the last byte of the one
+// before it, which has been sent.
+func (p *Packets) sendFrom(ctx context.Context, b, oob []byte) (rest []byte, err error) {
+	for {
 		n := min(len(b), maxPacket)
 		b[0] = 0
 		if n < len(b) {
 			b[0] = 1
 		}
-		if err := p.sendPacket(b[:n], oob); err != nil {
-			return err
+		if err := p.sendPacket(ctx, b[:n], oob); err != nil {
+			return b, err
 		}
 		if n == len(b) {
-			return nil
+			return nil, nil
 		}
-		oob = nil
+		b, oob = b[maxPacket-1:], nil
 	}
 }
 
 // TrySend is Send where that waits for nothing. If it is false without an error,
 // nothing was sent.
 func (p *Packets) TrySend(m *Message, fds ...int) (sent bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer func() { p.out = shrink(p.out) }()
+	select {
+	case p.turn <- struct{}{}:
+		defer p.done()
+	default:
+		return false, nil
+	}
 	oob, err := p.encode(m, fds)
 	if err != nil || len(p.out) > maxPacket { // of several packets some could be sent
 		return false, err
@@ -152,7 +181,7 @@ func (p *Packets) TrySend(m *Message, fds ...int) (sent bool, err error) {
 	return true, nil
 }
 
-// encode makes p.out the message after a byte for the flag. mu is held.
+// encode makes p.out the message after a byte for the flag. It is whose turn it is that calls it.
 func (p *Packets) encode(m *Message, fds []int) (oob []byte, err error) {
 	if len(fds) > MaxFiles {
 		return nil, fmt.Errorf("cannot send %d descriptors, at most %d", len(fds), MaxFiles)
@@ -172,9 +201,11 @@ func (p *Packets) encode(m *Message, fds []int) (oob []byte, err error) {
 // A variable for tests.
 var sendLimit = 10 * time.Second
 
-func (p *Packets) sendPacket(b, oob []byte) error {
+// sendPacket sends one packet, or nothing of it. The error is ErrUnsent if ctx
+// ended while it waited.
+func (p *Packets) sendPacket(ctx context.Context, b, oob []byte) error {
 	var err error
-	waited := false
+	waited, cut := false, func() {}
 	werr := p.rc.Write(func(fd uintptr) bool {
 		for {
 			_, _, _, err = transfer(unix.SYS_SENDMSG, fd, b, oob, unix.MSG_NOSIGNAL)
@@ -184,10 +215,16 @@ func (p *Packets) sendPacket(b, oob []byte) error {
 			case err == unix.EAGAIN && !waited:
 				waited = true
 				_ = p.f.SetWriteDeadline(time.Now().Add(sendLimit)) // closed: the wait ends
+				cut = p.cutWith(ctx)
 			}
 			return err != unix.EAGAIN
 		}
 	})
+	cut()
+	if werr != nil && ctx.Err() != nil && errors.Is(werr, os.ErrDeadlineExceeded) {
+		_ = p.f.SetWriteDeadline(time.Time{}) // closed: so be it
+		return fmt.Errorf("%w: %w", ErrUnsent, ctx.Err())
+	}
 	if werr != nil {
 		p.f.Close()
 		return fmt.Errorf("cannot send to the warden connection: %w", werr)
@@ -199,6 +236,21 @@ func (p *Packets) sendPacket(b, oob []byte) error {
 		return fmt.Errorf("cannot send to the warden connection: %w", err)
 	}
 	return nil
+}
+
+// cutWith ends the wait of a packet with ctx. What it returns is called after the
+// wait.
+func (p *Packets) cutWith(ctx context.Context) (over func()) {
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = p.f.SetWriteDeadline(time.Now()) // closed: the wait ends
+	})
+	return func() {
+		if !stop() {
+			<-cut // or the next packet had the deadline
+		}
+	}
 }
 
 // Recv returns the next message. io.EOF means that the peer closed.
