@@ -33,7 +33,7 @@ const (
 var execLimits = []execLimit{
 	{unsupported, []string{
 		"signal/deadly", "signal/handled", "signal/stop", "signal/tree", "signal/setsid", "signal/daemon", "signal/leftovers",
-		"signal/tty", "signal/others-alone", "signal/other-executors", "start/signals",
+		"signal/tty", "signal/others-alone", "signal/other-executors", "start/signals", "cancel/signal-behind",
 	}, "The engine's exec API sends no signals."},
 	{unsupported, []string{"args/exact", "args/shell-text", "env/invalid-utf8"},
 		"The engine takes commands as JSON, in which bytes that are not UTF-8 have no place; they are refused, never replaced."},

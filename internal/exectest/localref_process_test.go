@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 type refProcess struct {
@@ -31,7 +32,8 @@ type refProcess struct {
 	drained  atomic.Bool // nobody holds the output any more
 	typedEnd atomic.Bool // CloseStdin was called on a terminal
 
-	writing sync.Mutex // held by the one Write that is at it
+	writing turn.Lock // held by the one Write that is at it
+	busy    turn.Lock // held by the one call that holds others up
 	waited  sync.Once
 
 	mu      sync.Mutex
@@ -71,8 +73,14 @@ func (p *refProcess) ended() bool {
 }
 
 func (p *refProcess) Write(ctx context.Context, b []byte) (int, error) {
-	p.writing.Lock()
-	defer p.writing.Unlock()
+	if p.bad("holds others up") {
+		defer p.queue()()
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := p.writing.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer p.writing.Release()
 	p.mu.Lock()
 	stdin, closed, gone := p.stdin, p.closed, p.gone
 	p.mu.Unlock()
@@ -109,9 +117,11 @@ func (p *refProcess) Write(ctx context.Context, b []byte) (int, error) {
 		half := len(b) / 2
 		n, err := stdin.Write(b[:half])
 		if err == nil {
-			p.writing.Unlock()
+			p.writing.Release()
 			time.Sleep(time.Millisecond)
-			p.writing.Lock()
+			if err := p.writing.Take(ctx); err != nil {
+				return n, err
+			}
 			m, err := stdin.Write(b[half:])
 			return n + m, err
 		}
@@ -142,6 +152,16 @@ func (p *refProcess) Write(ctx context.Context, b []byte) (int, error) {
 	return n, corral.Errorf(corral.ErrEnded, "", "write to %s: %w", p.info.ID, err)
 }
 
+// queue waits for other calls, whatever the context of the call says.
+func (p *refProcess) queue() (leave func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if p.busy.Take(ctx) != nil {
+		return func() {}
+	}
+	return p.busy.Release
+}
+
 func (p *refProcess) CloseStdin(ctx context.Context) error {
 	if p.tty != nil {
 		if p.bad("cannot type end-of-file") || p.typedEnd.Swap(true) && p.bad("types end-of-file once") {
@@ -149,6 +169,9 @@ func (p *refProcess) CloseStdin(ctx context.Context) error {
 		}
 		_, err := p.Write(ctx, []byte{4})
 		return err
+	}
+	if p.bad("holds others up") {
+		defer p.queue()()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,6 +189,9 @@ func (p *refProcess) CloseStdin(ctx context.Context) error {
 }
 
 func (p *refProcess) Signal(_ context.Context, s corral.Signal) error {
+	if p.bad("holds others up") {
+		defer p.queue()()
+	}
 	if !s.Valid() && !p.bad("sends anything") {
 		return corral.Errorf(corral.ErrInvalid, "", "signal %s: there is no signal %d", p.info.ID, int(s))
 	}

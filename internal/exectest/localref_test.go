@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // localref is a small executor of this machine, written to show that the cases
@@ -128,7 +129,7 @@ func (x *localref) Attach(_ context.Context, id string) (corral.Process, error) 
 // start runs a command that is valid and new. The world is locked, so that no
 // other fork gets at the command's ends of its pipes.
 func (w *world) start(cmd corral.Command) (*refProcess, error) {
-	p := &refProcess{world: w, cmd: cmd, done: make(chan struct{}), ends: make(chan os.Signal)}
+	p := &refProcess{world: w, cmd: cmd, writing: turn.New(), busy: turn.New(), done: make(chan struct{}), ends: make(chan os.Signal)}
 	p.info = corral.Info{ID: cmd.ID, Host: corral.HostGateway, StartedAt: time.Now(), Digest: cmd.Digest()}
 	if w.bad("does not tell what it started") {
 		p.info.Digest = ""

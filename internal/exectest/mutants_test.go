@@ -120,6 +120,7 @@ var mutants = []struct{ defect, cases string }{
 	{"cannot cancel Wait", "cancel/wait"},
 	{"cannot cancel Read", "cancel/read"},
 	{"cannot cancel Write", "cancel/write stdin/cancelled-write"},
+	{"holds others up", "cancel/write-behind cancel/close-behind cancel/signal-behind"},
 	{"ends the command when a call is cancelled", "cancel/wait cancel/write"},
 
 	{"makes TERM of every signal", "signal/deadly signal/handled signal/stop signal/tty"},

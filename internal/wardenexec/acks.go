@@ -1,17 +1,20 @@
 package wardenexec
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
 // acks are processes that the warden may forget. They are told together: a
 // message for each would cost a short command a tenth of its time.
 type acks struct {
-	sending sync.Mutex // keeps messages in order; add never waits for it
+	sending turn.Lock // keeps messages in order; add never waits for it
 
 	mu    sync.Mutex
 	ids   []string
@@ -31,7 +34,7 @@ func (a *acks) add(id string, client func() *client) {
 	a.ids = append(a.ids, id)
 	switch len(a.ids) {
 	case 1:
-		a.timer = time.AfterFunc(ackDelay, func() { a.flush(client()) })
+		a.timer = time.AfterFunc(ackDelay, func() { _ = a.flush(context.Background(), client()) })
 	case ackBatch:
 		// Not from here: this may be who reads the connection, and must
 		// not wait for a Send.
@@ -40,27 +43,32 @@ func (a *acks) add(id string, client func() *client) {
 }
 
 // flush tells the warden now. Messages are read in order, so what is sent next
-// finds the processes forgotten.
-func (a *acks) flush(c *client) {
-	a.sending.Lock()
-	defer a.sending.Unlock()
-	a.flushSending(c)
+// finds the processes forgotten. The error is that of ctx.
+func (a *acks) flush(ctx context.Context, c *client) error {
+	if err := a.sending.Take(ctx); err != nil {
+		return err
+	}
+	defer a.sending.Release()
+	return a.flushSending(ctx, c)
 }
 
 // flushIf is flush if that process is one of them, or being told of.
-func (a *acks) flushIf(id string, c *client) {
-	a.sending.Lock()
-	defer a.sending.Unlock()
+func (a *acks) flushIf(ctx context.Context, id string, c *client) error {
+	if err := a.sending.Take(ctx); err != nil {
+		return err
+	}
+	defer a.sending.Release()
 	a.mu.Lock()
 	waits := slices.Contains(a.ids, id)
 	a.mu.Unlock()
-	if waits {
-		a.flushSending(c)
+	if !waits {
+		return nil
 	}
+	return a.flushSending(ctx, c)
 }
 
 // flushSending is flush; sending is held.
-func (a *acks) flushSending(c *client) {
+func (a *acks) flushSending(ctx context.Context, c *client) error {
 	a.mu.Lock()
 	if a.timer != nil {
 		a.timer.Stop()
@@ -70,8 +78,16 @@ func (a *acks) flushSending(c *client) {
 		a.ids = nil
 	}
 	a.mu.Unlock()
-	if len(ids) > 0 && c != nil {
-		// If the connection is broken, the next Hello lists them again.
-		_ = c.send(&wire.Message{Type: wire.Forget, Args: ids})
+	if len(ids) == 0 || c == nil {
+		return nil
 	}
+	// If the connection is broken, the next Hello lists them again.
+	if err := c.send(ctx, &wire.Message{Type: wire.Forget, Args: ids}); !errors.Is(err, wire.ErrUnsent) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ids = append(ids, a.ids...)
+	a.timer.Reset(ackDelay)
+	return ctx.Err()
 }

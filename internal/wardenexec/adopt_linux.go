@@ -20,7 +20,7 @@ func (p *process) carrierAdopted(c *client, a answer) error {
 		m.begin()
 		return nil
 	}
-	pi := &pipes{p: p, tty: a.m.Flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{}), pace: p.e.opts.pace()}
+	pi := newPipes(p, a.m.Flags)
 	if err := pi.adopt(a.m.Flags, a.fds); err != nil {
 		pi.stop()
 		return err

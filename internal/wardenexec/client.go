@@ -36,6 +36,8 @@ type client struct {
 	// same request numbers.
 	epoch string
 
+	made time.Time
+
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]chan answer
@@ -59,7 +61,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64][]int{}, done: make(chan struct{}),
-		epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62)}
+		epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
 	err := c.hello()
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -79,7 +81,7 @@ const maxItems = 1 << 16
 
 func (c *client) hello() error {
 	epoch, req := c.epoch, c.next
-	if err := c.send(&wire.Message{Type: wire.Hello, Req: req, Version: wire.Version,
+	if err := c.send(context.Background(), &wire.Message{Type: wire.Hello, Req: req, Version: wire.Version,
 		Features: []string{wire.FeatureTerminalFirst}, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
 		return err
 	}
@@ -108,9 +110,14 @@ func (c *client) hello() error {
 	}
 }
 
-func (c *client) send(m *wire.Message, fds ...int) error {
+// send sends a message. If ctx ends before, the error is wire.ErrUnsent or, if the
+// message is still on its way, wire.ErrSending.
+func (c *client) send(ctx context.Context, m *wire.Message, fds ...int) error {
 	if !c.conn.PassesFiles() || m.Type == wire.Hello {
 		m.Epoch = c.epoch
+	}
+	if s, ok := c.conn.(wire.ContextSender); ok {
+		return s.SendContext(ctx, m, fds...)
 	}
 	return c.conn.Send(m, fds...)
 }
@@ -184,7 +191,7 @@ func (c *client) call(ctx context.Context, m *wire.Message, late func(answer), f
 	m.Req = c.next
 	c.waiting[m.Req] = w
 	c.mu.Unlock()
-	if err := c.send(m, fds...); err != nil {
+	if err := c.send(ctx, m, fds...); err != nil && !errors.Is(err, wire.ErrSending) {
 		c.mu.Lock()
 		closeFDs(c.early[m.Req])
 		c.drop(m.Req)

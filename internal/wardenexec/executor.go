@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -73,7 +74,7 @@ type Executor struct {
 	end     context.CancelFunc
 	wg      sync.WaitGroup
 
-	connecting sync.Mutex // one connection at a time is made
+	connecting turn.Lock // one connection at a time is made
 
 	acks    acks
 	watcher *watcher
@@ -85,6 +86,9 @@ type Executor struct {
 	// Ends that could not be recorded, as on a full disk, and are tried again.
 	unnoted []unnoted
 	noting  sync.Mutex // held while they are
+	// How many connections in a row soon broke, and until when none is made.
+	broke     int
+	notBefore time.Time
 }
 
 // New returns an Executor, which connects when it is first needed.
@@ -103,7 +107,8 @@ func New(opts Options) (*Executor, error) {
 		}
 		return nil, err
 	}
-	e := &Executor{opts: opts, log: opts.Log, records: rec, own: own, watcher: w, procs: map[string]*process{}}
+	e := &Executor{opts: opts, log: opts.Log, records: rec, own: own, watcher: w, procs: map[string]*process{},
+		connecting: turn.New(), acks: acks{sending: turn.New()}}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -130,7 +135,7 @@ func (e *Executor) settle(ctx context.Context) {
 			return // the next life does it
 		}
 	}
-	e.acks.flush(e.current())
+	_ = e.acks.flush(ctx, e.current()) // else the next life does it
 }
 
 func (e *Executor) all() []*process {
@@ -201,10 +206,15 @@ func (e *Executor) connection(ctx context.Context, start bool) (*client, error) 
 	if c := e.current(); c != nil {
 		return c, nil
 	}
-	e.connecting.Lock()
-	defer e.connecting.Unlock()
+	if err := e.connecting.Take(ctx); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "", "others wait for the warden to answer: %w", err)
+	}
+	defer e.connecting.Release()
 	if c := e.current(); c != nil {
 		return c, nil
+	}
+	if err := e.rest(ctx); err != nil {
+		return nil, err
 	}
 	conn, err := e.opts.Connect(ctx, start)
 	if err != nil {
@@ -221,18 +231,19 @@ func (e *Executor) connection(ctx context.Context, start bool) (*client, error) 
 		return nil, errClosed
 	}
 	e.client = c
-	e.wg.Add(1)
+	e.wg.Add(2)
 	e.mu.Unlock()
 	go func() {
 		defer e.wg.Done()
 		c.serve(e.event)
 		e.disconnected(c)
 	}()
-	for _, p := range e.all() {
-		p.reconnect(c)
-	}
+	go func() { // which no caller's context bounds
+		defer e.wg.Done()
+		e.rejoin(c, e.all())
+	}()
 	e.acknowledgeOld(c)
-	e.acks.flush(c) // also what waits since there was no connection
+	_ = e.acks.flush(ctx, c) // also what waits since there was no connection; else the timer does it
 	return c, nil
 }
 
@@ -263,114 +274,6 @@ func (e *Executor) current() *client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.client
-}
-
-// disconnected connects again if a process waits for that.
-func (e *Executor) disconnected(c *client) {
-	e.mu.Lock()
-	if e.client == c {
-		e.client = nil
-	}
-	live := 0
-	for _, p := range e.procs {
-		if p.running() {
-			live++
-		}
-	}
-	if e.closed || live == 0 {
-		e.mu.Unlock()
-		return
-	}
-	e.wg.Add(1)
-	e.mu.Unlock()
-	e.log.Warn("lost the connection to the warden; connecting again", "processes", live, "error", c.err)
-	go e.reconnect()
-}
-
-// Connecting again is tried after 5 ms, then up to every 2 s.
-const (
-	firstDelay = 5 * time.Millisecond
-	lastDelay  = 2 * time.Second
-)
-
-func (e *Executor) reconnect() {
-	defer e.wg.Done()
-	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
-		_, err := e.connection(e.life, false)
-		switch {
-		case err == nil || e.life.Err() != nil:
-			return
-		case errors.Is(err, ErrGone):
-			for _, p := range e.all() {
-				if p.settledYet() { // else it may be the first of the next warden
-					p.lost(err)
-				}
-			}
-			return
-		}
-		e.log.Warn("cannot reach the warden; trying again", "error", err, "delay", delay)
-		select {
-		case <-time.After(delay):
-		case <-e.life.Done():
-			return
-		}
-	}
-}
-
-// catchUp connects a process again of which the connection ended before it was
-// settled: then nobody else does.
-func (e *Executor) catchUp(p *process) {
-	c := p.client
-	if c == nil || !p.running() {
-		return
-	}
-	e.mu.Lock()
-	if e.closed || e.client == c {
-		e.mu.Unlock()
-		return
-	}
-	e.wg.Add(2) // of which reconnect is through with one
-	e.mu.Unlock()
-	go func() {
-		defer e.wg.Done()
-		e.reconnect()
-		if again := e.current(); again != nil {
-			p.reconnect(again)
-		}
-	}()
-}
-
-// againTimeout bounds how long a start whose connection broke tries to find out
-// what became of it.
-const againTimeout = 5 * time.Second
-
-// sameWarden returns a new connection to the warden that c was to, over which a
-// start can be repeated: the same warden starts no ID twice. It is nil if that
-// is gone, or cannot be reached, or the process has ended meanwhile under
-// another gateway.
-func (e *Executor) sameWarden(ctx context.Context, c *client, id string) *client {
-	ctx, cancel := context.WithTimeout(ctx, againTimeout)
-	defer cancel()
-	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
-		again, err := e.connection(ctx, false)
-		if err == nil {
-			_, rec, err := e.records.find(id)
-			if again.warden != c.warden || c.warden == 0 || rec != nil || err != nil {
-				return nil
-			}
-			return again
-		}
-		if errors.Is(err, ErrGone) {
-			return nil
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil
-		case <-e.life.Done():
-			return nil
-		}
-	}
 }
 
 // event takes what the warden says of a process by itself.
@@ -438,7 +341,9 @@ func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) 
 		if p == nil {
 			if given {
 				e.mu.Unlock()
-				e.acks.flushIf(cmd.ID, e.current()) // the warden may still have it
+				if err := e.acks.flushIf(ctx, cmd.ID, e.current()); err != nil { // the warden may still have it
+					return nil, false, corral.Errorf(corral.ErrUnavailable, "", "the command was not started: %w", err)
+				}
 				_, rec, err := e.records.find(cmd.ID)
 				if err != nil {
 					return nil, false, err

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/coalesce"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -62,9 +63,14 @@ type pipes struct {
 	kept    []int // descriptors of input and outputs, until they have been sent
 	relay   [2]*os.File
 
-	writing  sync.Mutex
-	fed      int64 // bytes of input so far
+	writing  turn.Lock // guards what follows
+	fed      int64     // bytes of input so far
 	enlarged bool
+	untold   bool // the input is closed, and the warden does not know yet
+}
+
+func newPipes(p *process, flags uint64) *pipes {
+	return &pipes{p: p, tty: flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{}), pace: p.e.opts.pace(), writing: turn.New()}
 }
 
 // source is a stream of output. It has a goroutine, its pump, from its first
@@ -103,7 +109,7 @@ func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
 		p.setCarrier(newMessages(p, c, flags))
 		return passed{}, nil
 	}
-	pi := &pipes{p: p, tty: flags&wire.FlagTTY != 0, open: 2, gone: make(chan struct{}), pace: p.e.opts.pace()}
+	pi := newPipes(p, flags)
 	theirs, err := pi.make(flags)
 	if err != nil {
 		pi.stop()
@@ -470,8 +476,10 @@ func (pi *pipes) reattach(c *client) error {
 }
 
 func (pi *pipes) write(ctx context.Context, b []byte) (int, error) {
-	pi.writing.Lock()
-	defer pi.writing.Unlock()
+	if err := pi.writing.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer pi.writing.Release()
 	pi.mu.Lock()
 	f := pi.input
 	pi.mu.Unlock()
@@ -523,20 +531,28 @@ func (pi *pipes) closeStdin(ctx context.Context) error {
 		_, err := pi.write(ctx, []byte{endOfFile})
 		return err
 	}
-	pi.writing.Lock()
-	defer pi.writing.Unlock()
+	if err := pi.writing.Take(ctx); err != nil {
+		return err
+	}
+	defer pi.writing.Release()
 	pi.mu.Lock()
 	f := pi.input
 	pi.input = nil
 	pi.mu.Unlock()
-	if f == nil {
+	if f != nil {
+		f.Close()
+		pi.untold = true
+	}
+	if !pi.untold {
 		return nil
 	}
-	f.Close()
+	// Until the warden knows, it keeps the input open: if it cannot be told now,
+	// closing once more tells it.
 	err := pi.p.call(ctx, &wire.Message{Type: wire.CloseStdin, ID: pi.p.id})
 	if errors.Is(err, corral.ErrNotFound) || errors.Is(err, corral.ErrEnded) {
-		return nil
+		err = nil
 	}
+	pi.untold = err != nil
 	return err
 }
 

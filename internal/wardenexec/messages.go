@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -21,13 +22,9 @@ type messages struct {
 	pace     *outlog.Pace
 	over     chan struct{} // closed when the process has ended
 
-	// writing makes one write of input at a time. It is not sending, which
-	// keeps messages in order: a write waits for what reattach has to send
-	// again. And that is not mu: whoever reads the connection needs mu, and
-	// must never wait for a Send.
-	writing sync.Mutex
-	sending sync.Mutex
+	writing turn.Lock // one write of input at a time
 
+	// Never held during a Send: whoever reads the connection needs it.
 	mu      sync.Mutex
 	changed *sync.Cond
 	c       *client
@@ -39,11 +36,16 @@ type messages struct {
 	acked   int64 // of those, acknowledged
 	stalled bool  // the log could not be written; the warden is asked again
 
-	unacked []byte // input sent of which the warden has not said that it came: bytes from arrived on
+	unacked []byte // input of which the warden has not said that it came: bytes from arrived on
 	arrived int64
+	sent    int64 // up to where it was sent over this connection
 	limit   int64 // up to where input may be sent
 	shut    bool  // CloseStdin was called
+	told    bool  // the warden knows that
+	shutErr error // what it has against it
 	deaf    bool  // nobody reads it any more
+	away    bool  // there is no connection over which input can be sent
+	feeding bool  // feed runs
 }
 
 // inputChunk bounds the input of one message, and ackEvery how much output is
@@ -54,7 +56,8 @@ const (
 )
 
 func newMessages(p *process, c *client, flags uint64) *messages {
-	m := &messages{p: p, c: c, tty: flags&wire.FlagTTY != 0, hasInput: flags&(wire.FlagStdin|wire.FlagTTY) != 0, limit: wire.Window, pace: p.e.opts.pace(), over: make(chan struct{})}
+	m := &messages{p: p, c: c, tty: flags&wire.FlagTTY != 0, hasInput: flags&(wire.FlagStdin|wire.FlagTTY) != 0, limit: wire.Window, pace: p.e.opts.pace(), over: make(chan struct{}),
+		writing: turn.New()}
 	m.changed = sync.NewCond(&m.mu)
 	m.size = m.logSize()
 	m.acked = m.size
@@ -68,6 +71,7 @@ func (m *messages) adopted(a answer) {
 	m.tty = a.m.Flags&wire.FlagTTY != 0
 	m.hasInput = a.m.Flags&(wire.FlagStdin|wire.FlagTTY) != 0
 	m.arrived = int64(a.m.Offset)
+	m.sent = m.arrived
 	m.limit = max(m.limit, m.arrived+wire.Window)
 }
 
@@ -143,7 +147,7 @@ func (m *messages) output(msg *wire.Message) {
 		go func() {
 			defer m.p.e.wg.Done()
 			m.rest(wait)
-			_ = c.send(&wire.Message{Type: wire.OutputAck, ID: m.p.id, Offset: uint64(size)}) // broken: attached again
+			_ = c.send(m.p.e.life, &wire.Message{Type: wire.OutputAck, ID: m.p.id, Offset: uint64(size)}) // broken: attached again
 		}()
 	}
 }
@@ -176,9 +180,7 @@ func (m *messages) stall() {
 		c, stopped := m.c, m.stopped
 		m.mu.Unlock()
 		if !stopped {
-			if err := m.reattach(c); err != nil {
-				m.p.e.log.Error("cannot ask for output again", "id", m.p.id, "error", err)
-			}
+			m.p.e.rejoin(c, []*process{m.p})
 		}
 	}()
 }
@@ -200,7 +202,7 @@ func (m *messages) finishIfDone() {
 // reattach goes on over a connection, both ways, from what each side has.
 func (m *messages) reattach(c *client) error {
 	m.mu.Lock()
-	m.c = c
+	m.c, m.away = c, true
 	m.stalled = false
 	m.size = m.logSize()
 	m.acked = m.size
@@ -210,30 +212,68 @@ func (m *messages) reattach(c *client) error {
 	if err != nil {
 		return err
 	}
-	m.sending.Lock()
-	defer m.sending.Unlock()
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.c != c { // another connection has come meanwhile
+		return nil
+	}
 	// What the warden had accepted is accepted; the rest is sent again.
 	if have := int64(a.m.Offset) - m.arrived; have > 0 {
 		m.unacked = m.unacked[min(have, int64(len(m.unacked))):]
 		m.arrived = int64(a.m.Offset)
 	}
-	off, shut := m.arrived, m.shut
-	b := append([]byte(nil), m.unacked...)
+	m.sent, m.told, m.away = m.arrived, false, false
 	m.changed.Broadcast()
-	m.mu.Unlock()
-	for len(b) > 0 {
-		n := min(len(b), inputChunk)
-		if err := c.send(&wire.Message{Type: wire.Input, ID: m.p.id, Offset: uint64(off), Data: b[:n]}); err != nil {
-			return err
-		}
-		off += int64(n)
-		b = b[n:]
-	}
-	if shut && !m.tty {
-		return m.p.call(m.p.e.life, &wire.Message{Type: wire.CloseStdin, ID: m.p.id, Offset: uint64(off)})
-	}
+	m.feedLocked()
 	return nil
+}
+
+// feedLocked has what is to be sent of the input sent. mu is held.
+func (m *messages) feedLocked() {
+	if !m.feeding {
+		m.feeding = true
+		m.p.e.wg.Add(1)
+		go m.feed()
+	}
+}
+
+// feed sends input, and then that it has ended, in this order: one goroutine at a
+// time does that, so that whoever writes can give up. What breaks the connection is
+// sent over the next.
+func (m *messages) feed() {
+	defer m.p.e.wg.Done()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for !m.stopped && !m.away {
+		c, off, end := m.c, m.sent, m.arrived+int64(len(m.unacked))
+		if off == end && (!m.shut || m.tty || m.told) {
+			break
+		}
+		var err error
+		if off < end {
+			part := append([]byte(nil), m.unacked[off-m.arrived:min(end, off+inputChunk)-m.arrived]...)
+			m.sent += int64(len(part))
+			m.mu.Unlock()
+			err = c.send(m.p.e.life, &wire.Message{Type: wire.Input, ID: m.p.id, Offset: uint64(off), Data: part})
+			m.mu.Lock()
+		} else {
+			m.mu.Unlock()
+			var a answer
+			a, err = c.call(m.p.e.life, &wire.Message{Type: wire.CloseStdin, ID: m.p.id, Offset: uint64(off)}, nil)
+			m.mu.Lock()
+			if a.m != nil {
+				if m.told = true; !errors.Is(err, corral.ErrNotFound) && !errors.Is(err, corral.ErrEnded) {
+					m.shutErr = err
+				}
+				err = nil
+			}
+		}
+		if err != nil && m.c == c {
+			m.away = true // until reattach
+		}
+		m.changed.Broadcast()
+	}
+	m.feeding = false
 }
 
 func (m *messages) inputAck(msg *wire.Message) {
@@ -247,6 +287,7 @@ func (m *messages) inputAck(msg *wire.Message) {
 	if len(m.unacked) == 0 {
 		m.unacked = nil
 	}
+	m.sent = max(m.sent, m.arrived)
 	m.limit = max(m.limit, min(int64(msg.Limit), m.arrived+int64(len(m.unacked))+wire.Window))
 	if msg.Flags&wire.FlagEOF != 0 {
 		m.deaf = true
@@ -255,14 +296,11 @@ func (m *messages) inputAck(msg *wire.Message) {
 }
 
 func (m *messages) write(ctx context.Context, b []byte) (int, error) {
-	stop := context.AfterFunc(ctx, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.changed.Broadcast()
-	})
-	defer stop()
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	if err := m.writing.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer m.writing.Release()
+	defer m.wakenBy(ctx)()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0
@@ -290,14 +328,18 @@ func (m *messages) write(ctx context.Context, b []byte) (int, error) {
 		m.unacked = append(m.unacked, part...)
 		n += len(part)
 		end = next + int64(len(part))
-		c := m.c
-		m.mu.Unlock()
-		// If the connection is broken it goes out again over the next.
-		m.sending.Lock()
-		_ = c.send(&wire.Message{Type: wire.Input, ID: m.p.id, Offset: uint64(next), Data: part})
-		m.sending.Unlock()
-		m.mu.Lock()
+		m.feedLocked()
 	}
+}
+
+// wakenBy has those who wait for changed look again when ctx ends. What it returns
+// is called when they do not wait any more.
+func (m *messages) wakenBy(ctx context.Context) (over func() bool) {
+	return context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.changed.Broadcast()
+	})
 }
 
 func (m *messages) closeStdin(ctx context.Context) error {
@@ -305,20 +347,22 @@ func (m *messages) closeStdin(ctx context.Context) error {
 		_, err := m.write(ctx, []byte{endOfFile})
 		return err
 	}
+	defer m.wakenBy(ctx)()
 	m.mu.Lock()
-	again := m.shut || !m.hasInput
+	defer m.mu.Unlock()
+	if !m.hasInput {
+		return nil
+	}
 	m.shut = true
-	off := m.arrived + int64(len(m.unacked))
 	m.changed.Broadcast()
-	m.mu.Unlock()
-	if again {
-		return nil
+	m.feedLocked()
+	for !m.told && !m.deaf && !m.stopped {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.changed.Wait()
 	}
-	err := m.p.call(ctx, &wire.Message{Type: wire.CloseStdin, ID: m.p.id, Offset: uint64(off)})
-	if errors.Is(err, corral.ErrNotFound) || errors.Is(err, corral.ErrEnded) {
-		return nil
-	}
-	return err
+	return m.shutErr
 }
 
 func (m *messages) stop() {

@@ -357,20 +357,21 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	return p.carrierAdopted(c, a)
 }
 
-// reconnect goes on over a new connection.
-func (p *process) reconnect(c *client) {
+// reconnect goes on over a new connection. After an error it is to be tried again.
+func (p *process) reconnect(c *client) error {
 	if !p.settledYet() {
-		return // it is being started, over whichever connection
+		return nil // it is being started, over whichever connection
 	}
 	if p.startErr != nil || !p.running() {
-		return
+		return nil
 	}
-	if err := p.carry().reattach(c); err != nil {
-		p.e.log.Error("cannot attach to a process again", "id", p.id, "error", err)
-		if errors.Is(err, corral.ErrNotFound) {
-			p.lost(err)
-		}
+	err := p.carry().reattach(c)
+	if errors.Is(err, corral.ErrNotFound) {
+		p.e.log.Error("the warden does not know a process any more", "id", p.id, "error", err)
+		p.lost(err)
+		return nil
 	}
+	return err
 }
 
 func (p *process) event(m *wire.Message) {

@@ -2,6 +2,7 @@ package wardenexec
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -59,25 +60,28 @@ func TestStartedOutOfReach(t *testing.T) {
 		{"no terminal", corral.Command{TTY: &corral.Size{}}, false, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var e *Executor
-			repair := func() {}
+			var e atomic.Pointer[Executor]
+			repair := make(chan func(), 1)
 			f := keeper(t, func() {
 				if tc.fail != nil {
-					repair = tc.fail(t, e)
+					repair <- tc.fail(t, e.Load())
 				}
 			})
-			e = fakeExecutor(t, f.connect)
-			e.opts.Untrusted = tc.untrusted
+			x := fakeExecutor(t, f.connect)
+			x.opts.Untrusted = tc.untrusted
+			e.Store(x)
 			tc.cmd.ID, tc.cmd.Args = "x", []string{"x"}
-			p, err := e.Start(t.Context(), tc.cmd)
-			repair()
+			p, err := x.Start(t.Context(), tc.cmd)
+			if tc.fail != nil {
+				(<-repair)()
+			}
 			if !errors.Is(err, corral.ErrLost) {
 				t.Fatalf("Start: %v, %v", p, err)
 			}
 			if tc.cmd.TTY != nil {
 				return // the fake has no terminal
 			}
-			again, err := e.Attach(t.Context(), "x")
+			again, err := x.Attach(t.Context(), "x")
 			if err != nil {
 				t.Fatalf("Attach afterwards: %v", err)
 			}
