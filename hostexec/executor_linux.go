@@ -80,6 +80,9 @@ func (e *Executor) Close() error {
 	defer cancel()
 	e.Shutdown(ctx)
 	err := e.Executor.Close()
+	if e.cfg.probe != nil {
+		e.cfg.probe.Close()
+	}
 	e.mu.Lock()
 	s := e.supervisor
 	e.supervisor = nil

@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// Config of an Executor. StateDir is required.
+// Config of an Executor. StateDir is required, but for Open.
 type Config struct {
 	// StateDir holds logs, records and the warden's socket. One gateway's
 	// executor at a time should use it; several may.
@@ -50,6 +50,8 @@ type Config struct {
 	Profile pathenv.Profile
 
 	Log *slog.Logger
+
+	probe *pathenv.LoginProbe // that Close ends; nil: none
 }
 
 // A Plan is how a command is executed.

@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/nodeexec"
-	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // A router over a sandbox and this machine. The container is made when it is
@@ -21,40 +17,20 @@ import (
 //
 // The README has the same lines.
 func Example() {
-	engine, err := docker.New(docker.Options{})
+	ctx := context.Background()
+	box, err := engines.OpenSandbox(ctx, sandbox.Config{Workspace: ".", WorkspaceAccess: sandbox.AccessReadWrite})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer engine.Close()
-	store := images.Store{Engine: engine.Images()}
-	box, err := sandbox.New(sandbox.Config{
-		Engine: engine, StateDir: "/var/lib/my-agent", Name: "agent-1",
-		Workspace: "/srv/checkout", WorkspaceAccess: sandbox.AccessReadWrite,
-		EnsureImage: func(ctx context.Context, image string) error {
-			_, err := store.Ensure(ctx, image, nil) // builds Corral's own, pulls any other
-			return err
-		},
-	})
+	host, err := hostexec.Open(hostexec.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	login := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: os.Environ()})
-	defer login.Close()
-	host, err := hostexec.New(hostexec.Config{
-		StateDir: "/var/lib/my-agent", Workspace: "/srv/checkout", LoginPath: login.PATH,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	router := corral.NewRouter(corral.RouterOptions{
-		SandboxOn: true, Sandbox: box, Gateway: host, Nodes: nodeexec.None{},
-	})
+	router := corral.NewRouter(corral.RouterOptions{SandboxOn: true, Sandbox: box, Gateway: host})
 	defer router.Close() // and what it is made of; commands go on
 
-	ctx := context.Background()
-	result, err := corral.Run(ctx, router, corral.Command{Shell: "python3 -m unittest", Timeout: time.Minute}, corral.RunOptions{})
+	cmd := corral.Command{Shell: "uname -a; ls", Timeout: time.Minute} // in the sandbox; with Elevated, on this machine
+	result, err := corral.Run(ctx, router, cmd, corral.RunOptions{})
 	if err != nil {
 		log.Fatal(err, "; ", corral.Hint(err))
 	}

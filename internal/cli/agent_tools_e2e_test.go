@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // In a sandbox the tools work on its workspace: what one makes the others see,
@@ -21,7 +22,7 @@ func TestToolsInSandbox(t *testing.T) {
 	state := ""
 	t.Cleanup(func() { // after the gateway has ended
 		ctx := context.WithoutCancel(t.Context())
-		eng, err := openEngine(ctx, engineDocker)
+		eng, err := openEngine(ctx, engines.Docker)
 		if err != nil {
 			t.Fatal(err)
 		}

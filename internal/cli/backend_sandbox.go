@@ -12,12 +12,13 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // sandboxed is a sandbox with the connection to its engine.
 type sandboxed struct {
 	*sandbox.Executor
-	engine engineClient
+	engine engines.Engine
 	dir    string // to remove with it; empty: none
 }
 
@@ -29,7 +30,7 @@ func (s *sandboxed) configure(o sandboxOptions) error { return s.Configure(s.con
 // config is what a sandbox is like by its settings.
 func (s *sandboxed) config(o sandboxOptions) sandbox.Config { return configOf(s.engine, o) }
 
-func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
+func configOf(eng engines.Engine, o sandboxOptions) sandbox.Config {
 	var env map[string]string
 	if o.TimeZone != "" {
 		env = map[string]string{"TZ": o.TimeZone}
@@ -56,7 +57,7 @@ func configOf(eng engineClient, o sandboxOptions) sandbox.Config {
 func openSandbox(o sandboxOptions) (_ executor, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
 	defer cancel()
-	eng, err := connectEngine(ctx, o.Engine)
+	eng, err := engines.Open(ctx, o.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -96,13 +97,13 @@ type warmPool interface {
 
 type enginePool struct {
 	*sandbox.Pool
-	engine engineClient
+	engine engines.Engine
 }
 
 func openPool(o sandboxOptions, size int) (warmPool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
 	defer cancel()
-	eng, err := connectEngine(ctx, o.Engine)
+	eng, err := engines.Open(ctx, o.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +125,10 @@ func (p enginePool) configure(o sandboxOptions, size int) error {
 func (p enginePool) Close() error { return errors.Join(p.Pool.Close(), p.engine.Close()) }
 
 // hostEngine is the engine of corral's other commands.
-type hostEngine struct{ engineClient }
+type hostEngine struct{ engines.Engine }
 
 func openEngine(ctx context.Context, choice string) (engine, error) {
-	eng, err := connectEngine(ctx, choice)
+	eng, err := engines.Open(ctx, choice)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (e hostEngine) Facts(ctx context.Context) (engineFacts, error) {
 }
 
 func (e hostEngine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
-	c, ok := e.engineClient.(sandbox.Checker)
+	c, ok := e.Engine.(sandbox.Checker)
 	if !ok {
 		return nil, nil // only a container tells
 	}
@@ -204,7 +205,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 }
 
 func (e hostEngine) Stats(ctx context.Context, container string) (sandbox.Stats, error) {
-	s, ok := e.engineClient.(sandbox.StatsEngine)
+	s, ok := e.Engine.(sandbox.StatsEngine)
 	if !ok {
 		return sandbox.Stats{}, corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell what the container %s uses", container)
 	}

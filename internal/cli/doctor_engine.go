@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"github.com/corral-exec/corral/sandbox/engines"
 	"io/fs"
 	"math"
 	"os"
@@ -40,7 +41,7 @@ func checkEngine(f engineFacts) finding {
 	}
 	c := ok("engine", "%s %s%s, linux/%s, at %s", f.Name, f.Version, api, f.Arch, f.Address)
 	switch {
-	case f.API == "" && f.Name == engineContainerd && compareVersions(f.Version, oldestContainerd) < 0:
+	case f.API == "" && f.Name == engines.Containerd && compareVersions(f.Version, oldestContainerd) < 0:
 		c.Status = levelWarn
 		c.Meaning = "Corral is tested with containerd " + oldestContainerd + " and newer."
 		c.Fix = "update the engine"
@@ -110,9 +111,9 @@ func checkRuntimes(f engineFacts, wanted string) finding {
 // runtimesOf is where an engine is told which runtimes it has.
 func runtimesOf(engine string) string {
 	switch engine {
-	case enginePodman:
+	case engines.Podman:
 		return "[engine.runtimes] of /etc/containers/containers.conf"
-	case engineContainerd:
+	case engines.Containerd:
 		return "which is to install it: it is looked for on PATH"
 	}
 	return "\"runtimes\" of /etc/docker/daemon.json"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // check compares the status, and says what is not as it should be of every
@@ -190,25 +191,25 @@ func TestCheckStateDir(t *testing.T) {
 func TestCheckEngines(t *testing.T) {
 	none := corral.Errorf(corral.ErrUnavailable, "", "none answers.")
 	tried := func(docker, containerd, podman error) []engineTried {
-		return []engineTried{{engineDocker, docker}, {engineContainerd, containerd}, {enginePodman, podman}}
+		return []engineTried{{engines.Docker, docker}, {engines.Containerd, containerd}, {engines.Podman, podman}}
 	}
-	for _, k := range engineKinds() {
-		t.Setenv(k.variable, "")
+	for _, k := range engines.Kinds() {
+		t.Setenv(k.Variable, "")
 	}
-	check(t, "all", checkEngines(engineAuto, tried(nil, nil, nil)), levelOK, "docker is used, the first", "containerd answers, too.", "podman answers, too.")
-	check(t, "no Docker", checkEngines(engineAuto, tried(none, nil, nil)), levelOK, "containerd is used, the first", "Of docker: none answers.", "podman answers, too.")
-	check(t, "Podman", checkEngines(engineAuto, tried(none, none, nil)), levelOK, "podman is used, the first", "Of docker: ", "Of containerd: ")
-	check(t, "none", checkEngines(engineAuto, tried(none, none, none)), levelOK, "docker is used, since none answers")
-	check(t, "configured", checkEngines(enginePodman, tried(nil, nil, nil)), levelOK, "podman is used, as it is configured", "docker answers, too.")
-	for _, k := range slices.Backward(engineKinds()) { // the first of several counts
-		t.Setenv(k.variable, "unix:///x.sock")
-		check(t, k.name, checkEngines(engineAuto, tried(nil, nil, nil)), levelOK, k.name+" is used, since "+k.variable)
-		engine, err := connectEngine(t.Context(), engineAuto)
+	check(t, "all", checkEngines(engines.Auto, tried(nil, nil, nil)), levelOK, "docker is used, the first", "containerd answers, too.", "podman answers, too.")
+	check(t, "no Docker", checkEngines(engines.Auto, tried(none, nil, nil)), levelOK, "containerd is used, the first", "Of docker: none answers.", "podman answers, too.")
+	check(t, "Podman", checkEngines(engines.Auto, tried(none, none, nil)), levelOK, "podman is used, the first", "Of docker: ", "Of containerd: ")
+	check(t, "none", checkEngines(engines.Auto, tried(none, none, none)), levelOK, "docker is used, since none answers")
+	check(t, "configured", checkEngines(engines.Podman, tried(nil, nil, nil)), levelOK, "podman is used, as it is configured", "docker answers, too.")
+	for _, k := range slices.Backward(engines.Kinds()) { // the first of several counts
+		t.Setenv(k.Variable, "unix:///x.sock")
+		check(t, k.Name, checkEngines(engines.Auto, tried(nil, nil, nil)), levelOK, k.Name+" is used, since "+k.Variable)
+		engine, err := engines.Open(t.Context(), engines.Auto)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := engine.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "/x.sock") {
-			t.Errorf("%s: %v", k.name, err)
+			t.Errorf("%s: %v", k.Name, err)
 		}
 		if err := engine.Close(); err != nil {
 			t.Error(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // mainSession is whose commands they are when a platform does not say in which
@@ -117,7 +118,7 @@ func (h *hosts) engineOf(agent string) string {
 	if h.began != nil {
 		c = h.began.Agent(agent)
 	}
-	return cmp.Or(h.app.settingsOf(c).Engine, engineAuto)
+	return cmp.Or(h.app.settingsOf(c).Engine, engines.Auto)
 }
 
 // otherEngine is an agent ("" for all others) for which another engine is
@@ -128,7 +129,7 @@ func (h *hosts) otherEngine() (agent, began, now string, ok bool) {
 		return "", "", "", false
 	}
 	for _, agent := range append([]string{""}, c.Agents()...) {
-		began, now := h.engineOf(agent), cmp.Or(h.app.settingsOf(c.Agent(agent)).Engine, engineAuto)
+		began, now := h.engineOf(agent), cmp.Or(h.app.settingsOf(c.Agent(agent)).Engine, engines.Auto)
 		if began != now {
 			return agent, began, now, true
 		}

@@ -202,7 +202,7 @@ func (a *app) root() *cobra.Command {
 	root.SetUsageFunc(func(cmd *cobra.Command) error { a.help(cmd, nil); return nil })
 	root.PersistentFlags().BoolP("help", "h", false, "say what a command is for")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but failures: no warnings, no progress")
-	root.PersistentFlags().StringVar(&a.settings.StateDir, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+a.defaultStateDir()+")")
+	root.PersistentFlags().StringVar(&a.settings.StateDir, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+pathenv.StateDir(a.getenv, "corral")+")")
 	fromEnvironment(root.PersistentFlags(), "state-dir")
 	must(root.MarkPersistentFlagDirname("state-dir"))
 	root.PersistentFlags().StringVar(&a.settings.Config, "config", "", "`FILE`: the configuration (default "+a.defaultConfig()+")")

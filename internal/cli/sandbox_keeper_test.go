@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // stored writes the files of a state directory.
@@ -34,7 +35,7 @@ func stored(t *testing.T, files map[string]string) (state string) {
 }
 
 // emptyEngine has no container.
-type emptyEngine struct{ engineClient }
+type emptyEngine struct{ engines.Engine }
 
 func (emptyEngine) List(context.Context, map[string]string) ([]sandbox.Container, error) {
 	return nil, nil

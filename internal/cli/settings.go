@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -159,27 +159,8 @@ func (a *app) readEnvironment(f *pflag.FlagSet) error {
 	return err
 }
 
-// defaultStateDir is that of the machine for root, and else the account's, by
-// the XDG Base Directory Specification, which also says to ignore a relative
-// path.
-func (a *app) defaultStateDir() string {
-	if dir := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "corral")
-	}
-	if os.Geteuid() == 0 {
-		return "/var/lib/corral"
-	}
-	if home := a.getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "corral")
-	}
-	if home, err := os.UserHomeDir(); err == nil { // of other systems
-		return filepath.Join(home, ".local", "state", "corral")
-	}
-	return ""
-}
-
 func (a *app) stateDir() (string, error) {
-	dir := cmp.Or(a.settings.StateDir, a.defaultStateDir())
+	dir := cmp.Or(a.settings.StateDir, pathenv.StateDir(a.getenv, "corral"))
 	if dir == "" {
 		return "", corral.Errorf(corral.ErrInvalid, "give --state-dir or set CORRAL_STATE_DIR", "no directory for Corral's state: HOME is not set")
 	}

@@ -53,6 +53,7 @@ var cases = []struct {
 	do   func(*suite)
 }{
 	{"write and read", writeAndRead},
+	{"whole files", whole},
 	{"ranges", ranges},
 	{"replace", replace},
 	{"limits of a write", writeLimits},
@@ -163,6 +164,35 @@ func writeAndRead(s *suite) {
 	if got := s.read("binary", files.ReadOptions{}); got != binary {
 		s.Errorf("%d bytes came back of %d", len(got), len(binary))
 	}
+}
+
+func whole(s *suite) {
+	write := func(name, content string) {
+		s.Helper()
+		if err := files.WriteFile(s.Context(), s.FS, s.path(name), []byte(content)); err != nil {
+			s.Fatal(err)
+		}
+	}
+	write("new/dir/f", "one\n")
+	write("empty", "")
+	if got := s.in("chmod 700 new/dir/f; cat new/dir/f"); got != "one\n" {
+		s.Errorf("commands find %q", got)
+	}
+	write("new/dir/f", "two\n")
+	for name, want := range map[string]string{"new/dir/f": "two\n", "empty": ""} {
+		if got, err := files.ReadFile(s.Context(), s.FS, s.path(name)); err != nil || string(got) != want {
+			s.Errorf("%s: read %q, %v", name, got, err)
+		}
+	}
+	if got := s.in("stat -c %a new/dir/f"); got != "700\n" {
+		s.Errorf("its mode is %q", got)
+	}
+	_, err := files.ReadFile(s.Context(), s.FS, s.path("gone"))
+	s.is(err, corral.ErrNotFound, s.path("gone"))
+	s.in(fmt.Sprintf("truncate -s %d large", files.MaxReadFile+1))
+	_, err = files.ReadFile(s.Context(), s.FS, s.path("large"))
+	s.is(err, corral.ErrInvalid, s.path("large"))
+	s.in("rm large")
 }
 
 func ranges(s *suite) {

@@ -15,7 +15,7 @@ var (
 	contract = []string{"."}
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
-	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
+	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
@@ -54,7 +54,9 @@ var rules = map[string]rule{
 	"hostexec":           {imports: warden, tests: []string{"nodeexec"}},
 	"sandbox":            {imports: append([]string{"sandbox/files", "images", "internal/diskimage", "internal/spelling", "internal/streamexec", "sandbox/boundary", "sandbox/seccomp"}, warden...), tests: hosts},
 	"sandbox/containerd": {imports: append([]string{"sandbox", "sandbox/boundary", "sandbox/seccomp", "images"}, warden...), tests: hosts},
-	"sandbox/docker":     {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
+	// The choice of an engine, for programs that do not care which.
+	"sandbox/engines": {imports: []string{".", "pathenv", "images", "sandbox", "sandbox/containerd", "sandbox/docker"}, tests: hosts},
+	"sandbox/docker":  {imports: append([]string{"sandbox", "sandbox/boundary", "images"}, warden...)},
 	// What a sandbox may not have, and what it may ask the kernel for.
 	"sandbox/boundary": {imports: contract},
 	"sandbox/seccomp":  {imports: contract},

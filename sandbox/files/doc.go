@@ -16,6 +16,12 @@
 //     on another machine. The sandbox is what confines them.
 //   - [Sandbox]: both, by path.
 //
+// [ReadFile] and [WriteFile] are for a file that fits into memory:
+//
+//	f, err := box.Files(ctx)
+//	…
+//	data, err := files.ReadFile(ctx, f, "report.json")
+//
 // Paths are those of the sandbox: absolute, or relative to the workspace. ".."
 // is taken out of a path before symbolic links are followed. Links are followed
 // within the workspace; one that leads out of it is refused by a Directory,

@@ -9,25 +9,16 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 func main() {
 	ctx := context.Background()
-	engine, err := docker.New(docker.Options{})
+	box, err := engines.OpenSandbox(ctx, sandbox.Config{Image: os.Args[1], Ephemeral: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	state, err := os.MkdirTemp("", "agent-")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(state)
-	host, err := hostexec.New(hostexec.Config{StateDir: state})
-	if err != nil {
-		log.Fatal(err)
-	}
-	box, err := sandbox.New(sandbox.Config{Engine: engine, StateDir: state, Image: os.Args[1], Ephemeral: true})
+	host, err := hostexec.Open(hostexec.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

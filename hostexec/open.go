@@ -1,0 +1,35 @@
+package hostexec
+
+import (
+	"os"
+
+	"github.com/corral-exec/corral/pathenv"
+)
+
+// Open is [New] with what most programs want where cfg says nothing: StateDir is
+// that of pathenv.ProgramStateDir, and LoginPath asks the account's login shell,
+// once, when the first command is started.
+func Open(cfg Config) (_ *Executor, err error) {
+	if cfg.StateDir == "" {
+		if cfg.StateDir, err = pathenv.ProgramStateDir(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.LoginPath == nil {
+		environ := cfg.Environ
+		if environ == nil {
+			environ = os.Environ()
+		}
+		home, err := pathenv.AccountHome()
+		if err != nil {
+			home = "" // an account without one: the shell gets HOME as it is
+		}
+		cfg.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: environ, Home: home})
+		cfg.LoginPath = cfg.probe.PATH
+	}
+	e, err := New(cfg)
+	if err != nil && cfg.probe != nil {
+		cfg.probe.Close()
+	}
+	return e, err
+}
