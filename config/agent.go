@@ -114,6 +114,8 @@ type Exec struct {
 
 	Env Environment `json:"env" doc:"Variables of calls."`
 
+	Enforce policy.Setting[policy.Enforce] `json:"enforce" default:"try" by:"exec" doc:"Whether the kernel keeps commands on the gateway and on nodes that security allowlist allows to what was decided: with require those of which it cannot do not run, with try they run and the result says so. Linux alone can, with Landlock. See docs/enforcement.md."`
+
 	Allowlist Allowlist `json:"allowlist" doc:"What security allowlist lets through beside plain commands and pipelines."`
 	// Rules are those of every level.
 	Rules []policy.Rule `json:"rules" by:"guard" doc:"What is allowed, asked about or denied. Deny beats ask, which beats allow; the rules of all levels count."`

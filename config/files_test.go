@@ -14,6 +14,7 @@ var goodFiles = []string{
 	`{ tools: { exec: { pathPrepend: ["~/bin", "/opt/oss/bin", " ~ "], envPath: "replace", envAllow: ["GH_TOKEN", "_x"] } } }`,
 	`{ tools: { exec: { safeBins: [], safeBinDirs: ["/opt/bin"], safeBinProfiles: { jq: { minPositional: 0, maxPositional: 1, allowedValueFlags: ["--arg"], allowedFlags: ["-r"], deniedFlags: ["-f"] }, x: {} } } } }`,
 	`{ tools: { exec: { allowlist: { chaining: "each", redirections: "harmless" }, rules: [{ allow: "/usr/bin/git status" }, { deny: "rm -rf", reason: "no" }, { ask: "git push", argPattern: "^push( |$)" }] } } }`,
+	`{ tools: { exec: { enforce: "require", rules: [{ allow: "/usr/bin/git fetch", runs: ["/usr/bin/ssh", "~/bin/"], writes: ["/srv/out"] }, { allow: "/a", runs: "none", writes: "any" }, { allow: "/b", runs: "any" }] } } }`,
 	`{ tools: { exec: { notifyOnExit: false, approvalRunningNoticeMs: 0, yieldMs: 10, timeout: 0 } } }`,
 	`{ tools: { exec: { approvalRunningNoticeMs: 3600000, yieldMs: 120000, timeout: 31536000 } } }`,
 	`{ tools: { exec: { timeout: 0.25, applyPatch: { enabled: true, allowModels: ["gpt-5.2"], workspaceOnly: false } } } }`,
@@ -64,6 +65,10 @@ f:1:86: tools.exec.safeBinProfiles.jq.flags: there is no such key; there are min
 f:1:55: tools.exec.rules[1]: a rule has one of the keys allow, ask and deny, and this one has 0 of them
 f:1:84: tools.exec.rules[2].argPattern: it is no regular expression (RE2): error parsing regexp: missing closing ): ` + "`(`" + `
 f:1:91: tools.exec.rules[3]: it is the number 1; use an object { … }`},
+	{`{ tools: { exec: { enforce: true, rules: [{ allow: "/x", runs: "all", writes: ["out"] }, { deny: "x", runs: "none" }] } } }`, `f:1:29: tools.exec.enforce: it is true; use require, try, off
+f:1:64: tools.exec.rules[0].runs: "all" is not right; write something like none, any
+f:1:80: tools.exec.rules[0].writes[0]: "out" is not right; write something like /usr/bin/ssh
+f:1:109: tools.exec.rules[1].runs: only a rule that allows says what its program may do; leave it out`},
 	{`{ tools: { exec: { rules: [{ deny: "x", argPattern: "(" }] } } }`, "f:1:53: tools.exec.rules[0].argPattern: it is no regular expression (RE2): error parsing regexp: missing closing ): `(`"},
 	{`{ tools: { deny: ["excec"] } }`, `f:1:19: tools.deny[0]: there is no "excec"; use exec, process, apply_patch, run_shell_command, group:runtime, *`},
 	{`{ tools: { elevated: { allowFrom: "*" } } }`, `f:1:35: tools.elevated.allowFrom: it is the string "*"; use a list [ … ] or an object { … }`},

@@ -79,6 +79,11 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 	if env := v.Get("env"); env != nil && v.Get(string(policy.Allow)) == nil {
 		m.add(env.Start, at.Key("env"), "only a rule that allows has variables; under the others they change nothing")
 	}
+	for _, name := range []string{"runs", "writes"} {
+		if leeway := v.Get(name); leeway != nil && v.Get("allow") == nil {
+			m.add(leeway.Start, at.Key(name), "only a rule that allows says what its program may do; leave it out")
+		}
+	}
 	if args := v.Get("argPattern"); args != nil && !m.in(args) {
 		if _, err := regexp.Compile(args.String); err != nil {
 			m.add(args.Start, at.Key("argPattern"), "it is no regular expression (RE2): %v", err)

@@ -175,8 +175,24 @@ func (r *resolver) rules(key json5.Path) []policy.Rule {
 					rule.Env = append(rule.Env, entry.String)
 				}
 			}
+			rule.Runs, rule.Writes = leeway(item.Get("runs")), leeway(item.Get("writes"))
 			list = append(list, rule)
 		}
+	}
+	return list
+}
+
+// leeway is a list of paths, "none", or "any"; nil if there is none.
+func leeway(v *json5.Value) []string {
+	switch {
+	case v == nil:
+		return nil
+	case v.Kind == json5.String && v.String == policy.RunsAny:
+		return []string{policy.RunsAny}
+	}
+	list := []string{}
+	for _, item := range v.Items {
+		list = append(list, item.String)
 	}
 	return list
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -212,6 +213,7 @@ var sets = map[reflect.Type][]any{
 	reflect.TypeFor[pathenv.EnvPath](): setOf(pathenv.EnvPathReject, pathenv.EnvPathReplace),
 	reflect.TypeFor[Tool]():            setOf(toolNames...),
 	reflect.TypeFor[Mode]():            setOf(ModeOff, ModeAll),
+	reflect.TypeFor[policy.Enforce]():  setOf(policy.EnforceRequire, policy.EnforceTry, policy.EnforceOff),
 	reflect.TypeFor[Scope]():           setOf(ScopeSession, ScopeAgent, ScopeShared),
 	reflect.TypeFor[Engine]():          setOf[Engine]("auto", "docker", "containerd", "podman"),
 	reflect.TypeFor[Driver]():          setOf[Driver]("auto", "fds", "frames", "exec"),
@@ -253,6 +255,20 @@ func ruleSchema() *jsonschema.Schema {
 	env := listOf(variable)
 	env.Description = "Variables that a call may set for the program, of a rule that allows: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of the value in hex."
 	add(s, "env", env)
+	add(s, "runs", leewaySchema("Programs that the allowed one may run, where that is enforced: none, any, or a list of files, and of directories that end in a slash. Without it: what is known of the program.", "none", "any"))
+	add(s, "writes", leewaySchema("Directories and files that it may write to beside the workspace, /tmp and /var/tmp, where that is enforced; or any. Without it: what is known of the program.", "any"))
+	return s
+}
+
+func leewaySchema(doc string, words ...string) *jsonschema.Schema {
+	path := nonBlank(maxString)
+	path.Pattern, path.Examples = "^(/|~/)", []any{"/usr/bin/ssh"}
+	s := listOf(path)
+	s.Type, s.Types, s.Description = "", []string{"string", "array"}, doc
+	s.Pattern = "^(" + strings.Join(words, "|") + ")$"
+	for _, w := range words {
+		s.Examples = append(s.Examples, w)
+	}
 	return s
 }
 

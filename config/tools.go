@@ -74,6 +74,7 @@ func (e Exec) Policy() policy.Rules {
 		SafeBinDirs:     e.SafeBinDirs.Value,
 		SafeBinProfiles: e.SafeBinProfiles,
 		Chaining:        policy.Setting[bool]{Value: e.Allowlist.Chaining.Value == ChainingEach, Source: e.Allowlist.Chaining.Source},
+		Enforce:         e.Enforce,
 		Redirections:    policy.Setting[bool]{Value: e.Allowlist.Redirections.Value == RedirectionsHarmless, Source: e.Allowlist.Redirections.Source},
 	}
 }

@@ -25,10 +25,6 @@ type Config struct {
 	// a command or two: Close kills what still runs, and nothing is found
 	// by a later life.
 	InProcess bool
-	// TakeOver are the state directories of programs with InProcess that were
-	// killed. What they left is supervised again, here or, with InProcess, as
-	// long as this program runs: its time-outs are enforced.
-	TakeOver []string
 	// WardenPath is the corral-warden program. Empty: the one that
 	// $CORRAL_WARDEN names, else the one inside this program.
 	WardenPath string
@@ -60,9 +56,11 @@ type Config struct {
 
 // A Plan is how a command is executed.
 type Plan struct {
-	Args []string            // the program and its arguments; for shell text the shell's
-	Dir  string              // working directory
-	Env  pathenv.Environment // with the origin of what is in it
+	Args []string // the program and its arguments; for shell text the shell's
+	Dir  string   // working directory
+	// Workspace is that of the executor.
+	Workspace string
+	Env       pathenv.Environment // with the origin of what is in it
 	// Warnings are complete sentences, also about what is not in Env.
 	Warnings []string
 }
@@ -77,7 +75,7 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 			warnings = append(warnings, "The login shell's PATH could not be found out and is left out: "+err.Error()+".")
 		}
 	}
-	p := Plan{Args: cmd.Args, Dir: cmd.Dir}
+	p := Plan{Args: cmd.Args, Dir: cmd.Dir, Workspace: c.Workspace}
 	if !filepath.IsAbs(p.Dir) {
 		p.Dir = filepath.Join(c.Workspace, p.Dir)
 	}

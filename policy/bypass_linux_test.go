@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/exectrace"
 	"github.com/corral-exec/corral/policy"
 )
@@ -222,6 +223,12 @@ func (row bypass) shellPath() string { return "/bin/" + cmp.Or(row.shell, "bash"
 
 func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) bool {
 	t.Helper()
+	return f.runsRMIn(t, row, dir, args, nil)
+}
+
+// runsRMIn is runsRM in an execution domain.
+func (f fixture) runsRMIn(t *testing.T, row bypass, dir string, args []string, domain *corral.Domain) bool {
+	t.Helper()
 	rm, err := os.Stat(filepath.Join(f.shared, "rm"))
 	if err != nil {
 		t.Fatal(err)
@@ -231,9 +238,15 @@ func (f fixture) runsRM(t *testing.T, row bypass, dir string, args []string) boo
 		Env:     f.environment(row, dir),
 		Dir:     dir,
 		Timeout: 20 * time.Second,
+		Domain:  domain,
 	})
 	if err != nil {
 		t.Fatalf("%q: %v", row.text, err)
+	}
+	for _, p := range r.Programs {
+		if domain != nil && !domain.AnyProgram && !within(domain.Programs, p) {
+			t.Errorf("%s: %s was executed, which is not in the domain %q", row.name(), p, domain.Programs)
+		}
 	}
 	for _, p := range r.Programs {
 		if info, err := os.Stat(p); err == nil && os.SameFile(info, rm) {

@@ -160,8 +160,12 @@ func (c *carrierUse) indifferent() bool {
 // carriers is the table in carrier_table.go and carrier_git.go, by program.
 var carriers = map[string]*carrierUse{}
 
-func init() {
-	for _, row := range slices.Concat(carrierTable, gitTable) {
+func init() { makeCarriers(slices.Concat(carrierTable, gitTable)) }
+
+// makeCarriers makes carriers of the rows of the tables.
+func makeCarriers(rows []carrierRow) {
+	clear(carriers)
+	for _, row := range rows {
 		for names := range strings.SplitSeq(row.programs, ",") {
 			c := carrierFor(strings.Fields(names))
 			switch {

@@ -106,6 +106,9 @@ func (j *judge) judge(d *Decision) {
 	if d.Outcome == Asked && d.Run == nil && j.plain() {
 		d.Run, _ = j.pin()
 	}
+	if d.Outcome != Denied {
+		d.Enforce = j.enforce(d)
+	}
 }
 
 // plain reports whether the command does nothing but run programs that are all
@@ -471,8 +474,14 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 			if seg.Rule == nil {
 				seg.Rule = r
 			}
-			return true
+			if j.rules.Enforce.Value == "" || j.rules.Enforce.Value == EnforceOff {
+				return true
+			}
+			seg.allowers = append(seg.allowers, r)
 		}
+	}
+	if seg.By == byRule {
+		return true
 	}
 	if j.safe(seg) {
 		seg.By = bySafeBin

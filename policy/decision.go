@@ -13,7 +13,9 @@ type Request struct {
 	Path  string            // PATH of the command
 	Home  string            // of the account that it runs as, for ~
 	Env   map[string]string // what the caller sets, for all programs
-	TTY   bool              // on a terminal, where programs ask, and start pagers and editors
+	// Workspace is where the command may write, where that is enforced.
+	Workspace string
+	TTY       bool // on a terminal, where programs ask, and start pagers and editors
 }
 
 // A View is what Decide sees of the file system. Every path is absolute.
@@ -69,6 +71,9 @@ type Decision struct {
 	// Run is what has the same effect as the command and runs the very
 	// programs that were decided on. Nil if that cannot be written down.
 	Run *Pinned `json:"run,omitempty"`
+	// Enforce is what the kernel is to enforce of it; nil where nothing is
+	// configured.
+	Enforce *Enforcement `json:"enforce,omitempty"`
 }
 
 // Pinned is a command of which every program is a path.
@@ -107,8 +112,10 @@ type Segment struct {
 
 	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
 	// one that only runs the next segment; empty if nothing does.
-	By   string `json:"by,omitempty"`
-	Rule *Rule  `json:"rule,omitempty"` // that allows, asks or denies
+	By string `json:"by,omitempty"`
+	// Leeway is what it may run and write, where that is enforced; else nil.
+	Leeway *Leeway `json:"leeway,omitempty"`
+	Rule   *Rule   `json:"rule,omitempty"` // that allows, asks or denies
 	// Reason says why it is not allowed, in one line; empty if it is.
 	Reason string `json:"reason,omitempty"`
 
@@ -117,6 +124,7 @@ type Segment struct {
 	setsOnly  bool      // it is refused for no other reason
 	elsewhere []string  // paths that it may have after a cd
 	pass      bool      // something allows it
+	allowers  []*Rule   // all that allow it, where what it may is enforced
 	wrapper   bool      // it runs what comes after it
 	own       bool      // and has to be allowed itself
 	missing   string    // why there is no path

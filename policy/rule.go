@@ -52,6 +52,14 @@ type Rule struct {
 	// apart into programs.
 	Command string `json:"command,omitempty"`
 
+	// Runs are the programs that an allowed one may run, where that is enforced:
+	// absolute paths, a slash at the end for a directory, ~/ for the home
+	// directory; or RunsAny. Nil: what is known of it; empty: none.
+	Runs []string `json:"runs,omitzero"`
+	// Writes are where it may write beside the workspace and the directories for
+	// temporary files, in the same way; nil: what is known of it.
+	Writes []string `json:"writes,omitzero"`
+
 	Reason string `json:"reason,omitempty"` // why there is the rule, for people
 	ID     string `json:"id,omitempty"`     // where the rule has one
 	Source Source `json:"source"`           // where it is written
@@ -126,4 +134,8 @@ type Rules struct {
 	// and of one output into the other; and here-documents that are not
 	// expanded.
 	Redirections Setting[bool]
+
+	// Enforce is whether the kernel keeps commands to what was decided; without
+	// a value nothing is said of it.
+	Enforce Setting[Enforce]
 }

@@ -51,6 +51,8 @@ type Status struct {
 	Dir       string      `json:"cwd"`
 	StartedAt time.Time   `json:"startedAt"`
 	Warnings  []string    `json:"warnings,omitempty"`
+	// Enforced is what the kernel keeps it to; nil: nothing.
+	Enforced *corral.Enforced `json:"enforced,omitempty"`
 
 	Background bool       `json:"background"` // no call has it in its foreground
 	Exit       *Exit      `json:"exit,omitempty"`

@@ -223,7 +223,7 @@ func timedOut(limit time.Duration) (text, hint string) {
 func newResult(st session.Status) *ExecResult {
 	return &ExecResult{
 		Status: Status(st.State), Reason: Reason(st.Reason), SessionID: st.ID,
-		Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir,
+		Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir, Enforced: st.Enforced.String(),
 		Warnings: append([]string{}, st.Warnings...),
 	}
 }

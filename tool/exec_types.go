@@ -97,6 +97,9 @@ type ExecResult struct {
 	Node      string      `json:"node,omitempty"`
 	Sandboxed bool        `json:"sandboxed"`
 	Cwd       string      `json:"cwd,omitempty"`
+	// Enforced is what the kernel keeps, or kept, the command to: "programs, files",
+	// or one of the two. Empty: nothing.
+	Enforced string `json:"enforced,omitempty"`
 
 	*Ended
 	*Running

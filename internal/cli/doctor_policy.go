@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -29,7 +31,7 @@ func (a *app) checkPolicy() []finding {
 	}
 	file, host := checkApprovals(approvalsPath(c, dir))
 	agent := c.Agent(session.DefaultAgent)
-	return []finding{f, file, checkEffective(agent, host), checkSafeBins(agent.Tools.Exec.SafeBinDirs.Value)}
+	return []finding{f, file, checkEffective(agent, host), checkEnforce(agent), checkSafeBins(agent.Tools.Exec.SafeBinDirs.Value)}
 }
 
 // checkConfig reads the configuration; nil if it cannot be used.
@@ -107,6 +109,24 @@ func checkEffective(agent config.Agent, host approval.Host) finding {
 		f.Meaning, f.Fix = "What needs an approval runs without one if nobody answers.", "corral config set tools.exec.askFallback deny"
 	}
 	return f
+}
+
+// checkEnforce says whether the kernel can keep commands to what was decided.
+func checkEnforce(agent config.Agent) finding {
+	const name = "enforcement"
+	set := agent.Tools.Exec.Enforce
+	able, err := hostexec.Enforcement()
+	switch {
+	case set.Value == policy.EnforceOff:
+		return ok(name, "off (%s): what commands execute and write is decided before they start, and not enforced", set.Source)
+	case err != nil && set.Value == policy.EnforceRequire:
+		return finding{Name: name, Status: levelFail, Summary: err.Error(),
+			Meaning: "Commands that security allowlist allows do not start here: tools.exec.enforce is require.", Fix: "corral config set tools.exec.enforce try"}
+	case err != nil:
+		return finding{Name: name, Status: levelWarn, Summary: err.Error(),
+			Meaning: "What commands execute and write is decided before they start, and not enforced by the kernel."}
+	}
+	return ok(name, "%s (%s): %s", set.Value, set.Source, able)
 }
 
 // checkSafeBins says which directories of safe bins are not for the system's own

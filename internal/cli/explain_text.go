@@ -146,6 +146,9 @@ func (p *page) facts(r guard.Report) {
 	if !r.Guarded || d.Security.Value == "" {
 		return
 	}
+	if e := d.Enforce; e != nil && d.Security.Value == policy.SecurityAllowlist {
+		defer p.enforced(e)
+	}
 	for _, s := range [][3]string{
 		{"security", string(d.Security.Value), d.Security.Source.String()},
 		{"ask", string(d.Ask.Value), d.Ask.Source.String()},
@@ -153,6 +156,36 @@ func (p *page) facts(r guard.Report) {
 	} {
 		fmt.Fprintf(&p.b, "  %s%*s%-9s  %s\n", p.in(dim, s[0]), columnFacts-len(s[0]), "", s[1], p.in(dim, visible(s[2])))
 	}
+}
+
+// enforced is what the kernel is to enforce.
+func (p *page) enforced(e *policy.Enforcement) {
+	text := "nothing: " + e.Reason
+	if d := e.Domain; d != nil {
+		programs, files := "only the programs that are named below", "files are written only in "+strings.Join(d.Writable, ", ")
+		if d.AnyProgram {
+			programs = "any program"
+		}
+		if d.AnyFile {
+			files = "files are written anywhere"
+		}
+		text = programs + "; " + files
+	}
+	p.row(2, columnFacts, "enforce", plain, fmt.Sprintf("%-9s  %s", e.Setting.Value, text))
+	for _, w := range e.Warnings {
+		p.row(2, columnFacts, "", yellow, w)
+	}
+}
+
+// leewayText is what else a program may run.
+func leewayText(l policy.Leeway) string {
+	switch l.Runs {
+	case policy.RunsAny:
+		return "any program: " + l.Why
+	case "none":
+		return "no other program: " + l.Why
+	}
+	return strings.Join(l.Programs, ", ") + ": " + l.Why
 }
 
 var routeReasons = map[corral.RouteReason]string{
@@ -238,6 +271,9 @@ func (p *page) segments(d policy.Decision) {
 			}
 		}
 		p.verdict(in, s)
+		if s.Leeway != nil {
+			p.row(in, columnDeep, "may run", plain, leewayText(*s.Leeway))
+		}
 	}
 }
 

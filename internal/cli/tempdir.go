@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/hostexec"
 )
 
 // gatewayPrefix begins the names of the directories that calls on the gateway
@@ -50,25 +49,19 @@ func (t *tempDir) Close() error {
 var errInUse = errors.New("its process lives, or is another user's")
 
 // sweepTempDirs removes what calls that were killed left behind. What cannot be
-// removed is no reason not to run a command, and the next call tries again. It
-// returns the directories of those whose command may still run.
-func sweepTempDirs() (running []string) {
+// removed is no reason not to run a command, and the next call tries again.
+func sweepTempDirs() {
 	if runtime.GOOS == "windows" {
-		return nil // see lockDir there
+		return // see lockDir there
 	}
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), gatewayPrefix+"*"))
 	if err != nil {
-		return nil
+		return
 	}
 	for _, dir := range dirs {
 		if lock, err := lockDir(dir); err == nil {
-			if hostexec.KilledWithCommands(dir) {
-				running = append(running, dir)
-			} else {
-				_ = os.RemoveAll(dir)
-			}
+			_ = os.RemoveAll(dir)
 			lock.Close()
 		}
 	}
-	return running
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -139,6 +140,39 @@ type Enforced struct {
 	Files bool `json:"files"`
 	// Hint is that of the domain.
 	Hint string `json:"hint,omitempty"`
+}
+
+// Refusal is a sentence about programs that the kernel refused to execute, with
+// the rule that would allow them.
+func (e *Enforced) Refusal(programs []string) string {
+	quoted := make([]string, len(programs))
+	for i, p := range programs {
+		quoted[i] = strconv.Quote(p)
+	}
+	list := strings.Join(quoted, ", ")
+	if len(quoted) == maxNamed {
+		list += " and perhaps more"
+	}
+	text := "The kernel refused to execute " + list + ": no rule that allowed the command names it. "
+	if e == nil || !strings.Contains(e.Hint, "%s") {
+		return text + `A rule on its program that has it in "runs" would allow it.`
+	}
+	return text + "To allow it, write the rule " + strings.Replace(e.Hint, "%s", strings.Join(quoted, ", "), 1) + "."
+}
+
+// maxNamed is how many programs are named of a command at most.
+const maxNamed = 8
+
+// String says what is in force, in short: "programs, files".
+func (e *Enforced) String() string {
+	var list []string
+	if e != nil && e.Programs {
+		list = append(list, "programs")
+	}
+	if e != nil && e.Files {
+		list = append(list, "files")
+	}
+	return strings.Join(list, ", ")
 }
 
 // Bits of Enforced on the wire.

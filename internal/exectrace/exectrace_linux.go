@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/landlock"
 )
 
 // A Command is what to run. Its standard input is empty.
@@ -23,6 +26,8 @@ type Command struct {
 	Env     []string
 	Dir     string
 	Timeout time.Duration // after which everything is killed
+	// Domain is put in force for it; nil: none.
+	Domain *confine.Domain
 }
 
 // A Result is what became of a command.
@@ -36,6 +41,8 @@ type Result struct {
 	// Status is that of the command itself.
 	Status   syscall.WaitStatus
 	TimedOut bool
+	// Refused are the programs that the kernel refused by the domain.
+	Refused []string
 }
 
 // Run runs the command and waits for it and for all of its descendants, those
@@ -51,27 +58,44 @@ func Run(c Command) (Result, error) {
 		defer files[i].Close()
 	}
 
-	// Whoever starts a traced process is its tracer, and that is a thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	pid, _, err := syscall.StartProcess(c.Args[0], c.Args, &syscall.ProcAttr{
-		Dir:   c.Dir,
-		Env:   c.Env,
-		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Ptrace: true, Setsid: true},
-	})
-	if err != nil {
-		return Result{}, fmt.Errorf("cannot start %s: %w", c.Args[0], err)
+	var t *tracer
+	trace := func() (pid int, err error) {
+		// Whoever starts a traced process is its tracer, and that is a thread.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		pid, _, err = syscall.StartProcess(c.Args[0], c.Args, &syscall.ProcAttr{
+			Dir:   c.Dir,
+			Env:   c.Env,
+			Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+			Sys:   &syscall.SysProcAttr{Ptrace: true, Setsid: true},
+		})
+		if err != nil {
+			return 0, fmt.Errorf("cannot start %s: %w", c.Args[0], err)
+		}
+		t = &tracer{root: pid, live: map[int]bool{pid: true}}
+		timer := time.AfterFunc(c.Timeout, t.kill)
+		defer timer.Stop()
+		if err := t.follow(); err != nil {
+			t.kill()
+			return 0, err
+		}
+		return pid, nil
 	}
-	t := tracer{root: pid, live: map[int]bool{pid: true}}
-	timer := time.AfterFunc(c.Timeout, t.kill)
-	defer timer.Stop()
-	if err := t.follow(); err != nil {
-		t.kill()
+	var refused []string
+	if c.Domain.Limits() {
+		starter := new(landlock.Starter)
+		defer starter.Close()
+		got, err := starter.Start(c.Domain, trace)
+		if err != nil {
+			return Result{}, err
+		}
+		refused = got.Jail.Refused()
+	} else if _, err := trace(); err != nil {
 		return Result{}, err
 	}
 
-	r := Result{Programs: t.programs, Status: t.status, TimedOut: t.killed}
+	var err error
+	r := Result{Programs: t.programs, Status: t.status, TimedOut: t.killed, Refused: refused}
 	for i, to := range map[int]*[]byte{1: &r.Stdout, 2: &r.Stderr} {
 		if *to, err = io.ReadAll(io.NewSectionReader(files[i], 0, maxOutput)); err != nil {
 			return Result{}, fmt.Errorf("cannot read what it wrote: %w", err)

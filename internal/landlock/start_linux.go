@@ -106,6 +106,12 @@ func (s *Starter) prepare(d *confine.Domain) (*watch, uint64, error) {
 	return s.watch, s.address, s.unable
 }
 
+// Watchable says why loaders cannot be watched here; nil: they can.
+func Watchable() error {
+	_, err := learnAddress()
+	return err
+}
+
 // Close ends the watch: what still runs in a domain can execute nothing any more.
 func (s *Starter) Close() {
 	s.mu.Lock()

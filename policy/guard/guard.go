@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -267,7 +268,13 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
-		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, TTY: cmd.TTY != nil, Env: g.variables(settings, cmd, path)}
+		e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: e.Plan.Dir, Path: path, Home: g.cfg.Home, Workspace: e.Plan.Workspace, TTY: cmd.TTY != nil, Env: g.variables(settings, cmd, path)}
+		if dir := settings.Workspace.Value; dir != "" && route.Host == corral.HostGateway {
+			e.Request.Workspace = dir
+			if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+				e.Request.Workspace = filepath.Join(g.cfg.Home, rest)
+			}
+		}
 		if cmd.Shell != "" {
 			e.Request.Shell = e.Plan.Args[:len(e.Plan.Args)-1]
 		}
@@ -403,6 +410,9 @@ func (e *Explanation) pinned(cmd corral.Command) corral.Command {
 	}
 	if e.Decision.Run != nil && e.Decision.Security.Value != policy.SecurityFull {
 		cmd.Exec = e.Decision.Run.Args
+		if enforce := e.Decision.Enforce; enforce != nil {
+			cmd.Domain = enforce.Domain
+		}
 	}
 	return cmd
 }

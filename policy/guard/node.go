@@ -145,7 +145,7 @@ func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, 
 	if err := corral.ValidateID(agent); err != nil { // "*" would be all of them
 		return "", cmd, corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", agent, err)
 	}
-	cmd.Exec, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node = nil, nil, "", "", ""
+	cmd.Exec, cmd.Domain, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node = nil, nil, nil, "", "", ""
 	if _, ok := n.host.(Places); !ok {
 		cmd.Elevated = false
 	}

@@ -1,0 +1,27 @@
+package hostexec
+
+import (
+	"fmt"
+
+	"github.com/corral-exec/corral/internal/landlock"
+)
+
+// Enforcement says what of an execution domain the kernel of this machine can
+// enforce, in words; or why it cannot.
+func Enforcement() (string, error) {
+	version, err := landlock.ABI()
+	if err != nil {
+		return "", err
+	}
+	if err := landlock.Watchable(); err != nil {
+		return "", fmt.Errorf("Landlock version %d is there, but what a loader is given is not kept from running: %w", version, err)
+	}
+	text := fmt.Sprintf("Landlock version %d", version)
+	switch {
+	case version < 2:
+		text += "; files cannot be moved or linked between directories (Linux 5.19 can)"
+	case version < 3:
+		text += "; files can be truncated anywhere (not with Linux 6.2)"
+	}
+	return text, nil
+}
