@@ -487,7 +487,7 @@ func (s *script) call(n *syntax.CallExpr) {
 	if len(n.Args) == 0 {
 		return // assignments, which are findings
 	}
-	c := &call{expr: n, depth: s.depth, text: s.source(n), offset: int(n.Pos().Offset())}
+	c := &call{expr: n, depth: s.depth, text: s.joined(n), offset: int(n.Pos().Offset())}
 	for i, a := range n.Args {
 		w := s.word(a)
 		w.at = i + 1
