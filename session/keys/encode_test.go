@@ -141,6 +141,15 @@ func TestEncodeProblems(t *testing.T) {
 			data:    "C-foo",
 			warning: `Key 1 ("C-foo") is not the name of a key; it was typed as text.`,
 		}, {
+			in:      Request{Keys: []string{"Frob"}}, // written as a key is
+			data:    "Frob",
+			warning: `Key 1 ("Frob") is not the name of a key; it was typed as text.`,
+		}, {
+			in:   Request{Keys: []string{"frob", "FROB", "Frob nicate", "git status"}},
+			data: "frobFROBFrob nicategit status",
+			strict: `key 1 ("frob") is not the name of a key; key 2 ("FROB") is not the name of a key; ` +
+				`key 3 ("Frob nicate") is not the name of a key; key 4 ("git status") is not the name of a key`,
+		}, {
 			in:      Request{Keys: []string{"a", "Entre", "b"}},
 			data:    "aEntreb",
 			warning: `Key 2 ("Entre") is not the name of a key; it was typed as text. Did you mean Enter?`,
