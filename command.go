@@ -59,6 +59,10 @@ type Command struct {
 	// Log bounds the output that is kept.
 	Log LogLimit `json:"log,omitzero"`
 
+	// Description says for people what the command is for, as its caller has it:
+	// it is shown where somebody approves or lists commands, and changes nothing.
+	Description string `json:"description,omitempty"`
+
 	// What follows is read by the Router and its Guard; executors ignore it.
 	Host     Host   `json:"host,omitempty"`
 	Node     string `json:"node,omitempty"`
@@ -100,6 +104,8 @@ const DefaultGrace = 2 * time.Second
 
 const (
 	maxIDLen = 64
+	// MaxDescription bounds Description, in bytes.
+	MaxDescription = 4096
 	// MaxCommandBytes bounds Shell, Args and Env together. Linux itself
 	// refuses a single argument over 128 KiB (MAX_ARG_STRLEN).
 	MaxCommandBytes = 2 << 20
@@ -124,8 +130,8 @@ func ValidateID(id string) error {
 }
 
 // Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, what the Router reads, Exec, Domain and Grant are not in
-// it.
+// same, wherever they run. The ID, the Description, what the Router reads, Exec,
+// Domain and Grant are not in it.
 func (c Command) Digest() string {
 	h := sha256.New()
 	// %q tells apart whatever bytes strings have, and prints maps sorted.
@@ -156,6 +162,9 @@ func (c Command) Validate() error {
 		return Errorf(ErrInvalid, "0 means no time-out", "the time-out %v is negative", c.Timeout)
 	case c.Log.Head < 0 || c.Log.Tail < 0:
 		return Errorf(ErrInvalid, "0 means the default", "the log limit %d+%d is negative", c.Log.Head, c.Log.Tail)
+	}
+	if len(c.Description) > MaxDescription {
+		return Errorf(ErrInvalid, fmt.Sprintf("use at most %d bytes", MaxDescription), "the description has %d bytes", len(c.Description))
 	}
 	total := 0
 	text := func(field, s string) error {

@@ -123,7 +123,7 @@ func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, err error) {
 	cmd := o.Command
 	start := begun{
-		Agent: a.name, Text: shortened(text(cmd)), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
+		Agent: a.name, Text: shortened(text(cmd)), For: cmd.Description, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
 		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
 		Approval: cmd.Approval, Notice: o.RunningNotice,
 	}

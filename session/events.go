@@ -188,6 +188,10 @@ func (s *Session) event(e ended, tail string) Event {
 		}
 		text = strings.Replace(e.Exit.String(), "exit code", "code", 1)
 	}
+	wake := how != "completed" || tail != ""
+	if s.start.Approval != "" && e.State != Unknown {
+		how = "finished" // as whoever approved it expects to read
+	}
 	text = fmt.Sprintf("Exec %s (%s, %s)", how, s.id, text)
 	if tail != "" {
 		text += " :: " + tail
@@ -195,7 +199,7 @@ func (s *Session) event(e ended, tail string) Event {
 	return Event{
 		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
 		State: e.State, Reason: e.Reason, Exit: exitOf(e.Exit), Tail: tail, Text: text,
-		Wake: how != "completed" || tail != "",
+		Wake: wake,
 	}
 }
 

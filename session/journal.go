@@ -60,6 +60,7 @@ type line struct {
 type begun struct {
 	Agent  string        `json:"agent"`
 	Text   string        `json:"command"`
+	For    string        `json:"description,omitempty"`
 	Digest string        `json:"digest,omitempty"` // of the command, when its caller chose the ID
 	TTY    bool          `json:"tty,omitempty"`
 	Stdin  bool          `json:"stdin,omitempty"`

@@ -40,8 +40,10 @@ type Status struct {
 
 	Name    string `json:"name"`    // short, for lists: verb and object
 	Command string `json:"command"` // as it was given; of a long one the beginning and the end
-	TTY     bool   `json:"tty,omitempty"`
-	Stdin   bool   `json:"stdin,omitempty"` // Write may work
+	// Description is what it is for, as its caller says.
+	Description string `json:"description,omitempty"`
+	TTY         bool   `json:"tty,omitempty"`
+	Stdin       bool   `json:"stdin,omitempty"` // Write may work
 
 	// Of corral.Info. PID is 0 until the session has begun.
 	PID       int         `json:"pid"`

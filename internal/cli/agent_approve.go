@@ -39,7 +39,7 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 	d := policy.Decision{
 		Outcome: policy.Asked, Reason: r.Reason, Fallback: policy.Denied,
 		Fix:      []string{"add it to tools.runShellCommand.coreTools"},
-		Segments: []policy.Segment{{Text: r.Input.Command, Offset: 0, Argv: []string{r.Display}, Refused: "coreTools of " + runshell.Name + " are in the configuration"}},
+		Segments: []policy.Segment{{Text: r.Input.Command, Offset: 0, Refused: "coreTools of " + runshell.Name + " are in the configuration"}},
 	}
 	var view policy.View = policy.OS{}
 	if a.route.Sandboxed {
@@ -56,7 +56,7 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 		}
 	}
 	rec, err := desk.Ask(ctx, approval.Request{
-		Agent: a.agent, Host: a.route.Host, SessionKey: runshell.Name, Command: req, Decision: d, Binding: binding,
+		Agent: a.agent, Host: a.route.Host, SessionKey: runshell.Name, Command: req, Description: r.Input.About(), Decision: d, Binding: binding,
 	})
 	if err != nil {
 		return "", err

@@ -232,10 +232,13 @@ func TestRunShellCommand(t *testing.T) {
 		t.Errorf("exec runs elsewhere: %v", r)
 	}
 	// What is in the background is a session of the agent.
-	r, _, failed = g.call("main", "", "run_shell_command", map[string]any{"command": "cat", "is_background": true})
+	r, _, failed = g.call("main", "", "run_shell_command", map[string]any{"command": "cat", "is_background": true, "description": "Wait\nfor input"})
 	list, err := g.client("main").Sessions(t.Context(), false)
-	if err != nil || failed || len(list) != 1 || list[0].ID != r["sessionId"] {
+	if err != nil || failed || len(list) != 1 || list[0].ID != r["sessionId"] || list[0].Description != "[background] Wait for input" {
 		t.Errorf("%v, %+v, %v", r, list, err)
+	}
+	if text := shownCommand(list[0]); text != "bash -c cat ([background] Wait for input)" {
+		t.Errorf("in a list: %q", text)
 	}
 }
 
@@ -279,10 +282,14 @@ func TestRunShellCommandAsks(t *testing.T) {
 		asked := 0
 		ctx := tool.WithApprover(t.Context(), func(_ context.Context, rec approval.Record) (approval.Answer, error) {
 			asked++
+			about := strings.Join(rec.About(), "\n")
+			if !strings.Contains(about, "For:       [background] Make it (says its caller)\n") || strings.Contains(about, "  mkdir first-"+agent+" [background]") {
+				t.Errorf("%s is asked: %s", agent, about)
+			}
 			return approval.Answer{Decision: approval.AllowOnce}, nil
 		})
 		for _, dir := range []string{"first-" + agent, "second-" + agent} { // of which none is remembered
-			r, err := agentTools{s: g.s, agent: agent}.Call(ctx, "run_shell_command", json.RawMessage(`{"command":"mkdir `+dir+`","is_background":false}`))
+			r, err := agentTools{s: g.s, agent: agent}.Call(ctx, "run_shell_command", json.RawMessage(`{"command":"mkdir `+dir+`; cat","is_background":true,"description":"Make it"}`))
 			if err != nil || r.Failed() {
 				t.Errorf("%s: %+v, %v", agent, r, err)
 			}

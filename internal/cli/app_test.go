@@ -326,6 +326,7 @@ func TestSandboxCommands(t *testing.T) {
 	}{
 		{"ls", 0, "NAME   STATE         IMAGE  DRIVER  CONTAINER\na      running       i      fds     c-a\nbare   no container                 \nstuck  ended                        c-s\n", ""},
 		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","running":true},{"name":"bare","container":"","id":"","image":"","driver":"","running":false},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","running":false}]` + "\n", ""},
+		{"ls -q", 0, "a\nbare\nstuck\n", ""},
 		{"rm a", 0, "a\n", ""},
 		{"rm a nosuch", 125, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},
 		{"rm --all", 125, "a\nbare\n", "corral: stuck is stuck\n"},
@@ -339,7 +340,7 @@ func TestSandboxCommands(t *testing.T) {
 			t.Errorf("sandbox %s: %d, %q, %q; want %d, %q, %q", tc.args, code, out, errs, tc.code, tc.out, tc.err)
 		}
 	}
-	if got := strings.Join(m.eng.removed, ","); got != "a,a,a,bare" || m.eng.closed != 8 {
+	if got := strings.Join(m.eng.removed, ","); got != "a,a,a,bare" || m.eng.closed != 9 {
 		t.Errorf("removed %s, closed %d times", got, m.eng.closed)
 	}
 }

@@ -124,7 +124,7 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 			expires = ageText(rec.ExpiresAt.Sub(now))
 		}
 		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
-			{brief(rec.Text(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
+			{brief(rec.Line(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
 		if all {
 			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})
 		}
@@ -233,7 +233,7 @@ func (a *app) whoAnswers() string {
 
 // answeredText says what an answer did.
 func answeredText(rec approval.Record) []string {
-	text := brief(rec.Text(), 2*mostOfCommand)
+	text := brief(rec.Line(), 2*mostOfCommand)
 	switch rec.Verdict {
 	case approval.Deny:
 		return []string{"Denied: " + text}
@@ -269,7 +269,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 func slugs(list []approval.Record) []string {
 	words := make([]string, len(list))
 	for i, rec := range list {
-		words[i] = cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Text(), mostOfCommand)))
+		words[i] = cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
 	}
 	return words
 }

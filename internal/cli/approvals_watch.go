@@ -86,7 +86,7 @@ func (a *app) watchApprovals(ctx context.Context, c *client.Client, agent string
 
 // changeText is an approval on one line.
 func changeText(rec approval.Record) string {
-	return fmt.Sprintf("%s  %s  %s  %s  %s  %s", time.Now().Format(time.DateTime), rec.Slug, rec.State, rec.Agent, rec.Place(), brief(rec.Text(), 2*mostOfCommand))
+	return fmt.Sprintf("%s  %s  %s  %s  %s  %s", time.Now().Format(time.DateTime), rec.Slug, rec.State, rec.Agent, rec.Place(), brief(rec.Line(), 2*mostOfCommand))
 }
 
 // answer asks about an approval that is pending, and says what came of it.

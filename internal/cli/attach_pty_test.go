@@ -191,6 +191,24 @@ func TestPTYExecByGateway(t *testing.T) {
 	}
 }
 
+// What doctor finds is coloured on a terminal, unless that is not wanted.
+func TestConsoleDoctor(t *testing.T) {
+	g := newGateway(t)
+	g.env = append(g.env, "DOCKER_HOST=unix:///nonexistent/docker.sock")
+	c := onConsoleWith(t, append(g.env, "TERM=xterm", "NO_COLOR="), "doctor")
+	c.wait(1)
+	if !strings.Contains(c.screen(), "\x1b[32mok\x1b[m    state-dir") {
+		t.Errorf("no colours: %q", c.screen())
+	}
+	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
+		c = onConsoleWith(t, append(g.env, env), "doctor")
+		c.wait(1)
+		if strings.Contains(c.screen(), "\x1b[") || !strings.Contains(c.screen(), "ok    state-dir") {
+			t.Errorf("%s: %q", env, c.screen())
+		}
+	}
+}
+
 // The table of sessions fits the terminal, and is coloured there.
 func TestConsoleTable(t *testing.T) {
 	g := newGateway(t)

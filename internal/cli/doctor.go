@@ -109,8 +109,12 @@ harm where it succeeds.`,
 	return cmd
 }
 
+// levelStyle is how a severity looks on a terminal.
+var levelStyle = map[severity]style{levelOK: green, levelWarn: yellow, levelFail: red}
+
 func (a *app) printDiagnosis(d diagnosis) error {
 	var b strings.Builder
+	look := a.look()
 	counts := make(map[severity]int)
 	for _, c := range d.Checks {
 		counts[c.Status]++
@@ -122,10 +126,15 @@ func (a *app) printDiagnosis(d diagnosis) error {
 			texts = append(texts, "fix: "+c.Fix)
 		}
 		left := fmt.Sprintf("%-4s  %-10s  ", c.Status, c.Name)
-		for _, text := range texts {
-			for _, line := range a.lines(text, len(left)) {
-				fmt.Fprintf(&b, "%-*s%s\n", len(left), left, line)
-				left = strings.Repeat(" ", len(left))
+		indent := strings.Repeat(" ", len(left))
+		left = strings.Replace(left, string(c.Status), look.in(levelStyle[c.Status], string(c.Status)), 1)
+		for i, text := range texts {
+			for _, line := range a.lines(text, len(indent)) {
+				if i > 0 {
+					line = look.in(dim, line)
+				}
+				b.WriteString(left + line + "\n")
+				left = indent
 			}
 		}
 	}

@@ -328,7 +328,7 @@ func (s *service) lookAt(ctx context.Context, eng engine) error {
 func (s *service) record() gatewayRecord {
 	r := gatewayRecord{
 		PID: os.Getpid(), Version: s.app.versionInfo().Version, StartedAt: time.Now().UTC(),
-		Sandbox: s.mode(), AllowElevated: s.flags.elevated, Workspace: s.app.settings.Workspace,
+		Sandbox: s.mode(), AllowElevated: s.flags.elevated, Workspace: s.app.settingsOf(s.hosts.policies.agent(session.DefaultAgent)).Workspace,
 		Image: cmp.Or(s.app.settings.Image, images.Default), Engine: s.hosts.engineOf(""),
 	}
 	if s.hub != nil {

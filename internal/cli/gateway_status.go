@@ -30,6 +30,9 @@ type gatewayState struct {
 	Sessions map[session.State]int `json:"sessions,omitempty"`
 	Agents   int                   `json:"agents"`
 	Nodes    *nodeCounts           `json:"nodes,omitempty"` // nil if it does not listen for any
+	// Workspace is where commands of the agent main run that say nothing of it, as it
+	// is configured now; empty: not known.
+	Workspace string `json:"workspace,omitempty"`
 }
 
 // lone reports whether corral mcp is the gateway, which listens nowhere.
@@ -105,6 +108,9 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 		s.Agents = len(agents)
 		err = c.Ready(ctx)
 	}
+	if err == nil {
+		s.Workspace = workspaceUsed(ctx, c, record)
+	}
 	if err == nil && (record == nil || len(record.Nodes) > 0) {
 		s.Nodes, err = countNodes(ctx, c)
 	}
@@ -115,6 +121,20 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 		s.Gateway = nil // the token is that of another gateway, and so is the record beside it
 	}
 	return s, nil
+}
+
+// workspaceUsed asks the gateway where a command would run.
+func workspaceUsed(ctx context.Context, c *client.Client, record *gatewayRecord) string {
+	r, err := c.Explain(ctx, corral.Command{Shell: ":"}, client.ExplainOptions{})
+	switch {
+	case err != nil || r.Route.Host == corral.HostNode:
+		return ""
+	case !r.Route.Sandboxed:
+		return r.Cwd
+	case record != nil && record.Workspace != "":
+		return record.Workspace
+	}
+	return "a private one for each sandbox"
 }
 
 func (a *app) printState(s gatewayState) error {
@@ -144,7 +164,7 @@ func (a *app) printState(s gatewayState) error {
 		if r.Sandbox != modeOff {
 			fmt.Fprintf(w, "image\t%s\n", r.Image)
 		}
-		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(r.Workspace, "none"))
+		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(s.Workspace, r.Workspace, "none"))
 	}
 	switch {
 	case s.Nodes != nil:

@@ -41,11 +41,9 @@ func (a *app) openNodeHost(dir string, log *slog.Logger) (_ *nodeHost, err error
 	if p.live, err = a.liveConfig(); err != nil {
 		return nil, err
 	}
-	if p.file, err = approval.NewFile(approvalsPath(p.live.Config(), filepath.Dir(dir)), log); err != nil {
-		return nil, err
-	}
+	p.file = p.approvals(filepath.Dir(dir), log)
 	p.desk, err = approval.OpenDesk(approval.Options{
-		Dir: filepath.Join(dir, deskDir), Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
+		Dir: filepath.Join(dir, deskDir), Expiry: p.expiry, Log: log,
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
 			return p.file.Add(rec.Agent, rec.Scope, rules...)
 		},

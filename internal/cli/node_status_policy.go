@@ -34,7 +34,12 @@ type nodePolicy struct {
 
 // nodeSetup is what a node program says of itself for others to see.
 func (a *app) nodeSetup(h *nodeHost) node.Setup {
-	s := node.Setup{Config: h.places.policies.live.Config().File}
+	var s node.Setup
+	if file, named, err := a.configFile(); err == nil && named {
+		s.Config = file
+	} else if _, err := os.Stat(file); err == nil {
+		s.Config = file // which has to stay
+	}
 	if a.given("sandbox") {
 		s.Sandbox = a.settings.Mode
 	}

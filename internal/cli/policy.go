@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
@@ -60,7 +62,7 @@ func (a *app) openPolicies(stateDir string, on executor, nodes guard.Nodes, shar
 		return nil, errors.Join(err, p.close())
 	}
 	p.desk, err = approval.OpenDesk(approval.Options{
-		Dir: filepath.Join(stateDir, deskDir), Store: store, Gateway: name, Expiry: p.live.Config().Approvals.ExpirySeconds.Value, Log: log,
+		Dir: filepath.Join(stateDir, deskDir), Store: store, Gateway: name, Expiry: p.expiry, Log: log,
 		Remember: func(_ context.Context, rec approval.Record, rules []policy.Rule) error {
 			if rec.Host == corral.HostNode {
 				return nil // the node does, when it is told of it with the command
@@ -81,14 +83,30 @@ func (a *app) policyFiles(stateDir string, log *slog.Logger) (_ *policies, err e
 	if p.live, err = a.liveConfig(); err != nil {
 		return nil, err
 	}
-	if p.file, err = approval.NewFile(approvalsPath(p.live.Config(), stateDir), log); err != nil {
-		return nil, err
-	}
+	p.file = p.approvals(stateDir, log)
 	if p.over, err = guard.OpenOverrides(filepath.Join(stateDir, overridesFile)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
+
+// approvals is the file of approvals that the configuration names, which it can do
+// anew at any time. While it cannot be understood it is the one before.
+func (p *policies) approvals(stateDir string, log *slog.Logger) *approval.File {
+	var mu sync.Mutex
+	last := approvalsPath(p.live.Config(), stateDir)
+	return approval.FollowFile(func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		if c := p.live.Config(); c.Err == nil {
+			last = approvalsPath(c, stateDir)
+		}
+		return last
+	}, log)
+}
+
+// expiry is how long an approval can be given.
+func (p *policies) expiry() time.Duration { return p.live.Config().Approvals.ExpirySeconds.Value }
 
 // decide makes the guard.
 func (p *policies) decide(on executor, nodes guard.Nodes) {
@@ -173,9 +191,15 @@ func (r released) Resume(ctx context.Context, agent string, cmd corral.Command) 
 
 // Denied implements guard.Handler.
 func (r released) Denied(_ context.Context, rec approval.Record, why string, attended bool) error {
+	about := "approval " + rec.Slug
+	if said, ok := strings.CutPrefix(why, about+" "); ok { // it is about that
+		about += " " + said
+	} else {
+		about += ", " + why
+	}
 	return r.sessions.Announce(session.Event{
 		Type: session.EventDenied, Agent: rec.Agent, SessionID: guard.CommandID(rec), Approval: rec.ID, Name: session.Name(rec.Text()),
 		State: session.Failed, Wake: !attended,
-		Text: fmt.Sprintf("Exec denied (approval %s, %s): %s", rec.Slug, why, rec.Text()),
+		Text: fmt.Sprintf("Exec denied (%s): %s", about, rec.Text()),
 	})
 }

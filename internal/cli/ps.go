@@ -111,7 +111,11 @@ func sessionTable(list, shown []session.Status, agents bool, now time.Time) tabl
 // cuts it to the room there is.
 func shownCommand(s session.Status) string {
 	const most = 120
-	return runewidth.Truncate(printable(cmp.Or(s.Command, s.Name)), most, "…")
+	text := cmp.Or(s.Command, s.Name)
+	if s.Description != "" {
+		text += " (" + s.Description + ")"
+	}
+	return runewidth.Truncate(printable(text), most, "…")
 }
 
 // stateCell is how a session is, in a word or two.

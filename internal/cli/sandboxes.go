@@ -50,6 +50,9 @@ func (a *app) sandboxList() *cobra.Command {
 				if asJSON {
 					return a.printJSON(rows, nil)
 				}
+				if a.quiet {
+					return a.printNames(rows)
+				}
 				if len(rows) == 0 {
 					_, err := fmt.Fprintln(a.stderr, "There is no sandbox. corral exec --host sandbox makes one.")
 					return err
@@ -72,6 +75,21 @@ func (a *app) sandboxList() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// printNames prints the names of sandboxes, of which each can have several containers.
+func (a *app) printNames(rows []sandboxRow) error {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if err := a.printLine(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) sandboxRemove() *cobra.Command {

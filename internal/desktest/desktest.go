@@ -352,7 +352,7 @@ func changes(t *testing.T, cfg Config) {
 
 // What has expired has for all.
 func expiry(t *testing.T, cfg Config) {
-	d := open(t, cfg, approval.Options{Expiry: 600 * time.Millisecond})
+	d := open(t, cfg, approval.Options{Expiry: func() time.Duration { return 600 * time.Millisecond }})
 	first := d.ask(0, Request("x 1"))
 	second := d.answer(1, d.ask(0, Request("x 2")).ID, approval.AllowOnce)
 	for i := range d.list {

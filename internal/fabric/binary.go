@@ -215,6 +215,7 @@ func (s *StartRequest) binary() encoder {
 	if s.Read != nil {
 		e.message(25, s.Read.binary())
 	}
+	e.str(26, cmd.Description)
 	return e
 }
 
@@ -286,6 +287,8 @@ func decodeStart(b []byte) (s StartRequest, err error) {
 			var g Grant
 			g, err = decodeGrant(v)
 			s.Read = &g
+		case 26:
+			cmd.Description = string(v)
 		}
 		return err
 	})

@@ -33,7 +33,7 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	next.Verdict, next.Scope, next.AnsweredBy, next.AnsweredAt = a.Decision, a.Scope, a.By, now
 	next.State, next.Remembered = Denied, a.Decision == AllowAlways && d.Own(r)
 	if a.Decision != Deny {
-		next.State, next.ExpiresAt = Allowed, now.Add(d.opts.Expiry)
+		next.State, next.ExpiresAt = Allowed, now.Add(d.expiry())
 	}
 	if next, err = d.put(next); !errors.Is(err, ErrStale) {
 		return next, err

@@ -82,6 +82,9 @@ func indented(lines []string) []string {
 // about, with everything visible.
 func (r Record) About() []string {
 	lines := append([]string{"Command:"}, indented(whole(r.Text()))...)
+	if r.Description != "" {
+		lines = append(lines, "For:       "+short(r.Description)+" (says its caller)")
+	}
 	lines = append(lines, "Host:      "+Visible(r.Place()), "Directory: "+Visible(r.Cwd))
 	for i, name := range r.Env {
 		heading := "Variables:"
@@ -96,6 +99,9 @@ func (r Record) About() []string {
 	lines = append(lines, "Why:       "+Visible(r.Decision.Reason))
 	var programs []string
 	for i, s := range r.Decision.Segments {
+		if len(s.Argv) == 0 && s.Path == "" && s.Refused != "" {
+			continue // no program is looked for: it is about the text
+		}
 		if i == mostPrograms {
 			programs = append(programs, fmt.Sprintf("and %d more", len(r.Decision.Segments)-i))
 			break

@@ -41,11 +41,12 @@ func FuzzVisible(f *testing.F) {
 
 func TestAbout(t *testing.T) {
 	rec := Record{
-		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Env: []string{"A", "B"}, PathPrepend: []string{"/w/bin", "\x1b"},
+		Slug: "calm-otter-1", Agent: "main", Host: corral.HostNode, Node: "mac", Command: "git push\nCWD: \x1b[1m/etc", Cwd: "/w", Description: "[background] push \x1b[1m it", Env: []string{"A", "B"}, PathPrepend: []string{"/w/bin", "\x1b"},
 		Decision: policy.Decision{Reason: "no rule allows it", Variables: []policy.Variable{{Name: "A", SHA256: strings.Repeat("cd", 32), Reason: "it may load code"}}, Segments: []policy.Segment{
 			{Text: "git push", Argv: []string{"git", "push"}, Path: "/bin/git", RealPath: "/usr/bin/git", Wrappers: []string{"nice"}, Reason: "no rule"},
 			{Text: "sh x", Argv: []string{"sh", "x"}, Path: "/bin/sh", RealPath: "/bin/sh", Script: "/w/x", By: "rule"},
 			{Text: "$X", Argv: nil},
+			{Text: "npm run dev", Refused: "coreTools do not have it"},
 		}},
 		AllowedDecisions: Verdicts,
 		Previews: []Preview{
@@ -58,6 +59,7 @@ func TestAbout(t *testing.T) {
 	const want = `Command:
   git push
   CWD: \u{1b}[1m/etc
+For:       [background] push \u{1b}[1m it (says its caller)
 Host:      node:mac
 Directory: /w
 Variables: A (sha256 cdcdcdcdcdcd…; it may load code)

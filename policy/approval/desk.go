@@ -37,9 +37,9 @@ type Options struct {
 	Store   Store
 	Gateway string
 
-	// Expiry is how long there is for an answer, and then for using what was
-	// allowed. 0 is DefaultExpiry.
-	Expiry time.Duration
+	// Expiry says how long there is for an answer, and then for using what was
+	// allowed; it is asked each time. Nil, and 0, is DefaultExpiry.
+	Expiry func() time.Duration
 	// MaxPending and MaxPerAgent bound the requests without an answer; 0: 256,
 	// and 64 of one agent.
 	MaxPending, MaxPerAgent int
@@ -83,7 +83,6 @@ var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the desk of approvals 
 // OpenDesk opens the desk. It is an ErrConflict if another Desk has the directory,
 // and an ErrUnavailable if what is there is not what was written.
 func OpenDesk(opts Options) (*Desk, error) {
-	opts.Expiry = cmp.Or(opts.Expiry, DefaultExpiry)
 	opts.MaxPending = cmp.Or(opts.MaxPending, defaultPending)
 	opts.MaxPerAgent = cmp.Or(opts.MaxPerAgent, defaultPerAgent)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
@@ -119,6 +118,13 @@ func (d *Desk) Close() error {
 	}
 	d.owned.Wait()
 	return d.store.Close()
+}
+
+func (d *Desk) expiry() time.Duration {
+	if d.opts.Expiry == nil {
+		return DefaultExpiry
+	}
+	return cmp.Or(d.opts.Expiry(), DefaultExpiry)
 }
 
 // Own reports whether a record was asked for here, and not at another gateway.
@@ -165,10 +171,10 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	r := Record{
 		ID: corral.NewID(), State: Pending, Gateway: d.opts.Gateway,
 		Agent: req.Agent, Host: req.Host, Node: req.Node, SessionKey: req.SessionKey,
-		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
+		Command: req.Command.Command, Args: slices.Clone(req.Command.Args), Cwd: req.Command.Dir, Description: req.Description, Env: req.Binding.Env, PathPrepend: slices.Clone(req.PathPrepend),
 		Decision: req.Decision, Binding: req.Binding,
 		Previews: previews, AllowedDecisions: allowed, AlwaysUnavailable: why,
-		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.opts.Expiry),
+		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.expiry()),
 	}
 	there, err := d.room(&r)
 	if err != nil || there {

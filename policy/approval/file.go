@@ -21,10 +21,11 @@ import (
 // methods may be called at any time, and by several processes with the same
 // file.
 type File struct {
-	path string
-	log  *slog.Logger
+	where func() string
+	log   *slog.Logger
 
 	mu     sync.Mutex
+	of     string    // the path that cached and err are of
 	cached *document // nil: of a file that is not there
 	err    error     // why there is nothing to be had from the file
 	id     fileID    // what cached and err were read from
@@ -44,14 +45,20 @@ func NewFile(path string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "", "cannot tell where the file of approvals is: %w", err)
 	}
+	return FollowFile(func() string { return path }, log), nil
+}
+
+// FollowFile is NewFile for a file of which the path can become another one: the
+// absolute path that where says counts at each use.
+func FollowFile(where func() string, log *slog.Logger) *File {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &File{path: path, log: log, uses: map[string]use{}}, nil
+	return &File{where: where, log: log, uses: map[string]use{}}
 }
 
-// Path is where the file is.
-func (f *File) Path() string { return f.path }
+// Path is where the file is now.
+func (f *File) Path() string { return f.where() }
 
 // A Host is what a host's file says to an agent.
 type Host struct {
@@ -62,7 +69,7 @@ type Host struct {
 
 // closed is what applies as long as the file cannot be understood.
 func (f *File) closed() Host {
-	source := policy.Source{File: f.path}
+	source := policy.Source{File: f.Path()}
 	return Host{Settings: Settings{
 		Security:    policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: source},
 		Ask:         policy.Setting[policy.Ask]{Value: policy.AskAlways, Source: source},
@@ -118,28 +125,32 @@ func mainAgent(agent string) string {
 func (f *File) load() (*document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id, err := statFile(f.path)
+	path := f.Path()
+	if path != f.of {
+		f.of, f.sure = path, false
+	}
+	id, err := statFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, f.unreadable(err)
 	}
 	if f.sure && id == f.id {
 		return f.cached, f.err
 	}
-	f.cached, f.id, f.sure, f.err = f.fresh()
+	f.cached, f.id, f.sure, f.err = f.fresh(path)
 	return f.cached, f.err
 }
 
 // fresh reads the file as it is now.
-func (f *File) fresh() (_ *document, _ fileID, sure bool, _ error) {
+func (f *File) fresh(path string) (_ *document, _ fileID, sure bool, _ error) {
 	now := time.Now()
-	text, id, err := readFile(f.path)
+	text, id, err := readFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, id, false, nil
 	case err != nil:
 		return nil, id, false, f.unreadable(err)
 	}
-	d, err := read(f.path, text)
+	d, err := read(path, text)
 	return d, id, id.settled(now), err
 }
 
@@ -149,13 +160,13 @@ func (f *File) unreadable(err error) error {
 		return err
 	}
 	return corral.Errorf(corral.ErrDenied, "see to it that the file can be read: nothing is allowed until then", "%w",
-		&FileError{File: f.path, Text: "cannot read the file of approvals: " + err.Error()})
+		&FileError{File: f.Path(), Text: "cannot read the file of approvals: " + err.Error()})
 }
 
 // Digest returns the SHA-256 of the file as it is, in hex; empty if it is not
 // there.
 func (f *File) Digest() (string, error) {
-	text, _, err := readFile(f.path)
+	text, _, err := readFile(f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -173,14 +184,15 @@ func digest(text []byte) string {
 // Get returns the document without its secrets, and the digest that Set wants;
 // both are empty if there is none.
 func (f *File) Get() (text []byte, digestNow string, err error) {
-	raw, _, err := readFile(f.path)
+	path := f.Path()
+	raw, _, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}
 	if err != nil {
 		return nil, "", f.unreadable(err)
 	}
-	d, err := read(f.path, raw)
+	d, err := read(path, raw)
 	if err != nil {
 		return nil, "", err
 	}
@@ -198,8 +210,8 @@ func (f *File) Set(text []byte, was string) error {
 		errors.As(err, &at)
 		return corral.Errorf(corral.ErrInvalid, "correct it and try again", "%w", at)
 	}
-	return f.locked(func() error {
-		raw, _, err := readFile(f.path)
+	return f.locked(func(path string) error {
+		raw, _, err := readFile(path)
 		now := ""
 		switch {
 		case err == nil:
@@ -210,10 +222,10 @@ func (f *File) Set(text []byte, was string) error {
 		if now != was {
 			return corral.Errorf(corral.ErrConflict, "get the document again and repeat the change", "the exec approvals were changed since they were read")
 		}
-		if old, err := parse(f.path, raw); err == nil && old.get("socket") != nil && d.root.get("socket") == nil {
+		if old, err := parse(path, raw); err == nil && old.get("socket") != nil && d.root.get("socket") == nil {
 			d.root.set("socket", old.get("socket"))
 		}
-		return writeFile(f.path, d.root.encode())
+		return writeFile(path, d.root.encode())
 	})
 }
 
@@ -269,13 +281,13 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 
 // edit changes the document and writes it, while nobody else does.
 func (f *File) edit(change func(*document) error) error {
-	return f.locked(func() error {
-		d, _, _, err := f.fresh()
+	return f.locked(func(path string) error {
+		d, _, _, err := f.fresh(path)
 		if err != nil {
 			return err
 		}
 		if d == nil {
-			if d, err = read(f.path, []byte(`{"version": 1}`)); err != nil {
+			if d, err = read(path, []byte(`{"version": 1}`)); err != nil {
 				return err
 			}
 			d.text = nil
@@ -284,13 +296,13 @@ func (f *File) edit(change func(*document) error) error {
 			return err
 		}
 		text := d.root.encode()
-		if _, err := read(f.path, text); err != nil {
+		if _, err := read(path, text); err != nil {
 			return err
 		}
 		if bytes.Equal(text, d.text) {
 			return nil
 		}
-		return writeFile(f.path, text)
+		return writeFile(path, text)
 	})
 }
 

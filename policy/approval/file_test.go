@@ -476,7 +476,7 @@ func TestCloseWhileFlushing(t *testing.T) {
 	other, err := NewFile(f.Path(), nil)
 	ok(t, err)
 	flushed, closed := make(chan error, 1), make(chan error, 1)
-	ok(t, other.locked(func() error {
+	ok(t, other.locked(func(string) error {
 		go func() { flushed <- f.Flush() }()
 		for begun := false; !begun; time.Sleep(time.Millisecond) {
 			f.mu.Lock()

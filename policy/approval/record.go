@@ -18,7 +18,9 @@ type Request struct {
 	SessionKey string // of the conversation that it comes from
 
 	Command policy.Request
-	Env     map[string]string // what the caller set; the values are not kept
+	// Description is what the command is for, as its caller says.
+	Description string
+	Env         map[string]string // what the caller set; the values are not kept
 	// PathPrepend are the directories before all others on PATH.
 	PathPrepend []string
 	Decision    policy.Decision
@@ -68,7 +70,10 @@ type Record struct {
 	Command string   `json:"command,omitempty"` // shell text
 	Args    []string `json:"args,omitempty"`    // or a program and its arguments
 	Cwd     string   `json:"cwd"`
-	Env     []string `json:"env,omitempty"` // names of the variables that the caller set
+	// Description is what the command is for, as its caller says: nothing is known of
+	// whether that is so.
+	Description string   `json:"description,omitempty"`
+	Env         []string `json:"env,omitempty"` // names of the variables that the caller set
 	// PathPrepend are the directories before all others on PATH.
 	PathPrepend []string        `json:"pathPrepend,omitempty"`
 	Decision    policy.Decision `json:"decision"`
@@ -119,6 +124,14 @@ func (r Record) Text() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// Line is the command on one line, with what its caller says of it.
+func (r Record) Line() string {
+	if r.Description == "" {
+		return r.Text()
+	}
+	return r.Text() + " (" + r.Description + ")"
 }
 
 // For reports whether it is for a command, by whoever asked for it.

@@ -85,15 +85,16 @@ func readOnce(path string) ([]byte, fileID, error) {
 }
 
 // locked runs a change while no other process makes one.
-func (f *File) locked(change func() error) error {
-	dir := filepath.Dir(f.path)
+func (f *File) locked(change func(path string) error) error {
+	path := f.Path()
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot make the directory of the approvals: %w", err)
 	}
-	if err := checkLinks(f.path); err != nil {
+	if err := checkLinks(path); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
@@ -101,7 +102,7 @@ func (f *File) locked(change func() error) error {
 	if err := waitLock(lock); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
-	return change()
+	return change(path)
 }
 
 // writeFile replaces a file in one step.

@@ -49,7 +49,7 @@ func (f *File) Used(command string, d policy.Decision) {
 
 // note has the lock.
 func (f *File) note(r policy.Rule, u use) {
-	if r.Source.File != f.path || r.Action != policy.Allow {
+	if r.Source.File != f.Path() || r.Action != policy.Allow {
 		return
 	}
 	u.command = oneLine(u.command, maxLastCommand)
@@ -92,7 +92,7 @@ func (f *File) Flush() error {
 
 func (f *File) flushLogged() {
 	if err := f.Flush(); err != nil {
-		f.log.Warn("cannot write when rules were used last", "file", f.path, "error", err)
+		f.log.Warn("cannot write when rules were used last", "file", f.Path(), "error", err)
 	}
 }
 

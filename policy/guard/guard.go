@@ -159,7 +159,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		}
 	}
 	rec, err := g.cfg.Desk.Ask(ctx, approval.Request{
-		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
+		Agent: agent, Host: e.Route.Host, Node: e.Route.Node, Command: e.Request, Description: cmd.Description, Env: cmd.Env, PathPrepend: cmd.PathPrepend, Decision: d, Binding: claim.Binding, Note: note,
 		Again: func(further []policy.Rule) policy.Decision { return e.again(further) }, Previews: e.previews(),
 	})
 	if err != nil {

@@ -70,12 +70,31 @@ func (in Input) Display() string {
 		b.WriteString(" [in " + in.Directory + "]")
 	}
 	if in.IsBackground {
-		b.WriteString(" [background]")
+		b.WriteString(" " + inBackground)
 	}
-	if d := strings.Join(strings.FieldsFunc(in.Description, isBreak), " "); d != "" {
+	if d := in.oneLine(); d != "" {
 		b.WriteString(" (" + d + ")")
 	}
 	return b.String()
+}
+
+const inBackground = "[background]"
+
+// oneLine is the description.
+func (in Input) oneLine() string {
+	return strings.Join(strings.FieldsFunc(in.Description, isBreak), " ")
+}
+
+// About is what the call says of its command: "[background] Start the server".
+func (in Input) About() string {
+	about := in.oneLine()
+	if in.IsBackground {
+		about = strings.TrimSpace(inBackground + " " + about)
+	}
+	if len(about) > corral.MaxDescription {
+		about = strings.ToValidUTF8(about[:corral.MaxDescription], "")
+	}
+	return about
 }
 
 func isBreak(r rune) bool { return r == '\n' || r == '\r' }

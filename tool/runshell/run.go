@@ -25,7 +25,7 @@ const closingTime = 10 * time.Second
 func (t *Tool) command(in Input, dir string) corral.Command {
 	cmd := corral.Command{
 		Args: []string{"bash", "-c", in.Command}, Dir: dir, Env: map[string]string{markers[t.cfg.Profile]: "1"}, Grace: t.cfg.Grace,
-		Host: t.cfg.Host, Node: t.cfg.Node, Elevated: t.cfg.Elevated,
+		Description: in.About(), Host: t.cfg.Host, Node: t.cfg.Node, Elevated: t.cfg.Elevated,
 	}
 	if !in.IsBackground {
 		cmd.Timeout = t.cfg.Timeout
