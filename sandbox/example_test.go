@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -18,7 +19,7 @@ import (
 // The README has the same lines.
 func Example() {
 	ctx := context.Background()
-	box, err := engines.OpenSandbox(ctx, sandbox.Config{Workspace: ".", WorkspaceAccess: sandbox.AccessReadWrite})
+	box, err := engines.OpenSandbox(ctx, sandbox.Config{Workspace: ".", WorkspaceAccess: sandbox.AccessReadWrite, Log: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -147,6 +147,12 @@ var rules = map[string]rule{
 var unlinked = map[string][]string{
 	"internal/warden":   wardenFree,
 	"cmd/corral-warden": wardenFree,
+	// What an embedding program links: no engine for the host, one engine for
+	// Docker, no server for a client. See docs/development.md.
+	"hostexec":       {"net/http", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"sandbox/docker": {"github.com/containerd/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"client":         {"github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"cmd/corral":     {"testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
 }
 
 var wardenFree = []string{"github.com/docker/", "github.com/nats-io/", "net/http", "encoding/json"}
