@@ -39,6 +39,8 @@ type sandbox struct {
 	patience time.Duration // for one command
 	rules    policy.Rules
 	allowed  map[string]bool // the files of allowedPrograms
+
+	enforced, unlimited atomic.Int64 // commands that ran in a domain, and that have none
 }
 
 func newSandbox(t *testing.T) *sandbox {
@@ -66,6 +68,7 @@ func newSandbox(t *testing.T) *sandbox {
 	s.rules.Security.Value, s.rules.Ask.Value = policy.SecurityAllowlist, policy.AskOnMiss
 	s.rules.Chaining.Value, s.rules.Redirections.Value = true, true
 	s.rules.SafeBinDirs = []string{s.bin}
+	s.rules.Enforce.Value = policy.EnforceRequire
 	for _, name := range allowedPrograms {
 		file := filepath.Join(s.bin, name)
 		if name != "one" && name != "two" {
@@ -82,7 +85,11 @@ func newSandbox(t *testing.T) *sandbox {
 			t.Fatal(err)
 		}
 		s.allowed[real] = true
-		s.rules.List = append(s.rules.List, policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(file)})
+		rule := policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(file)}
+		if name == "one" || name == "two" { // no table knows them
+			rule.Runs = []string{}
+		}
+		s.rules.List = append(s.rules.List, rule)
 	}
 	s.env = []string{
 		"PATH=" + s.bin, "HOME=" + dir, "LC_ALL=C.UTF-8", "SPACE=a b", "OPT=-n", "FIVE=5", "PROGRAM=evil", "CARRIED=evil a", "EXEC=-exec",
@@ -92,7 +99,7 @@ func newSandbox(t *testing.T) *sandbox {
 }
 
 func (s *sandbox) decide(text, shell string) policy.Decision {
-	return policy.Decide(policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: s.dir, Path: s.bin, Home: s.dir}, s.rules, policy.OS{})
+	return policy.Decide(policy.Request{Command: text, Shell: []string{shell, "-c"}, Dir: s.dir, Path: s.bin, Home: s.dir, Workspace: s.dir}, s.rules, policy.OS{})
 }
 
 func (s *sandbox) run(args []string) (exectrace.Result, error) {
@@ -125,6 +132,9 @@ func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
 	if p := s.stray(pinned.Programs, decided, d.Run.Args[0]); p != "" {
 		return true, fault{"pinned, it runs a program that is not decided on", fmt.Sprintf("%q: %s", d.Run.Args, p)}
 	}
+	if wrong := s.enforce(d, text, shell, decided, pinned); wrong.kind != "" {
+		return true, wrong
+	}
 	original, err := s.run([]string{shell, "-c", text})
 	if err != nil {
 		return true, fault{"it cannot be run", err.Error()}
@@ -140,6 +150,31 @@ func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
 		return true, fault{"pinned, it does not do the same", fmt.Sprintf("%q:\n\t\t%s\n\tinstead of\n\t\t%s", d.Run.Args, describe(pinned), describe(original))}
 	}
 	return true, fault{}
+}
+
+// enforce looks for a fault in what the command does in its domain: it runs nothing
+// else there, and does the same.
+func (s *sandbox) enforce(d policy.Decision, text, shell string, decided map[string]bool, pinned exectrace.Result) fault {
+	domain := d.Enforce.Domain
+	if domain == nil || domain.AnyProgram {
+		s.unlimited.Add(1)
+		return fault{}
+	}
+	s.enforced.Add(1)
+	got, err := exectrace.Run(exectrace.Command{Args: d.Run.Args, Env: s.env, Dir: s.dir, Timeout: s.patience, Domain: domain})
+	if err != nil {
+		return fault{"in its domain, it cannot be run", err.Error()}
+	}
+	if p := s.stray(got.Programs, decided, d.Run.Args[0]); p != "" {
+		return fault{"in its domain, it runs a program that is not decided on", p}
+	}
+	if len(got.Refused) > 0 {
+		return fault{"the kernel refuses what was decided on", fmt.Sprintf("%q", got.Refused)}
+	}
+	if !incomparable(text, shell, pinned, got) && (got.Status != pinned.Status || !bytes.Equal(output(text, got), output(text, pinned))) {
+		return fault{"in its domain, it does not do the same", describe(got) + " instead of " + describe(pinned)}
+	}
+	return fault{}
 }
 
 // stray is a program that ran and should not have: one that no segment of the
@@ -241,6 +276,11 @@ func TestDifferential(t *testing.T) {
 	s := newSandbox(t)
 	before := s.files(t)
 	differ(t, number(t, "CORRAL_COMMANDS", 2000), s.check)
+	enforced, unlimited := s.enforced.Load(), s.unlimited.Load()
+	t.Logf("%d of the allowed commands ran in their domains as well, %d have none", enforced, unlimited)
+	if enforced < unlimited {
+		t.Errorf("only %d of %d commands are enforced: that proves little", enforced, enforced+unlimited)
+	}
 	for name, size := range s.files(t) {
 		if was, ok := before[name]; !ok || was != size {
 			t.Errorf("an allowed command wrote %s", name)
