@@ -10,50 +10,27 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/session"
 )
 
 // inputs are the writes to standard inputs that are under way.
 type inputs struct {
+	turns turn.Keyed[*session.Session]
+
 	mu     sync.Mutex
-	queues map[*session.Session]*queue
 	writes map[string]context.CancelCauseFunc // by session and the name that the client gave the write
 }
 
-// A queue has one writer at a time, so that what is sent in one request with a
-// known length is not mixed with anything else.
-type queue struct {
-	token chan struct{}
-	users int
-}
-
-// enter waits for its turn to write to a session.
+// enter waits for its turn to write to a session. It has one writer at a time, so
+// that what is sent in one request with a known length is not mixed with anything
+// else.
 func (in *inputs) enter(ctx context.Context, s *session.Session) (leave func(), err error) {
-	in.mu.Lock()
-	if in.queues == nil {
-		in.queues = map[*session.Session]*queue{}
-	}
-	q := in.queues[s]
-	if q == nil {
-		q = &queue{token: make(chan struct{}, 1)}
-		in.queues[s] = q
-	}
-	q.users++
-	in.mu.Unlock()
-	forget := func() {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if q.users--; q.users == 0 {
-			delete(in.queues, s)
-		}
-	}
-	select {
-	case q.token <- struct{}{}:
-		return func() { <-q.token; forget() }, nil
-	case <-ctx.Done():
-		forget()
+	leave, err = in.turns.Take(ctx, s)
+	if err != nil {
 		return nil, context.Cause(ctx)
 	}
+	return leave, nil
 }
 
 // name has cancel called by whoever cancels the write of that name.

@@ -3,7 +3,10 @@
 // they wait for something else: it would not return when its context ends.
 package turn
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // A Lock is held by one at a time. New makes one.
 type Lock chan struct{}
@@ -29,3 +32,42 @@ func (l Lock) Take(ctx context.Context) error {
 
 // Release lets go of the lock.
 func (l Lock) Release() { <-l }
+
+// Keyed is a Lock for each key. It holds no memory for keys that nobody locks or
+// waits for. The zero Keyed is ready.
+type Keyed[K comparable] struct {
+	mu   sync.Mutex
+	held map[K]*users
+}
+
+type users struct {
+	lock Lock
+	n    int // who holds it or waits for it
+}
+
+// Take waits for the lock of a key until ctx ends, and returns how to release it.
+func (k *Keyed[K]) Take(ctx context.Context, key K) (release func(), err error) {
+	k.mu.Lock()
+	if k.held == nil {
+		k.held = map[K]*users{}
+	}
+	u := k.held[key]
+	if u == nil {
+		u = &users{lock: New()}
+		k.held[key] = u
+	}
+	u.n++
+	k.mu.Unlock()
+	leave := func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if u.n--; u.n == 0 {
+			delete(k.held, key)
+		}
+	}
+	if err := u.lock.Take(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { u.lock.Release(); leave() }, nil
+}

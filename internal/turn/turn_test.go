@@ -46,3 +46,34 @@ func TestContextBoundsTheWait(t *testing.T) {
 		}
 	})
 }
+
+func TestKeyed(t *testing.T) {
+	var k Keyed[string]
+	release, err := k.Take(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := k.Take(t.Context(), "b")
+	if err != nil {
+		t.Fatal("another key waits:", err)
+	}
+	other()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.Take(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Fatal("the lock was given twice:", err)
+	}
+	next := make(chan func(), 1)
+	go func() {
+		release, err := k.Take(t.Context(), "a")
+		if err != nil {
+			t.Error(err)
+		}
+		next <- release
+	}()
+	release()
+	(<-next)()
+	if len(k.held) != 0 {
+		t.Errorf("%d locks are kept", len(k.held))
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -38,8 +39,8 @@ import (
 type Node struct {
 	host  corral.Executor
 	guard *Guard
-	warns *rate.Limiter // whoever can send can have lines written
-	locks keyed
+	warns *rate.Limiter      // whoever can send can have lines written
+	locks turn.Keyed[string] // of processes that are being started or removed
 
 	mu     sync.Mutex
 	unused map[string]bool // approvals that were used by commands which certainly did not start
@@ -94,9 +95,9 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 
 	// Without the lock, two starts of one ID could each find nothing and be
 	// decided on.
-	unlock, err := n.locks.lock(ctx, cmd.ID)
+	unlock, err := n.locks.Take(ctx, cmd.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("process %s is being started: %w", cmd.ID, err)
 	}
 	defer unlock()
 	old, err := n.host.Attach(ctx, cmd.ID)
@@ -434,51 +435,10 @@ func (n *Node) wrap(p corral.Process, warnings []string) corral.Process {
 func (p *ofNode) Info() corral.Info { return p.info }
 
 func (p *ofNode) Remove(ctx context.Context) error {
-	unlock, err := p.node.locks.lock(ctx, p.info.ID)
+	unlock, err := p.node.locks.Take(ctx, p.info.ID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	return p.Process.Remove(ctx)
-}
-
-// keyed is a lock for each key. It holds no memory for keys that nobody locks or
-// waits for. The zero keyed is ready.
-type keyed struct {
-	mu   sync.Mutex
-	held map[string]*turn
-}
-
-type turn struct {
-	taken chan struct{} // holds a token while somebody has the lock
-	users int           // who has it or waits for it
-}
-
-// lock waits for the lock of a key until ctx ends, and returns how to let it go.
-func (k *keyed) lock(ctx context.Context, key string) (unlock func(), err error) {
-	k.mu.Lock()
-	if k.held == nil {
-		k.held = map[string]*turn{}
-	}
-	t := k.held[key]
-	if t == nil {
-		t = &turn{taken: make(chan struct{}, 1)}
-		k.held[key] = t
-	}
-	t.users++
-	k.mu.Unlock()
-	leave := func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(k.held, key)
-		}
-	}
-	select {
-	case t.taken <- struct{}{}:
-		return func() { <-t.taken; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, fmt.Errorf("process %s is being started: %w", key, ctx.Err())
-	}
 }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
 )
@@ -56,7 +57,7 @@ type Engine struct {
 	asked bool   // it said so itself
 
 	// Where this program runs, as seen by this engine; see nested.
-	looking sync.Mutex
+	looking turn.Lock
 	looked  bool
 	inside  string // its container; empty: it is in none
 	shared  []sandbox.Mount
@@ -72,7 +73,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "DOCKER_HOST is like unix:///var/run/docker.sock or tcp://HOST:2376", "cannot use the Docker engine: %w", err)
 	}
-	return &Engine{c: c, name: cmp.Or(o.Name, "docker")}, nil
+	return &Engine{c: c, name: cmp.Or(o.Name, "docker"), looking: turn.New()}, nil
 }
 
 // Images is the engine as package images needs it.

@@ -26,8 +26,10 @@ import (
 // and what it shares with the engine's machine then. It may be in a container of another
 // engine, or in one that has this engine in it: then paths are the same.
 func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox.Mount, err error) {
-	e.looking.Lock()
-	defer e.looking.Unlock()
+	if err := e.looking.Take(ctx); err != nil {
+		return "", nil, e.fail("look at the container that this program is in", err)
+	}
+	defer e.looking.Release()
 	if e.looked {
 		return e.inside, e.shared, nil
 	}
