@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -234,7 +235,10 @@ func asError(a answer) error {
 	}
 	closeFDs(a.fds)
 	kind := corral.ErrUnavailable
-	hint := ""
+	hint := unavailableHint(a.m.Text)
+	if a.m.Code != wire.CodeUnavailable {
+		hint = ""
+	}
 	switch a.m.Code {
 	case wire.CodeInvalid:
 		kind = corral.ErrInvalid
@@ -252,6 +256,21 @@ func asError(a answer) error {
 		kind = corral.ErrRunning
 	}
 	return corral.Errorf(kind, hint, "%s", printable(a.m.Text))
+}
+
+// unavailableHint is what to do when a warden cannot start or pass on a process. The
+// warden has answered, so nothing that it runs in has to be started.
+func unavailableHint(text string) string {
+	for why, hint := range map[string]string{
+		"resource temporarily unavailable": "too many processes run there already: end some (corral ps, process kill), or raise the limit (sandbox.pids; ulimit -u of the gateway's user)",
+		"cannot allocate memory":           "there is no memory left there: end some commands (corral ps, process kill), or raise the limit (sandbox.memory)",
+		"too many open files":              "too many files are open there: end some commands (corral ps, process kill)",
+	} {
+		if strings.Contains(text, why) {
+			return hint
+		}
+	}
+	return "try again; if it stays so, corral doctor says what is wrong"
 }
 
 // printable bounds a text from the other side, and makes it one line.
