@@ -23,6 +23,8 @@ restarts of the gateway; the exit code is then the command's.
 On a terminal keys are passed on as they are typed, and the size follows. A
 program that draws a full screen draws it anew; afterwards this terminal is as it
 was before.
+Of its output nothing reaches beyond the screen, such as the clipboard or the
+title; --raw passes on all.
 The keys ctrl-p ctrl-q (--detach-keys) detach: the session goes on. From a session
 without a terminal, Ctrl-C detaches and Ctrl-D ends its input.`
 
@@ -31,6 +33,7 @@ type attachFlags struct {
 	agent  string
 	keys   detachKeys
 	stdin  bool
+	raw    bool
 	window window
 }
 
@@ -53,6 +56,7 @@ func (a *app) attachCommand() *cobra.Command {
 	fromEnvironment(f, "detach-keys")
 	must(cmd.RegisterFlagCompletionFunc("detach-keys", cobra.NoFileCompletions))
 	f.BoolVarP(&o.stdin, "stdin", "i", true, "pass on standard input; =false: only watch")
+	f.BoolVar(&o.raw, "raw", false, rawUsage)
 	o.window.addFlags(cmd, 10)
 	a.addAgentFlag(cmd, &o.agent)
 	return cmd
@@ -83,6 +87,7 @@ func (a *app) attach(ctx context.Context, o *attachFlags, id string) error {
 	}
 	t := &attachment{
 		front: foreground{app: a, process: p, cancel: cancel}, process: p, status: st, next: off,
+		view: shown{app: a, raw: o.raw, screen: st.TTY, answers: st.TTY && o.stdin && isTerminal(a.stdin)},
 		keys: detacher{sequence: o.keys.sequence}, detach: func() { cancel(errDetached) },
 	}
 	if err := t.findScreen(ctx, p.Log()); err != nil {
@@ -113,6 +118,7 @@ type attachment struct {
 	next    int64 // offset in the log
 	keys    detacher
 	detach  func()
+	view    shown
 
 	screen *screenState // nil: no terminal shows the session's terminal
 	redraw bool         // the program has to draw its screen anew

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +227,37 @@ func TestConsoleTable(t *testing.T) {
 			t.Errorf("a line of %d characters: %q", len([]rune(line)), line)
 		}
 	}
+}
+
+// What a command writes to the clipboard or the title of a terminal stays in its log,
+// unless it is asked for. In a pipe every byte is as it was.
+func TestConsoleReachesNoClipboard(t *testing.T) {
+	g := newGateway(t)
+	const text = `begin\033]52;c;aGk=\007\033]0;title\033\\\033P$qm\033\\\033[21t \033[31mred\033[0m end`
+	g.corral("exec", "-q", "--background", "--id", "evil", `printf '`+text+`\n'; sleep 60`)
+	g.corral("exec", "-q", "--background", "--pty", "--id", "evilpty", `printf '`+text+`\n'; sleep 60`)
+	raw := "begin\x1b]52;c;aGk=\a\x1b]0;title\x1b\\\x1bP$qm\x1b\\\x1b[21t \x1b[31mred\x1b[0m end"
+	for deadline := time.Now().Add(eventuallyWithin); !strings.Contains(g.corral("logs", "evilpty"), " end\r\n") || g.corral("logs", "evil") != raw+"\n"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in a pipe: %q", g.corral("logs", "evil"))
+		}
+	}
+	for _, args := range [][]string{{"logs", "evil"}, {"logs", "evilpty"}, {"attach", "-q", "evil"}, {"attach", "-q", "--tail", "5", "evilpty"}} {
+		c := onConsoleWith(t, g.env, args...)
+		c.expect(regexp.QuoteMeta("begin \x1b[31mred\x1b[0m end") + "\r+\n")
+		if screen := c.screen(); strings.Contains(screen, "aGk=") || strings.Contains(screen, "title") || strings.Contains(screen, "$q") || strings.Contains(screen, "21t") {
+			t.Errorf("%q: %q", args, screen)
+		}
+		if args[0] == "attach" {
+			c.signal(unix.SIGTERM)
+		}
+		c.wait(0)
+	}
+	c := onConsoleWith(t, g.env, "logs", "--raw", "evil")
+	c.expect(regexp.QuoteMeta(raw) + "\r+\n")
+	c.wait(0)
+	c = onConsoleWith(t, g.env, "attach", "-q", "--raw", "evil")
+	c.expect(regexp.QuoteMeta(raw) + "\r+\n")
+	c.signal(unix.SIGTERM)
+	c.wait(0)
 }

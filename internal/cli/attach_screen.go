@@ -66,7 +66,7 @@ func (t *attachment) leave() {
 // answer: the answer would be typed.
 func (t *attachment) show(c corral.Chunk) error {
 	if t.screen == nil {
-		return t.front.app.writeChunk(c, t.next)
+		return t.view.write(c, t.next)
 	}
 	_, _ = t.screen.Write(c.Data) // it never fails
 	old := min(max(t.now-c.Offset, 0), int64(len(c.Data)))
@@ -74,7 +74,7 @@ func (t *attachment) show(c corral.Chunk) error {
 	if c.Next() >= t.now {
 		data = append(append(data, t.past.rest()...), c.Data[old:]...)
 	}
-	return t.front.app.writeChunk(corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: data}, t.next)
+	return t.view.write(corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: data}, t.next)
 }
 
 // redrawPause is how long a program has to see that its terminal has another

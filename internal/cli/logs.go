@@ -103,23 +103,28 @@ func (w *window) begin(ctx context.Context, log corral.Log) (int64, error) {
 
 func (a *app) logsCommand() *cobra.Command {
 	var agent string
-	var follow bool
+	var follow, raw bool
 	var w window
 	cmd := &cobra.Command{
 		Use: "logs [flags] ID", Short: "Print the output of a session",
 		Long: `Print the output of a session, byte for byte, standard output to standard output
 and standard error to standard error. What the log had to drop is said in a
 warning. --follow goes on until the session has ended, also across restarts of
-the gateway.`,
+the gateway.
+
+On a terminal colours and movements of the cursor are passed on, and nothing
+that reaches beyond the screen, such as the clipboard or the title; --raw
+passes on all.`,
 		Example: `  corral logs --follow --tail 20 server`,
 		Args:    oneSession, ValidArgsFunction: a.completeSessions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSession(cmd.Context(), agent, args[0], func(ctx context.Context, p *client.Process) error {
-				return a.copyLog(ctx, p.Log(), &w, follow)
+				return a.copyLog(ctx, p.Log(), &w, follow, raw)
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the session has ended")
+	cmd.Flags().BoolVar(&raw, "raw", false, rawUsage)
 	w.addFlags(cmd, allLines)
 	a.addAgentFlag(cmd, &agent)
 	return cmd
@@ -145,7 +150,8 @@ func (a *app) withSession(ctx context.Context, agent, id string, do func(context
 }
 
 // copyLog prints a log: what there is now, or all that comes.
-func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow bool) error {
+func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow, raw bool) error {
+	view := &shown{app: a, raw: raw}
 	off, err := w.begin(ctx, log)
 	if err != nil {
 		return err
@@ -170,25 +176,10 @@ func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow boo
 		if err != nil {
 			return err
 		}
-		if err := a.writeChunk(c, off); err != nil {
+		if err := view.write(c, off); err != nil {
 			return err
 		}
 		off = c.Next()
-	}
-	return nil
-}
-
-// writeChunk prints output that was read at an offset.
-func (a *app) writeChunk(c corral.Chunk, off int64) error {
-	if gap := c.Offset - off; gap > 0 {
-		a.warn(fmt.Sprintf("%d bytes of the output are missing here: the log keeps its beginning and its end.", gap))
-	}
-	out := a.stdout
-	if c.Stream == corral.Stderr {
-		out = a.stderr
-	}
-	if _, err := out.Write(c.Data); err != nil {
-		return fmt.Errorf("cannot write the session's %s: %w", c.Stream, err)
 	}
 	return nil
 }

@@ -86,12 +86,13 @@ var rules = map[string]rule{
 	"internal/fabric": {imports: []string{".", "internal/api", "internal/confine"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
-	"internal/pairing":   {imports: []string{".", "internal/natskv", "internal/state/journal"}},
-	"internal/join":      {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/hub":       {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
-	"internal/cli":       {imports: append([]string{"internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
-	"internal/natskv":    {imports: contract},
-	"internal/approvals": {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
+	"internal/pairing":        {imports: []string{".", "internal/natskv", "internal/state/journal"}},
+	"internal/join":           {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
+	"internal/hub":            {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
+	"internal/cli/termfilter": {},
+	"internal/cli":            {imports: append([]string{"internal/cli/termfilter", "internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
+	"internal/natskv":         {imports: contract},
+	"internal/approvals":      {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
 	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
