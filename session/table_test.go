@@ -36,16 +36,29 @@ type vector struct {
 	} `json:"expect"`
 }
 
+// notHere are the rows that nothing here checks, and why.
+var notHere = map[string]string{
+	"PR-001": "of a log both the beginning and the end are kept, not its last 10 bytes: see TestVectors of package tool and internal/outlog",
+	"PR-003": "a log is not drained by those who read it: reads are by offset, and bounded by the reader",
+	"PR-011": "the text is that of the tool process: see package tool",
+	"PR-023": "the text is that of the tool process: see package tool",
+	"PR-025": "the text is that of the tool process: see package tool",
+}
+
 func TestVectors(t *testing.T) {
 	b, err := os.ReadFile("testdata/process-registry.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested := 0
+	rows, tested := map[string]bool{}, 0
 	for text := range bytes.Lines(b) {
 		var v vector
 		if err := json.Unmarshal(text, &v); err != nil {
 			t.Fatal(err)
+		}
+		rows[v.ID] = true
+		if notHere[v.ID] != "" {
+			continue
 		}
 		switch v.Fn {
 		case "derive_name":
@@ -53,9 +66,6 @@ func TestVectors(t *testing.T) {
 				t.Errorf("%s: %q is called %q, want %q", v.ID, v.Input.Command, got, v.Expect.Name)
 			}
 		case "log_slice":
-			if v.Input.Lines == 0 {
-				continue // a text, which is the tool's
-			}
 			log := memLog{text: strings.Repeat("x\n", v.Input.Lines)}
 			got, err := readLog(t.Context(), log, LinesOptions{v.Input.Offset, v.Input.Limit})
 			if err != nil || got.Count != v.Expect.Lines || got.From+1 != v.Expect.From {
@@ -66,12 +76,17 @@ func TestVectors(t *testing.T) {
 				t.Errorf("%s: %d ms, want %d", v.ID, got, v.Expect.Retry)
 			}
 		default:
-			continue
+			t.Errorf("%s: nothing checks %s, and no reason is listed", v.ID, v.Fn)
 		}
 		tested++
 	}
-	if tested < 8 {
-		t.Errorf("only %d vectors apply", tested)
+	if want := len(rows) - len(notHere); tested != want || tested == 0 {
+		t.Errorf("%d of %d rows were checked, and %d are listed as not to be", tested, len(rows), len(notHere))
+	}
+	for id := range notHere {
+		if !rows[id] {
+			t.Errorf("%s is listed, and there is no such row", id)
+		}
 	}
 }
 

@@ -82,7 +82,10 @@ func checkValidation(t *testing.T, v vector) string {
 		}
 		return ""
 	}
-	var coerced bool
+	var coerced, ok bool
+	if v.answer(t, "ok", &ok) && ok != (err == nil) {
+		return errorText(err)
+	}
 	if err != nil || v.answer(t, "coerced", &coerced) && in.IsBackground != coerced {
 		return errorText(err)
 	}

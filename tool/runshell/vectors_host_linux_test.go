@@ -29,7 +29,11 @@ func checkResult(t *testing.T, v vector) string {
 	switch {
 	case in.RawInput != "":
 		out, err := RunShellCommand{onHost(t, Config{Profile: "asimi"})}.Call(t.Context(), in.RawInput)
-		var prefix string
+		var prefix, cwd string
+		var failed bool
+		if v.answer(t, "goError", &failed); failed != (err != nil) {
+			return errorText(err)
+		}
 		if v.answer(t, "messagePrefix", &prefix) {
 			if err == nil || !strings.HasPrefix(err.Error(), prefix) {
 				return errorText(err)
@@ -37,13 +41,17 @@ func checkResult(t *testing.T, v vector) string {
 			return ""
 		}
 		var got struct{ Stdout string }
+		if v.answer(t, "cwd", &cwd); cwd != "project root" {
+			t.Fatalf("%s: there is no directory %q here", v.ID, cwd)
+		}
 		if err != nil || json.Unmarshal([]byte(out), &got) != nil || !strings.Contains(got.Stdout, "/") {
 			return out
 		}
 		return ""
 	case in.Field != "":
-		if !strings.Contains("\n"+Output{}.Text(), "\n"+in.Field+": ") {
-			return "there is no such line"
+		var present bool
+		if v.answer(t, "present", &present); present != strings.Contains("\n"+Output{}.Text(), "\n"+in.Field+": ") {
+			return "it is not as it should be whether there is such a line"
 		}
 		return ""
 	case in.Abort != "":
@@ -94,6 +102,7 @@ func sameEnd(t *testing.T, v vector, o Output) string {
 	if _, ok := v.Want["signal"]; !ok { // else a code was wanted before
 		for _, name := range []string{"rc", "exitCode"} {
 			if raw := v.Expected[name]; string(raw) == `"null"` || string(raw) == "-1" {
+				v.asked[name] = true
 				if o.ExitCode != nil {
 					return text
 				}
