@@ -177,8 +177,21 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 		Note: req.Note, CreatedAt: now.UTC(), ExpiresAt: now.UTC().Add(d.expiry()),
 	}
 	there, err := d.room(&r)
-	if err != nil || there {
+	switch {
+	case err != nil:
 		return r, err
+	case there && r.Decision.Reason != req.Decision.Reason:
+		return d.change(r.ID, func(r Record, _ bool) (Record, error) {
+			if r.State != Pending {
+				return r, errSame
+			}
+			// A rule was added or removed since. What can be answered, and what would be
+			// remembered, stays as whoever answers has seen it.
+			r.Decision = req.Decision
+			return r, nil
+		})
+	case there:
+		return r, nil
 	}
 	return d.put(r)
 }
