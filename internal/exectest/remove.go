@@ -116,8 +116,26 @@ func removeOldHandle(t *T) {
 	cmd.ID = corral.NewID()
 	old := t.start(cmd)
 	t.wait(old)
+	t.leavesAlone(old)
+}
+
+// reopenOldHandle is removeOldHandle for a handle of a process that ended in an
+// earlier life, of which an executor may know less.
+func reopenOldHandle(t *T) {
+	t.X = t.fresh()
+	cmd := t.sh("exit 3")
+	cmd.ID = corral.NewID()
+	p := t.start(cmd)
+	t.wait(p)
+	t.leavesAlone(t.nextLife(p))
+}
+
+// leavesAlone removes old, which has ended, starts its ID again, and checks that
+// old does nothing to what was started.
+func (t *T) leavesAlone(old corral.Process) {
+	t.Helper()
 	t.remove(old)
-	cmd = withStdin(t.sh("cat; exit 4"))
+	cmd := withStdin(t.sh("cat; exit 4"))
 	cmd.ID = old.Info().ID
 	p := t.start(cmd)
 	if err := old.Remove(t.Ctx); err != nil && !errors.Is(err, corral.ErrRunning) {

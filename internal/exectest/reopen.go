@@ -17,6 +17,7 @@ var reopenCases = []Case{
 	{Name: "reopen/timeout", Doc: "A Timeout goes on counting, from the command's start.", Func: reopenTimeout, reopen: true},
 	{Name: "reopen/same-id", Doc: "Starting an ID of the earlier life runs nothing and returns that process; another command is ErrConflict.", Func: reopenSameID, reopen: true},
 	{Name: "reopen/removed", Doc: "What was removed stays forgotten.", Func: reopenRemoved, reopen: true},
+	{Name: "reopen/old-handle", Doc: "A handle of a process of the earlier life, once removed, does nothing to the process that has the ID now.", Func: reopenOldHandle, reopen: true},
 	{Name: "reopen/gap", Doc: "A log's gap and the streams of its bytes are the same in the next life.", Func: reopenGap, reopen: true},
 	{Name: "reopen/many-lives", Doc: "A command outlives any number of executors.", Func: reopenManyLives, reopen: true},
 }
