@@ -24,6 +24,9 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	}
 	if !o.json {
 		res, err := a.runCommand(ctx, o, args, program)
+		if len(res.Exit.Refused) > 0 {
+			a.warnAll([]string{res.Info.Enforced.Refusal(res.Exit.Refused)})
+		}
 		return a.ending(o, res, err)
 	}
 	var warnings []string

@@ -31,6 +31,9 @@ type Result struct {
 	Node       string      `json:"node"`
 	Sandboxed  bool        `json:"sandboxed"`
 	Cwd        string      `json:"cwd"`
+	// Enforced is what the kernel kept the command to: "programs, files", or one
+	// of the two. Empty: nothing.
+	Enforced string `json:"enforced"`
 
 	Truncated   bool     `json:"truncated"`   // the texts above do not have all of the output
 	OutputBytes int64    `json:"outputBytes"` // of all of it
@@ -86,9 +89,13 @@ func NewResult(run corral.Result, err error, took time.Duration) Result {
 		Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(),
 		DurationMs: took.Milliseconds(),
 		Host:       run.Info.Host, Node: run.Info.Node, Sandboxed: run.Info.Sandboxed, Cwd: run.Info.Dir,
+		Enforced:    run.Info.Enforced.String(),
 		Truncated:   run.Output.Omitted+run.Stdout.Omitted+run.Stderr.Omitted > 0,
 		OutputBytes: int64(len(run.Output.Head)+len(run.Output.Tail)) + run.Output.Omitted,
 		Warnings:    run.Info.Warnings,
+	}
+	if len(run.Exit.Refused) > 0 {
+		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], run.Info.Enforced.Refusal(run.Exit.Refused))
 	}
 	if r.Warnings == nil {
 		r.Warnings = []string{}
