@@ -39,6 +39,10 @@ func names() []string {
 // maxAdded is how much longer a command may take on a node, in ms.
 const maxAdded = 0.5
 
+// maxEnforced is how much longer a command may take of which the kernel enforces
+// what it may execute and write, in ms.
+const maxEnforced = 0.15
+
 // maxWarm is how long the first command of a sandbox from the pool may take, and
 // maxBurst how long as many at a time as a pool of poolSize has, in ms.
 const (
@@ -121,6 +125,15 @@ func (s *site) experiments(o options) []experiment {
 			rounds: o.roundsOr(25), reps: 1,
 			places: s.pick(followed(0), followed(followers)), value: bandwidth(volume, produce),
 			checks: []check{{over: followed(followers), under: followed(0), atLeast: 0.9}},
+		},
+		{
+			name: "enforce", title: "true, without a shell, to which the kernel keeps it", unit: "ms",
+			rounds: o.roundsOr(40), reps: o.pick(24, 3),
+			places: s.pick(hostWarden, hostFiles, hostEnforced), value: latency(job{args: []string{"/usr/bin/true"}}),
+			checks: []check{
+				{over: hostEnforced, under: hostWarden, added: true, atMost: maxEnforced},
+				{over: hostFiles, under: hostWarden, added: true, atMost: maxEnforced},
+			},
 		},
 		{
 			name: "node", title: "sh -lc true on a node", unit: "ms",

@@ -157,10 +157,12 @@ type ours struct {
 	ex corral.Executor
 	// login is set where shell text does not go to a login shell.
 	login bool
+	// domain is what the kernel keeps the commands to; nil: to nothing.
+	domain *corral.Domain
 }
 
 func (o ours) run(ctx context.Context, j job) (took time.Duration, err error) {
-	cmd := corral.Command{Shell: j.shell, Stdin: j.input > 0}
+	cmd := corral.Command{Shell: j.shell, Stdin: j.input > 0, Domain: o.domain}
 	if o.login || len(j.args) > 0 {
 		cmd.Shell, cmd.Args = "", j.argv()
 	}

@@ -29,6 +29,8 @@ const (
 	hostLocal     = "local os/exec"
 	hostWarden    = "hostexec, warden"
 	hostInProcess = "hostexec, in process"
+	hostEnforced  = "hostexec, enforced"
+	hostFiles     = "hostexec, files enforced alone"
 	boxLocal      = "local os/exec, chroot"
 	boxFDs        = "sandbox, fds"
 	boxFrames     = "sandbox, frames"
@@ -132,6 +134,9 @@ func (s *site) addHost(ctx context.Context) error {
 		if p.cfg.InProcess {
 			continue
 		}
+		d := domain(s.dir)
+		s.add(place{name: hostEnforced, run: ours{ex: ex, login: true, domain: d}.run})
+		s.add(place{name: hostFiles, run: ours{ex: ex, login: true, domain: &corral.Domain{AnyProgram: true, Writable: d.Writable}}.run})
 		// A command's parent is its warden.
 		r, err := corral.Run(ctx, ex, corral.Command{Args: []string{"/bin/sh", "-c", "echo $PPID"}}, corral.RunOptions{})
 		if err != nil {
@@ -143,6 +148,15 @@ func (s *site) addHost(ctx context.Context) error {
 	}
 	s.addSSH(ctx)
 	return s.addNode(ctx, env)
+}
+
+// domain is what the kernel keeps a command to that rules allow, and that runs no
+// other program.
+func domain(workspace string) *corral.Domain {
+	return &corral.Domain{
+		Programs: []string{"/usr/bin/true"}, Loaders: []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"},
+		Writable: []string{workspace, "/tmp", "/var/tmp"}, Required: true,
+	}
 }
 
 // addSSH adds OpenSSH, which is there when it is used: it need not be installed
