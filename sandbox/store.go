@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -227,7 +229,10 @@ func readJSON(file string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, v); err != nil {
+	if _, err = journal.Check(bytes.TrimSuffix(b, []byte{'\n'})); err == nil { // earlier versions wrote no checksum
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "remove it, and then: corral sandbox sweep", "%s is damaged: %w", file, err)
 	}
 	return nil
@@ -239,7 +244,7 @@ func writeJSON(file string, v any, durable bool) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(file, append(b, '\n'), atomicfile.Options{Durable: durable})
+	return atomicfile.Write(file, append(journal.Sign(b), '\n'), atomicfile.Options{Durable: durable})
 }
 
 // removeTree removes a directory with what is in it, whatever a command has made

@@ -79,7 +79,7 @@ var rules = map[string]rule{
 	// What limits a private workspace.
 	"internal/diskimage": {},
 	// Hosts of which there is only what commands read and write.
-	"internal/streamexec": {imports: []string{".", "internal/outlog", "internal/turn"}},
+	"internal/streamexec": {imports: []string{".", "internal/outlog", "internal/state/journal", "internal/turn"}},
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"net/netip"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // Bounds of what is kept.
@@ -173,16 +173,12 @@ type sealed struct {
 	Entry json.RawMessage `json:"entry"`
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
 func seal(entry any) ([]byte, error) {
 	raw, err := json.Marshal(entry)
 	if err != nil {
 		return nil, err
 	}
-	line, err := json.Marshal(sealed{fmt.Sprintf("%08x", checksum(raw)), raw})
+	line, err := json.Marshal(sealed{journal.Sum(raw), raw})
 	return append(line, '\n'), err
 }
 

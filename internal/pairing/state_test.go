@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // sample is a file with a bit of everything.
@@ -272,7 +273,7 @@ func FuzzEntry(f *testing.F) {
 		for _, h := range []header{{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1}} {
 			head, err := seal(h)
 			ok(t, err)
-			line = fmt.Appendf(nil, `{"crc32c":"%08x","entry":%s}`+"\n", checksum(entry), entry)
+			line = fmt.Appendf(nil, `{"crc32c":"%s","entry":%s}`+"\n", journal.Sum(entry), entry)
 			s, err := parse(append(head, line...))
 			if err != nil {
 				continue

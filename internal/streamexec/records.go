@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // record is a process as ID.json has it.
@@ -50,7 +51,7 @@ func (r *records) write(id string, rec record) error {
 		return err
 	}
 	tmp := "." + id + suffixRecord
-	if err := r.root.WriteFile(tmp, b, 0o600); err != nil {
+	if err := r.root.WriteFile(tmp, journal.Sign(b), 0o600); err != nil {
 		return fmt.Errorf("cannot write the record of %s: %w", id, err)
 	}
 	if err := r.root.Rename(tmp, id+suffixRecord); err != nil {
@@ -69,7 +70,10 @@ func (r *records) find(id string) (*record, error) {
 		return nil, fmt.Errorf("cannot read the record of %s: %w", id, err)
 	}
 	rec := new(record)
-	if err := json.Unmarshal(b, rec); err != nil {
+	if _, err = journal.Check(b); err == nil { // one of an earlier version has no checksum
+		err = json.Unmarshal(b, rec)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the record of %s is damaged: %w", id, err)
 	}
 	return rec, nil

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	sums "github.com/corral-exec/corral/internal/state/journal"
 )
 
 // The desk on disk is a journal: one JSON object a line, each a record as it is
@@ -41,16 +41,12 @@ type line struct {
 	Record  *Record `json:"record,omitempty"`
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
-
 func (l line) encode() ([]byte, error) {
 	entry, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(sealed{checksum(entry), entry})
+	b, err := json.Marshal(sealed{sums.Sum(entry), entry})
 	if len(b) > maxRecord {
 		return nil, corral.Errorf(corral.ErrInvalid, "put it into a script", "the command is too large to be approved: its record has %d bytes, of at most %d", len(b), maxRecord)
 	}
@@ -66,7 +62,7 @@ func decodeLine(text []byte) (line, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return l, err
 	}
-	if s.Sum != checksum(s.Entry) {
+	if s.Sum != sums.Sum(s.Entry) {
 		return l, errors.New("its checksum is another one")
 	}
 	return l, json.Unmarshal(s.Entry, &l)
