@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -74,34 +76,67 @@ func replaceIn(root, pid int, name, file string, change func([]byte) []byte) err
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		return fmt.Errorf("mount_setattr: %w", err)
 	}
-	return inMountsOf(pid, func() error {
-		// What the file leads to was opened above, within the container's root.
-		return unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	})
+	// What the file leads to was opened above, within the container's root.
+	return moveInto(pid, tree, fd)
 }
 
-// inMountsOf does something on a thread that is in the mount namespace of a
-// process. The thread ends with it.
-func inMountsOf(pid int, do func() error) error {
+// moveInto moves a mount onto a file in the mount namespace of a process. Only a
+// process with one thread can get there, so that is a child, which does nothing
+// else. (A thread of its own would have to end afterwards, and whoever was started
+// by it with a parent-death signal with it.)
+func moveInto(pid, tree, target int) error {
 	ns, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ignoreMissing(err)
 	}
 	defer unix.Close(ns)
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for ever
-		err := unix.Unshare(unix.CLONE_FS)
-		if err == nil {
-			err = unix.Setns(ns, unix.CLONE_NEWNS)
+	runtime.LockOSThread()
+	child, errno := forkToMove(ns, tree, target, new(byte))
+	runtime.UnlockOSThread()
+	if errno != 0 {
+		return fmt.Errorf("fork: %w", errno)
+	}
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(int(child), &status, 0, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
 		}
-		if err == nil {
-			err = do()
+		if err == nil && (!status.Exited() || status.ExitStatus() != 0) {
+			err = fmt.Errorf("move_mount: %w", syscall.Errno(status.ExitStatus()))
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil && !errors.Is(err, unix.ESRCH) {
 		return err
 	}
-	return nil
+}
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// forkToMove makes the child. As in package syscall nothing is called in it but
+// what needs no stack, no memory and no other thread.
+//
+//go:noinline
+//go:norace
+func forkToMove(ns, tree, target int, empty *byte) (child uintptr, errno syscall.Errno) {
+	beforeFork()
+	child, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if child != 0 || errno != 0 {
+		afterFork()
+		return child, errno
+	}
+	afterForkInChild()
+	_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(ns), unix.CLONE_NEWNS, 0)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_MOVE_MOUNT, uintptr(tree), uintptr(unsafe.Pointer(empty)), uintptr(target), uintptr(unsafe.Pointer(empty)),
+			unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH, 0)
+	}
+	for {
+		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+	}
 }

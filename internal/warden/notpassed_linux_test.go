@@ -133,3 +133,38 @@ func relay(t *testing.T) []int {
 	t.Cleanup(func() { closeFDs(p[:]) })
 	return p[:]
 }
+
+// slow is a connection that takes everything later.
+type slow struct{ unpassable }
+
+func (slow) TrySend(*wire.Message, ...int) (bool, error) { return false, nil }
+
+// The connection also stays where a terminal waited behind other messages, and
+// could be passed when it was left to wait.
+func TestTerminalNotPassedLate(t *testing.T) {
+	gw, theirs, err := wire.PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := &atomic.Bool{}
+	full.Store(true)
+	defer time.AfterFunc(20*time.Second, func() { theirs.Close() }).Stop() // one that drops what waits says nothing
+	o := newOutbox(slow{unpassable{theirs, full}})
+	for _, m := range []*wire.Message{{Type: wire.Terminal, Req: 1, ID: "x"}, {Type: wire.Started, Req: 2, ID: "y"}, {Type: wire.Started, Req: 1, ID: "x"}} {
+		var fds []int
+		if m.ID == "x" && m.Type == wire.Terminal || m.ID == "y" {
+			fds = []int{0}
+		}
+		if err := o.Send(m, fds...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []wire.Message{{Type: wire.Error, Req: 2}, {Type: wire.Started, Req: 1}} {
+		m, fds, err := gw.Recv()
+		if err != nil || len(fds) > 0 || m.Type != want.Type || m.Req != want.Req {
+			t.Fatalf("%+v with %d descriptors, %v; want %+v", m, len(fds), err, want)
+		}
+	}
+	o.end()
+	gw.Close()
+}

@@ -98,9 +98,13 @@ func (o *outbox) carry() {
 		o.queue = o.queue[1:]
 		o.mu.Unlock()
 		err := o.Conn.Send(l.m, l.fds...)
-		if errors.Is(err, unix.ETOOMANYREFS) && l.m.Type == wire.Started {
+		switch {
+		case !errors.Is(err, unix.ETOOMANYREFS):
+		case l.m.Type == wire.Started:
 			f := notPassed(l.m.ID)
 			err = o.Conn.Send(&wire.Message{Type: wire.Error, Req: l.m.Req, ID: l.m.ID, Code: f.code, Text: f.text})
+		case l.m.Type == wire.Terminal: // the process is there by now: its gateway can attach later
+			err = nil
 		}
 		closeFDs(l.fds)
 		o.mu.Lock()

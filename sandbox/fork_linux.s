@@ -1,0 +1,1 @@
+// Functions without a body are of the runtime: see accounts_linux.go.
