@@ -84,6 +84,10 @@ func command(args []string, stdout io.Writer) error {
 		return standIn(rest)
 	case "canary":
 		return canary(rest, stdout)
+	case "hold":
+		return hold(rest, os.Stdin, stdout)
+	case "need":
+		return need(rest, stdout)
 	case "bomb":
 		return bomb(rest, stdout)
 	case "whoami":

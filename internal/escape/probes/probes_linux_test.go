@@ -45,6 +45,12 @@ func TestTable(t *testing.T) {
 			t.Errorf("the group of %s has no title", p.ID)
 		}
 	}
+	for _, l := range probes.Limits() {
+		if !name.MatchString(l.ID) || seen[l.ID] || probes.Group(l.ID) != "neighbours" || l.Has == "" || l.Why == "" || strings.ContainsAny(l.Has+l.Why, "|\n") || l.Hold == nil || l.Need == nil {
+			t.Errorf("%s is not complete, or there are two", l.ID)
+		}
+		seen[l.ID] = true
+	}
 	if len(groups) < 10 || len(groups) != len(probes.Groups) || !killer {
 		t.Errorf("the groups are %v", groups)
 	}
