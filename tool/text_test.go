@@ -178,7 +178,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	p = plan(ExecRequest{
-		Workdir: "sub", Host: " Sandbox", Security: "DENY", Ask: "off", NotifyOnExit: ptr(true), PTY: true, Timeout: ptr(-1.0), YieldMs: ptr(1),
+		Workdir: "sub", Host: " Sandbox", Security: "DENY", Ask: "off", NotifyOnExit: ptr(true), PTY: true, Timeout: ptr(0.0), YieldMs: ptr(1),
 	})
 	if c := p.command; c.Dir != "sub" || c.Host != corral.HostSandbox || c.Node != "" || c.Timeout != 0 || !c.Stdin || c.TTY == nil {
 		t.Errorf("%+v", c)
