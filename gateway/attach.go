@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -179,7 +180,7 @@ func (a *attachment) receive(ctx context.Context) error {
 
 func (a *attachment) command(ctx context.Context, data []byte) (eof bool, err error) {
 	var c api.Control
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := strictjson.Decode(data, &c); err != nil {
 		return false, corral.Errorf(corral.ErrInvalid, "send input in binary messages", "a text message is malformed: %w", err)
 	}
 	switch c.Type {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -57,21 +57,14 @@ func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 	return data, nil
 }
 
-// readJSON reads a body into v, which must know every field in it.
+// readJSON reads a body into v, which must know every field in it. No key is given
+// twice.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	data, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	err = d.Decode(v)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is something after the JSON value")
-		}
-	}
-	if err != nil {
+	if err := strictjson.Decode(data, v); err != nil {
 		return corral.Errorf(corral.ErrInvalid, "see /openapi.json for what is understood", "the body is malformed: %w", err)
 	}
 	return nil

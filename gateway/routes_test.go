@@ -83,6 +83,10 @@ func TestErrors(t *testing.T) {
 		{"POST", "/v1/sessions", `{"command":"echo","background":false}`, 400, "invalid"},
 		{"POST", "/v1/sessions", `{"command":"echo","timeout":90000000000}`, 400, "invalid"},
 		{"POST", "/v1/sessions", `{"command":"echo","timeout":"soon"}`, 400, "invalid"},
+		{"POST", "/v1/sessions", `{"command":1}`, 400, "invalid"},
+		{"POST", "/v1/sessions", `{"command":"echo","command":"cat"}`, 400, "invalid"},
+		{"POST", "/v1/sessions", `{"command":"echo","Command":"cat"}`, 400, "invalid"},
+		{"POST", "/v1/sessions", `{"command":"echo","env":{"A":"1","A":"2"}}`, 400, "invalid"},
 		{"POST", "/v1/sessions", `{"command":"echo","timeout":-1}`, 400, "invalid"},
 		{"POST", "/v1/sessions", `{"command":"echo","timeout":-1e-12}`, 400, "invalid"},
 		{"POST", "/v1/sessions", `{"command":"echo","timeout":"-1ns"}`, 400, "invalid"},
@@ -139,6 +143,24 @@ func (f fakeTools) Call(ctx context.Context, name string, args json.RawMessage) 
 
 func (f fakeTools) List(context.Context) []Tool {
 	return []Tool{{Name: "exec", Description: "for " + f.agent, InputSchema: json.RawMessage(`{"type":"object"}`)}}
+}
+
+// What can be read in two ways reaches no tool.
+func TestToolKeysTwice(t *testing.T) {
+	g := newRig(t, func(c *Config) {
+		c.Tools = func(agent string) Tools {
+			return fakeTools{agent, func(context.Context, string, json.RawMessage) (any, error) {
+				t.Error("the tool was called")
+				return nil, nil
+			}}
+		}
+	})
+	for _, path := range []string{"/v1/exec", "/v1/process", "/v1/tools/exec"} {
+		a := g.send(g.careless(), "http://localhost"+path, "POST", `{"command":"echo","command":"cat"}`)
+		if a.code(400, "invalid"); !strings.Contains(a.body, `the key \"command\" is given twice`) {
+			t.Errorf("%s", a.body)
+		}
+	}
 }
 
 func TestTools(t *testing.T) {

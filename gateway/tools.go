@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/internal/strictjson"
 )
 
 var errNoTools = corral.Errorf(errors.ErrUnsupported, "use /v1/sessions", "this gateway has no tools")
@@ -62,6 +63,9 @@ func (s *Server) toolResult(w http.ResponseWriter, r *http.Request, name string)
 		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
 	case object == nil:
 		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
+	}
+	if err := strictjson.Check(body); err != nil {
+		return nil, corral.Errorf(corral.ErrInvalid, "give each key once", "the arguments of %s can be read in two ways: %w", name, err)
 	}
 	ctx, away := whilePresent(r)
 	defer away()

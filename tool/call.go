@@ -57,7 +57,7 @@ func (t *Tools) Call(ctx context.Context, name string, arguments json.RawMessage
 // Decode reads the arguments of a call into a struct with strings, booleans,
 // numbers, lists and maps of strings, and pointers to these, for tools that are
 // not of this package. What is written in another JSON type than the field's, but
-// can only mean one thing, is taken for that. The warnings name the members that
+// can only mean one thing, is taken for that; a key that is given twice is refused. The warnings name the members that
 // no field has.
 func Decode(arguments json.RawMessage, into any) (warnings []string, err error) {
 	return decode(arguments, into)

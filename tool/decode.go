@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/strictjson"
 )
 
 const (
@@ -26,7 +27,8 @@ const (
 
 // decode reads the arguments of a call into a struct of this package. What is
 // written in another JSON type than the field's, but can only mean one thing,
-// is taken for that: "5" for a number, "true" for a boolean, a number for text.
+// is taken for that: "5" for a number, "true" for a boolean, a number for text in
+// lists and in the environment. A key that is given twice is refused.
 // The warnings name the fields that the struct does not have.
 func decode(raw json.RawMessage, into any) (warnings []string, err error) {
 	if len(raw) > MaxArguments {
@@ -58,6 +60,9 @@ func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if text := bytes.TrimSpace(raw); len(text) == 0 || isNull(text) {
 		return nil, nil
 	}
+	if err := strictjson.Check(raw); err != nil && json.Valid(raw) {
+		return nil, corral.Errorf(corral.ErrInvalid, "give each key once", "the arguments can be read in two ways: %w", err)
+	}
 	var given map[string]json.RawMessage
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	err := dec.Decode(&given)
@@ -83,8 +88,8 @@ func assign(field reflect.Value, name string, value json.RawMessage) error {
 		field.Set(reflect.New(field.Type().Elem()))
 		return assign(field.Elem(), name, value)
 	case reflect.String:
-		text, ok := asText(value)
-		if !ok {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
 			return wrong(name, value, "give a string")
 		}
 		field.SetString(text)

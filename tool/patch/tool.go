@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/strictjson"
 )
 
 // Name of the tool.
@@ -213,6 +214,9 @@ func decode(raw json.RawMessage) (input string, warnings []string, err error) {
 	}
 	if text := bytes.TrimSpace(raw); len(text) == 0 || string(text) == "null" {
 		return "", nil, nil
+	}
+	if err := strictjson.Check(raw); err != nil && json.Valid(raw) {
+		return "", nil, corral.Errorf(corral.ErrInvalid, hint, "the arguments can be read in two ways: %w", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	var given map[string]json.RawMessage
