@@ -57,6 +57,9 @@ func (a *app) openPolicies(stateDir string, on executor, nodes guard.Nodes, shar
 	if err != nil {
 		return nil, err
 	}
+	if err := p.over.Mend(); err != nil {
+		log.Error("the session overrides were damaged", "error", err, "hint", corral.Hint(err))
+	}
 	store, name, err := shared(p.live.Config())
 	if err != nil {
 		return nil, errors.Join(err, p.close())
