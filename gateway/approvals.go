@@ -93,6 +93,11 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if a.Decision == approval.AllowAlways {
+		if err := s.widens(r, "to allow always"); err != nil {
+			return err
+		}
+	}
 	rec, err := s.cfg.Approvals.Get("", r.PathValue("id"))
 	if err != nil {
 		return err
@@ -160,6 +165,9 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
+	if err := s.widens(r, "to add a rule"); err != nil {
+		return err
+	}
 	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Reason: req.Reason}
 	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", rule); err != nil {
 		return err
@@ -171,6 +179,9 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Rules == nil {
 		return errNoRules
+	}
+	if err := s.widens(r, "to remove a rule"); err != nil {
+		return err
 	}
 	q := r.URL.Query()
 	agent, ref := cmp.Or(q.Get("agent"), mainAgent), q.Get("ref")

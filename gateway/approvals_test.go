@@ -251,3 +251,40 @@ func TestWithoutApprovals(t *testing.T) {
 	g.do("POST", "/v1/approvals/rules", `{"pattern":"/bin/x"}`).code(404, "not-found")
 	g.do("DELETE", "/v1/approvals/rules?ref=x", "").code(404, "not-found")
 }
+
+// A token lets a platform pass on what somebody says once. What is allowed from then
+// on is for the operator.
+func TestTokenWidensNothing(t *testing.T) {
+	d := newDesk(t)
+	rec := d.ask("main", "tool x")
+	for _, tc := range []struct {
+		method, path, body string
+	}{
+		{"POST", "/v1/approvals/" + rec.ID, `{"decision":"allow-always"}`},
+		{"POST", "/v1/approvals/" + rec.ID, `{"decision":"always","scope":"exact","by":"operator"}`},
+		{"POST", "/v1/approvals/rules", `{"pattern":"/usr/bin/*"}`},
+		{"POST", "/v1/approvals/rules", `{"pattern":"/usr/bin/*","agent":"*"}`},
+		{"DELETE", "/v1/approvals/rules?ref=rm", ""},
+	} {
+		status, body := d.say(d.tcp, tc.method, tc.path, tc.body)
+		if status != 403 || !strings.Contains(body, "is for the operator") {
+			t.Errorf("%s %s %s: %d %s", tc.method, tc.path, tc.body, status, body)
+		}
+		// A sender is nobody where no policy says who may.
+		if status, body := d.say(d.unix, tc.method, tc.path, tc.body, "Corral-Sender", "telegram:1"); status != 403 {
+			t.Errorf("%s %s %s: %d %s", tc.method, tc.path, tc.body, status, body)
+		}
+	}
+	if host, err := d.file.Rules("main"); err != nil || len(host.Rules) > 0 {
+		t.Errorf("%+v, %v", host.Rules, err)
+	}
+	if now, err := d.Get("", rec.ID); err != nil || now.State != approval.Pending {
+		t.Errorf("%+v, %v", now.State, err)
+	}
+	if status, body := d.say(d.unix, "POST", "/v1/approvals/rules", `{"pattern":"/usr/bin/tool"}`); status != 204 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := d.say(d.tcp, "POST", "/v1/approvals/"+rec.ID, `{"decision":"allow-once"}`); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -119,6 +119,30 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
 }
 
+// widens says why a request may not change what is allowed from now on: that is for
+// whom overrides are, the operator and the senders that are configured. The token of
+// a platform allows it to run commands by the policy there is, and to pass on that
+// somebody allows one once.
+func (s *Server) widens(r *http.Request, what string) error {
+	if operator(r) {
+		return nil
+	}
+	if s.cfg.Policy != nil {
+		if _, err := s.authorised(r, nil); err == nil {
+			return nil
+		}
+	}
+	return corral.Errorf(corral.ErrDenied, "use the Unix socket, as corral approvals does on the gateway's machine, or name a sender of commands.allowFrom; allow-once needs neither",
+		"%s is for the operator, and not for whoever has a token", what)
+}
+
+// operator reports whether a request is of the operator: it came by the Unix socket,
+// and speaks for nobody else.
+func operator(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && local.Network() == "unix" && config.CallerFrom(r.Context()).Sender == (config.Sender{})
+}
+
 // authorised says who may say what to do: the operator, who opened the Unix
 // socket and speaks for nobody else, and the senders that are configured.
 func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err error) {
@@ -129,8 +153,7 @@ func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err e
 			Name: said.Name, Username: said.Username, Tag: said.Tag,
 		}
 	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if said == nil && sender == (config.Sender{}) && ok && local.Network() == "unix" {
+	if said == nil && operator(r) {
 		return "operator", nil
 	}
 	return sender.String(), s.cfg.Policy.CheckSender(sender)
