@@ -40,7 +40,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Executor{cfg: cfg, runDir: filepath.Join(cfg.StateDir, "run", "host")}
+	e := &Executor{cfg: cfg, runDir: runDir(cfg.StateDir)}
 	if err := os.MkdirAll(e.runDir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the state directory: %w", err)
 	}
@@ -58,8 +58,43 @@ func New(cfg Config) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.InProcess {
+		return e, nil // which takes over when it has a supervisor
+	}
+	for _, dir := range cfg.TakeOver {
+		if err := warden.Gather(runDir(dir), e.runDir); err != nil {
+			cfg.Log.Error("commands of a program that was killed run on without one", "state", dir, "error", err)
+		}
+	}
+	if e.leftBehind() {
+		// Nobody may ask for them, and their time runs.
+		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+		defer cancel()
+		if err := e.startWarden(ctx); err != nil {
+			cfg.Log.Error("commands of a warden that was killed run on without one", "error", err)
+		}
+	}
 	return e, nil
 }
+
+// runDir is where the supervisors of a state directory have their files.
+func runDir(stateDir string) string { return filepath.Join(stateDir, "run", "host") }
+
+// leftBehind reports whether a warden was killed that had commands, for which
+// another is to be started.
+func (e *Executor) leftBehind() bool {
+	n := warden.LeftBehind(e.runDir)
+	if n > 0 {
+		e.cfg.Log.Warn("the warden was killed; another takes over its commands, of which nobody will know how they end",
+			"commands", n, "log", filepath.Join(e.runDir, warden.LogName))
+	}
+	return n > 0
+}
+
+// KilledWithCommands reports whether a program with Config.InProcess and this
+// state directory noted commands there and did not live to see their end, or
+// still runs.
+func KilledWithCommands(stateDir string) bool { return warden.HasLedger(runDir(stateDir)) }
 
 // Plan says how Start would execute a command, for whoever decides whether it
 // may: which environment it gets, and which shell reads it.
@@ -102,7 +137,11 @@ func (e *Executor) inProcess(_ context.Context, start bool) (wire.Conn, error) {
 		if !start {
 			return nil, wardenexec.ErrGone
 		}
-		s, err := warden.New(warden.Options{Log: e.wardenLog})
+		opts := warden.Options{Log: e.wardenLog, Ledger: e.runDir, TakeOver: []string{e.runDir}}
+		for _, dir := range e.cfg.TakeOver {
+			opts.TakeOver = append(opts.TakeOver, runDir(dir))
+		}
+		s, err := warden.New(opts)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +186,9 @@ func (e *Executor) dial(ctx context.Context, start bool) (wire.Conn, error) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "cannot look for the warden: %w", err)
 	}
 	if pid == 0 && !start {
-		return nil, wardenexec.ErrGone
+		if start = e.leftBehind(); !start {
+			return nil, wardenexec.ErrGone
+		}
 	}
 	l, err := wardenexec.Listen(e.runDir)
 	if err != nil {
@@ -158,7 +199,7 @@ func (e *Executor) dial(ctx context.Context, start bool) (wire.Conn, error) {
 	defer cancel()
 	for {
 		if pid == 0 {
-			if !start {
+			if start = start || e.leftBehind(); !start {
 				return nil, wardenexec.ErrGone
 			}
 			if err := e.startWarden(ctx); err != nil {

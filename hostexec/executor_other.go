@@ -24,6 +24,9 @@ func New(cfg Config) (*Executor, error) {
 	return nil, errUnsupported
 }
 
+// KilledWithCommands is false.
+func KilledWithCommands(string) bool { return false }
+
 // Start fails as New does.
 func (*Executor) Start(context.Context, corral.Command) (corral.Process, error) {
 	return nil, errUnsupported

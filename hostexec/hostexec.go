@@ -25,6 +25,10 @@ type Config struct {
 	// a command or two: Close kills what still runs, and nothing is found
 	// by a later life.
 	InProcess bool
+	// TakeOver are the state directories of programs with InProcess that were
+	// killed. What they left is supervised again, here or, with InProcess, as
+	// long as this program runs: its time-outs are enforced.
+	TakeOver []string
 	// WardenPath is the corral-warden program. Empty: the one that
 	// $CORRAL_WARDEN names, else the one inside this program.
 	WardenPath string

@@ -173,13 +173,13 @@ type loneHost struct {
 
 func openGateway(o gatewayOptions) (_ executor, err error) {
 	g := &loneHost{}
-	sweepTempDirs()
+	running := sweepTempDirs()
 	if g.dir, err = newTempDir(); err != nil {
 		return nil, err
 	}
 	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.environ, Home: accountHome()})
 	g.Executor, err = hostexec.New(hostexec.Config{
-		StateDir: g.dir.path, Workspace: o.workspace, InProcess: true,
+		StateDir: g.dir.path, Workspace: o.workspace, InProcess: true, TakeOver: running,
 		Environ: o.environ, LoginPath: g.probe.PATH, EnvPath: o.rules.EnvPath, Keep: o.rules.Keep,
 	})
 	if err != nil {

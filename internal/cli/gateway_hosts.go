@@ -433,6 +433,7 @@ func openKeeper(o keeperOptions) (executor, error) {
 	var err error
 	k.Executor, err = hostexec.New(hostexec.Config{
 		StateDir: o.stateDir, Workspace: o.workspace, Node: o.node, Environ: o.environ, LoginPath: k.probe.PATH, Log: o.log,
+		TakeOver: sweepTempDirs(),
 	})
 	if err != nil {
 		k.probe.Close()

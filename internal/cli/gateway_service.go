@@ -262,7 +262,6 @@ const tidyEvery = 5 * time.Minute
 // lookAround says what commands in a sandbox would stumble over, and from then
 // on removes what nobody will use again.
 func (s *service) lookAround(ctx context.Context) {
-	sweepTempDirs()
 	s.lookOnce(ctx)
 	for {
 		select {

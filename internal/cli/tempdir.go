@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/hostexec"
 )
 
 // gatewayPrefix begins the names of the directories that calls on the gateway
@@ -49,19 +50,25 @@ func (t *tempDir) Close() error {
 var errInUse = errors.New("its process lives, or is another user's")
 
 // sweepTempDirs removes what calls that were killed left behind. What cannot be
-// removed is no reason not to run a command, and the next call tries again.
-func sweepTempDirs() {
+// removed is no reason not to run a command, and the next call tries again. It
+// returns the directories of those whose command may still run.
+func sweepTempDirs() (running []string) {
 	if runtime.GOOS == "windows" {
-		return // see lockDir there
+		return nil // see lockDir there
 	}
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), gatewayPrefix+"*"))
 	if err != nil {
-		return
+		return nil
 	}
 	for _, dir := range dirs {
 		if lock, err := lockDir(dir); err == nil {
-			_ = os.RemoveAll(dir)
+			if hostexec.KilledWithCommands(dir) {
+				running = append(running, dir)
+			} else {
+				_ = os.RemoveAll(dir)
+			}
 			lock.Close()
 		}
 	}
+	return running
 }

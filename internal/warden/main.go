@@ -159,11 +159,13 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		defer lock.Close()
 		opts.Cgroup = FindCgroup()
 		defer RemoveCgroup(opts.Cgroup)
+		opts.Ledger, opts.TakeOver = dir, []string{dir}
 	}
 	s, err := New(opts)
 	if err != nil {
 		return err
 	}
+	defer s.closeLedgers()
 	go giveBackMemory(s)
 	if stdio {
 		// Standard input ends with the engine's connection to the

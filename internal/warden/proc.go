@@ -26,6 +26,9 @@ type proc struct {
 	grace   time.Duration
 	mark    uint64 // see newMark
 	cgroup  string // directory, or empty
+	ledger  *ledger
+	slot    int64 // of ledger; noSlot: it is not noted
+	adopted bool  // it was started by a supervisor that was killed
 
 	oomBefore  uint64 // the count when it was made, if it is counted
 	oomCounted bool
@@ -63,6 +66,9 @@ func (p *proc) item() *wire.Message {
 		m.Flags |= wire.FlagEnded
 		m.ExitCode, m.Signal, m.Reason, m.EndedAt, m.Args = p.exited.ExitCode, p.exited.Signal, p.exited.Reason, p.exited.EndedAt, p.exited.Args
 		m.Refused = p.exited.Refused
+		if p.exited.Text != "" {
+			m.Text = p.exited.Text
+		}
 	}
 	return m
 }
@@ -111,6 +117,14 @@ func (p *proc) release(drain bool) {
 		closeFDs([]int{fd})
 	}
 	p.outputs = nil
+}
+
+// unnote takes it out of the ledger.
+func (p *proc) unnote() {
+	if p.ledger != nil {
+		p.ledger.clear(p.slot)
+		p.slot = noSlot
+	}
 }
 
 func (p *proc) closeWriters() {

@@ -143,7 +143,7 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 	}
 	p = &proc{
 		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
-		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c,
+		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c, slot: noSlot,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 		writers: stdio.writers(),
 	}
@@ -250,14 +250,19 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	p.mark = s.newMark()
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
+	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
 	pid, err := s.forkIn(p, func() (int, error) { return s.forkMarked(file, m.Args, attr, p.mark) })
 	s.offered(pid)
 	if err != nil {
+		p.unnote()
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.pid = pid
+	if p.slot != noSlot {
+		s.ledger.note(s.entryOf(p), p.slot)
+	}
 	s.procs[p.id] = p
 	s.byPID[pid] = p
 	s.ending = false
@@ -320,6 +325,7 @@ func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	how.EndedAt = max(now(), p.started)
 	how.Refused = p.jail.Refused()
 	p.exited = how
+	p.unnote()
 	if p.timer != nil {
 		p.timer.Stop()
 	}

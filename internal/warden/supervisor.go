@@ -33,6 +33,12 @@ type Options struct {
 	// is what it said.
 	OOMScore *os.File
 	OwnScore []byte
+	// Ledger is a directory in which the supervisor notes what it runs, so that
+	// the next one can take it over if this one is killed. Empty: nothing is noted.
+	Ledger string
+	// TakeOver are directories of ledgers. What supervisors that were killed
+	// have noted there is taken over.
+	TakeOver []string
 	Log      func(format string, args ...any) // what an operator should know; nil drops it
 }
 
@@ -52,6 +58,9 @@ type Supervisor struct {
 	oom                oomCounter
 	domains            landlock.Starter
 	since              uint64 // tells this supervisor from its successors
+	ledger             *ledger
+	inherited          []*ledger     // of what was taken over
+	over               chan struct{} // closed by Close
 
 	// starting makes Start of one ID, on two connections, one start. The
 	// runtime forks one at a time anyway.
@@ -95,31 +104,40 @@ func New(opts Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
 		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{},
-		idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
+		over: make(chan struct{}), idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
 	}
 	s.spawned = sync.NewCond(&s.mu)
 	s.learnMarks()
+	if s.ledger, err = openLedger(opts.Ledger, s.since, s.logf); err != nil {
+		unix.Close(null)
+		return nil, err
+	}
 	s.oom = findOOMCounter()
 	if opts.ReapAll {
 		// Orphans come to PID 1 anyway, and gVisor has nobody else adopt them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil && s.self != 1 {
 			unix.Close(null)
+			s.ledger.close()
 			s.oom.close()
 			return nil, fmt.Errorf("cannot become a subreaper: %w", err)
 		}
 		go s.reapAll()
 	}
+	for _, dir := range opts.TakeOver {
+		s.takeOver(dir)
+	}
 	return s, nil
 }
 
-// Close kills every command, lets go of every connection and waits for the
+// Close kills every command but those that were taken over, lets go of every connection and waits for the
 // supervisor's goroutines.
 func (s *Supervisor) Close() {
 	s.mu.Lock()
 	s.closing = true
+	close(s.over)
 	procs := make([]*proc, 0, len(s.procs))
 	for _, p := range s.procs {
-		if p.exited == nil {
+		if p.exited == nil && !p.adopted {
 			procs = append(procs, p)
 		}
 	}
@@ -138,6 +156,7 @@ func (s *Supervisor) Close() {
 	s.procs = nil
 	s.mu.Unlock()
 	s.domains.Close()
+	s.closeLedgers()
 	unix.Close(s.devnull)
 	s.oom.close()
 }
@@ -466,7 +485,7 @@ func (s *Supervisor) signal(id string, sig int) *fail {
 	p, f := s.lookup(id)
 	if f != nil {
 		// Forgotten, but its descendants still carry its ID.
-		p = &proc{id: id, reaped: true}
+		p = &proc{id: id, reaped: true, slot: noSlot}
 		if s.opts.Cgroup != "" {
 			p.cgroup = s.opts.Cgroup + "/" + id
 		}

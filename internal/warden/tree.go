@@ -32,6 +32,7 @@ type task struct {
 	pid, ppid, pgrp, session int
 	started                  uint64 // see ticks
 	zombie                   bool
+	exiting                  bool // it is becoming one
 }
 
 // members lists the living processes of p's tree, the command's own first: a
@@ -152,6 +153,11 @@ func parseStat(b []byte) (task, bool) {
 		if *to, err = strconv.Atoi(string(f[i+1])); err != nil {
 			return task{}, false
 		}
+	}
+	if len(f) > 6 {
+		const exiting = 4 // PF_EXITING
+		flags, err := strconv.ParseUint(string(f[6]), 10, 64)
+		t.exiting = err == nil && flags&exiting != 0
 	}
 	t.started = math.MaxUint64 // it is not said: any time
 	if len(f) > 19 {

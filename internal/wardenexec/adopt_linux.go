@@ -59,7 +59,9 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		}
 		return ownEnd(fd, end)
 	}
-	if pi.tty {
+	switch {
+	case flags&wire.FlagAdopted != 0: // its warden was killed, and kept nothing
+	case pi.tty:
 		fd := next()
 		if fd < 0 {
 			return errors.New("the warden kept no terminal")
@@ -67,7 +69,7 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		if err := pi.setTerminal(fd); err != nil {
 			return err
 		}
-	} else {
+	default:
 		if flags&wire.FlagStdin != 0 {
 			fd, err := pipe(1)
 			if err != nil {

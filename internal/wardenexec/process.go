@@ -41,6 +41,8 @@ type process struct {
 	err      error // why it is not known how it ended
 	removed  bool
 	unnoted  bool // its end could not be recorded yet
+	unknown  bool // the warden does not know how it ended
+	how      string
 
 	concluded bool
 }
@@ -407,7 +409,7 @@ func (p *process) replayExit(a answer) {
 		carrier.exited()
 	case seen != nil:
 	case a.m.Flags&wire.FlagEnded != 0:
-		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason,
+		p.event(&wire.Message{Type: wire.Exited, ID: p.id, ExitCode: a.m.ExitCode, Signal: a.m.Signal, Reason: a.m.Reason, Text: a.m.Text,
 			StartedAt: a.m.StartedAt, EndedAt: a.m.EndedAt, Args: a.m.Args})
 	}
 }
@@ -447,9 +449,14 @@ func (p *process) record() {
 		return
 	}
 	p.mu.Lock()
-	exit := exitOf(p.exitSeen)
+	exit, err := exitOf(p.exitSeen), error(nil)
+	if p.exitSeen.Reason == wire.ReasonUnknown {
+		p.unknown = true
+		p.how = printable(p.exitSeen.Text[:min(len(p.exitSeen.Text), maxHow)])
+		exit, err = corral.Exit{}, errLost(p.id, p.how)
+	}
 	p.mu.Unlock()
-	if !p.conclude(exit, nil) {
+	if !p.conclude(exit, err) {
 		return
 	}
 	if !p.note(exit) {
@@ -461,7 +468,7 @@ func (p *process) record() {
 // note writes down how the process ended, and has the warden forget it. Until
 // then the warden keeps it, for a later life if need be.
 func (p *process) note(exit corral.Exit) bool {
-	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit}); err != nil {
+	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit, Lost: p.unknown, How: p.how}); err != nil {
 		p.e.log.Error("an exit status could not be recorded", "id", p.id, "error", err)
 		return false
 	}
@@ -471,6 +478,9 @@ func (p *process) note(exit corral.Exit) bool {
 	p.e.acks.add(p.id, p.e.current)
 	return true
 }
+
+// maxHow bounds what is kept of why it is not known how a process ended, in bytes.
+const maxHow = 200
 
 // maxPID is beyond what Linux gives to a process.
 const maxPID = 1<<31 - 1
@@ -519,11 +529,15 @@ func (p *process) lost(cause error) {
 // errLost is what waiting for a process comes to of which nobody will know how
 // it ended; how says why, if that is known.
 func errLost(id, how string) error {
-	if how != "" {
-		how = ": " + how
+	const gone = "the place where it ran is gone"
+	switch {
+	case how == "":
+		how = gone
+	case !strings.HasPrefix(how, wire.WardenKilled):
+		how = gone + ": " + how
 	}
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice",
-		"it is not known how process %s ended: the place where it ran is gone%s", id, how)
+		"it is not known how process %s ended: %s", id, how)
 }
 
 // abandon lets go of a process that goes on without this executor.

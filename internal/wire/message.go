@@ -39,7 +39,7 @@ const (
 	Error    Type = 33 // Code Text
 	Started  Type = 34 // ID PID Flags StartedAt Tag Offset Enforced Text (why not all of the domain is)
 	Item     Type = 35 // as Started, and as Exited if it has ended
-	Exited   Type = 36 // event: ID ExitCode Signal Reason StartedAt EndedAt Args (PIDs of what it left running, decimal) Refused
+	Exited   Type = 36 // event: ID ExitCode Signal Reason Text StartedAt EndedAt Args (PIDs of what it left running, decimal) Refused
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
@@ -59,12 +59,13 @@ const MaxRefused = 8
 
 // Flags of Start, Started, Item, Output and InputAck.
 const (
-	FlagStdin uint64 = 1 << iota // standard input is open
-	FlagTTY                      // on a terminal
-	FlagMerge                    // one pipe for both output streams
-	FlagEnded                    // the process has ended
-	FlagEOF                      // end of this direction
-	FlagRelay                    // a relay pipe is kept
+	FlagStdin   uint64 = 1 << iota // standard input is open
+	FlagTTY                        // on a terminal
+	FlagMerge                      // one pipe for both output streams
+	FlagEnded                      // the process has ended
+	FlagEOF                        // end of this direction
+	FlagRelay                      // a relay pipe is kept
+	FlagAdopted                    // its warden was killed: of its input and output nothing is kept, and how it ends cannot be known
 )
 
 // Reasons of Exited.
@@ -72,7 +73,11 @@ const (
 	ReasonExited  uint64 = 1
 	ReasonTimeout uint64 = 2
 	ReasonOOM     uint64 = 3
+	ReasonUnknown uint64 = 4 // how it ended is not known; Text says why
 )
+
+// WardenKilled begins the Text of ReasonUnknown where it is known why.
+const WardenKilled = "its warden was killed"
 
 // Code classifies an Error, in the terms of the contract.
 type Code uint64
