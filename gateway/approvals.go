@@ -108,6 +108,32 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, guard.Shown(rec))
 }
 
+// denyApprovals denies all that is pending. It goes on when its client does not.
+func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Approvals == nil {
+		return errNoApprovals
+	}
+	var req api.DenyAll
+	if err := readJSON(w, r, &req); err != nil {
+		return err
+	}
+	switch verdict, err := approval.ParseVerdict(req.Decision); {
+	case err != nil:
+		return err
+	case verdict != approval.Deny:
+		return corral.Errorf(corral.ErrInvalid, "answer each by its id", "all at once can only be denied")
+	}
+	pending := s.cfg.Approvals.List(approval.Filter{Agent: req.Agent, State: approval.Pending})
+	denied, err := approval.DenyAll(context.WithoutCancel(r.Context()), pending, req.By, s.cfg.Approvals.Answer)
+	if err != nil {
+		return err
+	}
+	for i := range denied {
+		denied[i] = guard.Shown(denied[i])
+	}
+	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: denied})
+}
+
 // approvalChanges sends approvals as they change, as server-sent events. The id
 // of one is the number of the change.
 func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {

@@ -288,3 +288,26 @@ func TestTokenWidensNothing(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// All that is pending is denied at once, and nothing is allowed so.
+func TestDenyAll(t *testing.T) {
+	d := newDesk(t)
+	first, second, other := d.ask("main", "tool a"), d.ask("main", "tool b"), d.ask("nightly", "tool c")
+	if status, body := d.say(d.unix, "POST", "/v1/approvals", `{"decision":"allow-once"}`); status != 400 || !strings.Contains(body, "can only be denied") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := d.say(d.tcp, "POST", "/v1/approvals", `{"decision":"deny","agent":"main","by":"alice"}`); status != 200 || strings.Count(body, `"approvalId"`) != 2 || !strings.Contains(body, `"answeredBy":"alice"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	for id, want := range map[string]approval.State{first.ID: approval.Denied, second.ID: approval.Denied, other.ID: approval.Pending} {
+		if now, err := d.Get("", id); err != nil || now.State != want {
+			t.Errorf("%s: %v, %v", id, now.State, err)
+		}
+	}
+	if status, body := d.say(d.unix, "POST", "/v1/approvals", `{"decision":"deny"}`); status != 200 || !strings.Contains(body, other.ID) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := d.say(d.unix, "POST", "/v1/approvals", `{"decision":"deny"}`); status != 200 || body != `{"approvals":[]}` {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -46,6 +46,7 @@ func (s *Server) table() []route {
 
 		{pattern: "GET /v1/events", handle: s.events},
 		{pattern: "GET /v1/approvals", handle: s.listApprovals},
+		{pattern: "POST /v1/approvals", handle: s.denyApprovals},
 		{pattern: "GET /v1/approvals/changes", handle: s.approvalChanges},
 		{pattern: "GET /v1/approvals/rules", handle: s.listRules},
 		{pattern: "POST /v1/approvals/rules", handle: s.addRule},

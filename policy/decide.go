@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -375,7 +376,7 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	switch {
 	case seg.Refused != "":
 		return seg.Refused, ""
-	case seg.missing != "" && seg.call.expr != nil && seg.Words[0].Static && hasField(shellBuiltins, seg.Words[0].Text):
+	case seg.Builtin:
 		return seg.Argv[0] + " is a builtin of the shell, of which no rule can speak", ""
 	case seg.missing != "":
 		return brief(seg.Argv[0]) + ": " + seg.missing, ""
@@ -394,12 +395,27 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	if seg.safeBin != "" {
 		why += ", and as a safe bin it " + seg.safeBin
 	}
-	words := []string{seg.Path}
-	if args := staticTexts(seg.Words[1:min(2, len(seg.Words))]); len(args) == 1 && !strings.HasPrefix(args[0], "-") && !strings.ContainsAny(args[0], "/*?.") {
-		words = append(words, args[0])
-	}
-	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(words...))
+	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(append([]string{seg.Path}, narrow(seg.Words[1:])...)...))
 }
+
+// narrow are the arguments that a rule should name: a subcommand alone, since what
+// follows differs from use to use; without one all that are certain, as rm is another
+// thing with each of its arguments.
+func narrow(args []Word) []string {
+	var words []string
+	for i, w := range args {
+		if !w.Static || strings.ContainsAny(w.Text, "*?") || strings.ContainsFunc(w.Text, unicode.IsControl) {
+			break // a rule cannot have it as itself
+		}
+		if words = append(words, w.Text); i == 0 && subcommand.MatchString(w.Text) {
+			break
+		}
+	}
+	return words
+}
+
+// subcommand is what a subcommand looks like.
+var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9:_-]*$`)
 
 // setsAllowed reports whether all variables are allowed that env sets, for the
 // program that it runs.

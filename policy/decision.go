@@ -96,6 +96,8 @@ type Segment struct {
 	// Both are empty if it cannot be told, or nothing was found.
 	Path     string `json:"path,omitempty"`
 	RealPath string `json:"realPath,omitempty"`
+	// Builtin: the shell does it itself, and there is no file of that name.
+	Builtin bool `json:"builtin,omitempty"`
 	// Script is the file of code that the program is to run, and its digest.
 	Script string `json:"script,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`

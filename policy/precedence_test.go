@@ -144,7 +144,9 @@ func TestReasons(t *testing.T) {
 	}{
 		{"ls", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "\"ls\": no rule allows /bin/ls", `add the rule {allow: "/bin/ls"}`},
 		{"git status -s", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /usr/bin/git", `add the rule {allow: "/usr/bin/git status"}`},
-		{"ls src/x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/ls", `add the rule {allow: "/bin/ls"}`},
+		{"ls src/x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/ls", `add the rule {allow: "/bin/ls src/x"}`},
+		{"rm -rf build", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/rm", `add the rule {allow: "/bin/rm -rf build"}`},
+		{"rm -rf *.o", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/rm", `add the rule {allow: "/bin/rm -rf"}`},
 		{"'/srv/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /srv/my tool", `add the rule {allow: "'/srv/my tool'"}`},
 		{"ls", rulesOf(SecurityAllowlist, AskOff), Denied, "no rule allows /bin/ls; and nobody is asked, by ask=off (test)", ""},
 		{"ls", rulesOf(SecurityDeny, AskOnMiss, allow("*")), Denied, "security=deny (test)", "set security to allowlist where it says deny: test"},

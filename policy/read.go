@@ -109,6 +109,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	if c.depth > 0 {
 		seg.Offset = -1
 	}
+	seg.Builtin = got.path == "" && c.expr != nil && w.Static && hasField(shellBuiltins, w.Text)
 	for _, a := range argv {
 		seg.Argv = append(seg.Argv, a.Text)
 	}

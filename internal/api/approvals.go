@@ -15,6 +15,13 @@ type Answer struct {
 	By       string `json:"by,omitempty"` // who says it, for people
 }
 
+// DenyAll is the body of an answer to all approvals that are pending.
+type DenyAll struct {
+	Decision string `json:"decision"`        // deny, or an alias of it
+	Agent    string `json:"agent,omitempty"` // empty: of all agents
+	By       string `json:"by,omitempty"`    // who says it, for people
+}
+
 // Rules is the answer of the rules of approvals: what the gateway's file of
 // approvals says to an agent.
 type Rules[Rule any] struct {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -192,12 +194,76 @@ with any arguments.`,
 }
 
 func (a *app) approvalsDeny(at withDesk) *cobra.Command {
+	var all bool
+	var agent string
 	cmd := &cobra.Command{
-		Use: "deny [flags] ID", Short: "Deny a command", Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
-		Long: "Deny a command: it does not run, and its agent is told.",
+		Use: "deny [flags] ID... | deny [flags] --all", Short: "Deny commands", ValidArgsFunction: a.completeApprovals,
+		Long: `Deny commands: they do not run, and their agents are told. With --all, everything
+that is pending is denied, or all of one agent; what somebody else answers
+meanwhile is left as it is.`,
+		Example: `  corral approvals deny calm-otter-12
+  corral approvals deny --all --agent nightly`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case all && len(args) > 0:
+				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--all is about all that are pending, and there is an ID")
+			case !all && agent != "":
+				return corral.Errorf(corral.ErrInvalid, "add --all", "--agent says whose approvals --all denies")
+			case all:
+				return nil
+			}
+			return atLeastOne("ID of an approval, or --all")(cmd, args)
+		},
 	}
 	a.answers(cmd, at, func() approval.Answer { return approval.Answer{Decision: approval.Deny} })
+	one := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !all && len(args) == 1 {
+			return one(cmd, args)
+		}
+		return at(cmd.Context(), func(ctx context.Context, d desk) error { return a.denyMany(ctx, cmd, d, agent, args) })
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all that are pending")
+	a.addWhoseFlag(cmd, &agent)
 	return cmd
+}
+
+// denyMany denies the approvals that are named, or all of an agent that are pending.
+// One that cannot be denied does not keep the others from it.
+func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent string, refs []string) error {
+	by, err := cmd.Flags().GetString("by")
+	if err != nil {
+		return err
+	}
+	by = cmp.Or(by, a.whoAnswers())
+	denied, failed := []approval.Record{}, error(nil)
+	if len(refs) == 0 {
+		pending, err := d.Approvals(ctx, approval.Filter{Agent: agent, State: approval.Pending})
+		if err != nil {
+			return err
+		}
+		denied, failed = approval.DenyAll(ctx, pending, by, d.Answer)
+	}
+	for _, ref := range refs {
+		rec, err := d.Answer(ctx, ref, approval.Answer{Decision: approval.Deny, By: by})
+		if failed = errors.Join(failed, err); err == nil {
+			denied = append(denied, rec)
+		}
+	}
+	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
+		return errors.Join(failed, a.printJSON(denied, err))
+	}
+	lines := []string{}
+	for _, rec := range denied {
+		lines = append(lines, answeredText(rec)...)
+	}
+	if len(lines) == 0 && failed == nil {
+		lines = []string{"Nothing is pending."}
+	}
+	if len(lines) > 0 {
+		failed = errors.Join(failed, a.show(strings.Join(lines, "\n")))
+	}
+	return failed
 }
 
 // answers makes cmd one that answers an approval.
@@ -253,7 +319,7 @@ func answeredText(rec approval.Record) []string {
 
 // completeApprovals completes the slugs of those that are pending.
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
+	if len(args) > 0 && cmd.Name() != "deny" {
 		return nil, noFiles
 	}
 	var words []string

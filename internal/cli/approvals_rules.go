@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -127,9 +128,13 @@ characters but /, ** any run, ? one character; the words after it are the first
 arguments. To deny or ask, a name is enough.`,
 		Example: `  corral approvals add '/usr/bin/git status'
   corral approvals add --deny 'rm -rf' --agent '*' --reason 'use trash'`,
-		Args: exactly("pattern, quoted as one argument"), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: onePattern, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := policy.Rule{Action: policy.Allow, Pattern: args[0], Reason: reason}
+			if path := pathWithSpaces(args[0]); path != "" {
+				return corral.Errorf(corral.ErrInvalid, "quote it within the pattern: corral approvals add "+shellQuote(policy.QuotePattern(path)),
+					"the path %s has spaces, so that the rule would be about another program, with arguments", path)
+			}
 			switch {
 			case deny && ask:
 				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--deny and --ask are two rules")
@@ -148,6 +153,34 @@ arguments. To deny or ask, a name is enough.`,
 	a.addRulesAgentFlag(cmd, &agent)
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
+}
+
+// onePattern refuses a pattern of which each word is an argument.
+func onePattern(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return corral.Errorf(corral.ErrInvalid, "write it as one argument: "+cmd.CommandPath()+" "+shellQuote(strings.Join(args, " ")),
+			"a pattern is one argument, in quotes if it has spaces, and there are %d", len(args))
+	case len(args) == 0:
+		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants a pattern", cmd.CommandPath())
+	}
+	return nil
+}
+
+// pathWithSpaces is a file that the first words of a pattern are together, and of
+// which the first alone is none; empty if there is none such.
+func pathWithSpaces(pattern string) string {
+	words := strings.Split(pattern, " ")
+	if _, err := os.Stat(words[0]); err == nil || !strings.HasPrefix(pattern, "/") {
+		return ""
+	}
+	for n := 2; n <= len(words); n++ {
+		path := strings.Join(words[:n], " ")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
 }
 
 func (a *app) removeRuleCommand() *cobra.Command {

@@ -64,13 +64,20 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 	// the command as a whole can be allowed.
 	for _, f := range d.Findings {
 		if !f.Passes {
-			return exactly(req, d, scope, env, "it "+oneLine(f.Reason, 200))
+			why := "it " + oneLine(f.Reason, 200)
+			if scope != ScopeExact && (f.Kind == policy.Chaining || f.Kind == policy.Background) {
+				why += "; with tools.exec.allowlist.chaining: each its parts can be remembered, one by one"
+			}
+			return exactly(req, d, scope, env, why)
 		}
 	}
 	var rules []policy.Rule
 	for _, s := range d.Segments {
 		if s.By == "builtin" || s.By == "wrapper" || s.By != "" && env == nil {
 			continue
+		}
+		if s.Builtin {
+			return exactly(req, d, scope, env, s.Argv[0]+" is a builtin of the shell, of which no rule can speak")
 		}
 		if i := slices.IndexFunc(s.Words, dynamic); i > 0 && scope == ScopeExact {
 			return exactly(req, d, scope, env, "what "+quote(s.Words[i].Text)+" is can only be told by running it")
@@ -165,6 +172,8 @@ func exactly(req policy.Request, d policy.Decision, scope Scope, env []string, w
 		switch {
 		case s.Script != "":
 			return nil, no("%s; and the script %s that it runs may be another one the next time", why, quote(s.Script))
+		case s.Builtin && (s.Argv[0] == "." || s.Argv[0] == "source"):
+			return nil, no("%s; and which file %s reads can only be told by running it", why, s.Argv[0])
 		case len(s.Words) > 0 && !s.Words[0].Static:
 			return nil, no("which program %s is can only be told by running it", quote(s.Words[0].Text))
 		case len(s.Argv) > 0 && strings.Contains(s.Argv[0], "/") && !filepath.IsAbs(s.Argv[0]):

@@ -315,3 +315,48 @@ func TestBindingHasNoIdleField(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Of a builtin of the shell there is no file, so that its text is remembered. A chain
+// is remembered part by part where chains are looked at so.
+func TestRememberParts(t *testing.T) {
+	m := newMachine(t)
+	for _, command := range []string{"type ls", "ulimit -n", "type ls | grep x"} {
+		req, d := m.decide(command)
+		rules, err := Remember(req, d, ScopeExact)
+		if err != nil || len(rules) != 1 || rules[0].Command != command {
+			t.Errorf("%s: %+v, %v", command, rules, err)
+		}
+		if _, again := m.decide(command, rules...); again.Outcome != policy.Allowed {
+			t.Errorf("%s: %s", command, again.Reason)
+		}
+		if _, err := Remember(req, d, ScopeProgram); err == nil || !strings.Contains(err.Error(), "is a builtin of the shell") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	for _, command := range []string{"source run.sh2", ". x", ". x; ls"} {
+		if req, d := m.decide(command); d.Outcome == policy.Asked {
+			if rules, err := Remember(req, d, ScopeExact); err == nil {
+				t.Errorf("%s: %+v", command, rules)
+			}
+		}
+	}
+	req, d := m.decide("git status; ls")
+	if _, err := Remember(req, d, ScopeProgram); err == nil || !strings.Contains(err.Error(), "chaining: each its parts can be remembered") {
+		t.Error(err)
+	}
+	rules := policy.Rules{
+		Security: policy.Setting[policy.Security]{Value: policy.SecurityAllowlist}, Ask: policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
+		Chaining: policy.Setting[bool]{Value: true}, List: []policy.Rule{{Action: policy.Allow, Pattern: filepath.Join(m.d, "ls")}},
+	}
+	req.Command = "cd x && git status -s && ls; make all"
+	d = policy.Decide(req, rules, policy.OS{})
+	parts, err := Remember(req, d, ScopeSubcommand)
+	if err != nil || len(parts) != 2 || !strings.HasSuffix(parts[0].Pattern, "/git status") || !strings.HasSuffix(parts[1].Pattern, "/make all") {
+		t.Errorf("%+v, %v", parts, err)
+	}
+	rules.List = append(rules.List, parts[0])
+	req.Command = "git status && ls"
+	if d := policy.Decide(req, rules, policy.OS{}); d.Outcome != policy.Allowed {
+		t.Error(d.Reason)
+	}
+}
