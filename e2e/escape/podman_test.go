@@ -4,6 +4,7 @@ package escape_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/corral-exec/corral/internal/enginetest"
@@ -24,8 +25,17 @@ func TestPodman(t *testing.T) {
 // podmanEngine makes no weakened containers.
 type podmanEngine struct{ *docker.Engine }
 
+// podmanHost is the variable by which a process of the test uses the Podman that
+// the test has started.
+const podmanHost = "CORRAL_TEST_PODMAN_HOST"
+
 func openPodman(t *testing.T) engine {
-	eng, err := docker.New(docker.Options{Name: "podman", Host: enginetest.Podman(t)})
+	host := os.Getenv(podmanHost)
+	if host == "" {
+		host = enginetest.Podman(t)
+		t.Setenv(podmanHost, host)
+	}
+	eng, err := docker.New(docker.Options{Name: "podman", Host: host})
 	must(t, err)
 	t.Cleanup(func() { must(t, eng.Close()) })
 	return podmanEngine{eng}
