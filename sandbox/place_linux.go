@@ -19,7 +19,7 @@ func placeOf(dir string, ephemeral bool) place {
 	if err != nil {
 		return place{}
 	}
-	mounts, err := os.Readlink("/proc/self/ns/mnt") // namespaces(7): mnt:[4026531840]
+	mounts, err := os.Readlink("/proc/thread-self/ns/mnt") // not the first thread, which may be in a container; namespaces(7): mnt:[4026531840]
 	if err != nil {
 		return place{}
 	}

@@ -134,7 +134,7 @@ var kernelFS = map[string]bool{
 // systemMountBelow is where a view of the kernel is mounted below a directory:
 // what a recursive bind mount takes along. Empty: nowhere.
 func systemMountBelow(dir string) string {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open("/proc/thread-self/mountinfo") // /proc/self is the first thread, which may be in a namespace of a container
 	if err != nil {
 		return ""
 	}

@@ -33,7 +33,7 @@ func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox
 	if e.looked {
 		return e.inside, e.shared, nil
 	}
-	id, err := ownContainer("/proc/self/mountinfo")
+	id, err := ownContainer(mountinfo)
 	if err != nil || id == "" {
 		e.looked = err == nil
 		return "", nil, err
@@ -46,7 +46,7 @@ func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox
 	case err != nil:
 		return "", nil, e.fail("look at the container that this program is in", err)
 	}
-	points, err := mountPoints("/proc/self/mountinfo")
+	points, err := mountPoints(mountinfo)
 	if err != nil {
 		return "", nil, err
 	}
@@ -94,6 +94,11 @@ func mountPoints(mountinfo string) ([]string, error) {
 
 // escaped undoes how the kernel writes blanks in a table.
 var escaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// mountinfo has the mounts that this thread sees. That of /proc/self is the first
+// thread's: a goroutine that has put that thread into a container's namespace, to
+// look at a mount there, would make this program seem to be in the container.
+const mountinfo = "/proc/thread-self/mountinfo"
 
 // ownFile is a file that engines mount into a container from a directory that is
 // named after it.
