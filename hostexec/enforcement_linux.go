@@ -14,7 +14,7 @@ func Enforcement() (string, error) {
 		return "", err
 	}
 	if err := landlock.Watchable(); err != nil {
-		return "", fmt.Errorf("Landlock version %d is there, but what a loader is given is not kept from running: %w", version, err)
+		return "", fmt.Errorf("version %d of Landlock is there, but what a loader is given is not kept from running: %w", version, err)
 	}
 	text := fmt.Sprintf("Landlock version %d", version)
 	switch {

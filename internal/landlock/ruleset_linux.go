@@ -35,9 +35,9 @@ func findABI() (int, error) {
 	case errors.Is(err, unix.ENOSYS):
 		return 0, errors.New("the kernel has no Landlock (Linux 5.13 has it, if it is compiled in)")
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return 0, errors.New("Landlock is not turned on: it is not among the kernel's security modules (lsm= on its command line)")
+		return 0, errors.New("the kernel has Landlock turned off: it is not among its security modules (lsm= on its command line)")
 	case err != nil:
-		return 0, fmt.Errorf("Landlock cannot be used: %w", err)
+		return 0, fmt.Errorf("the kernel does not say which Landlock it has: %w", err)
 	}
 	return version, nil
 }

@@ -1,7 +1,6 @@
 package warden
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -77,7 +76,7 @@ func TestStoppedGateway(t *testing.T) {
 		case m.Type == wire.Exited && m.ID == "ends":
 			ended = true
 		default:
-			t.Fatal(fmt.Sprintf("after %d answers: %+v", answers, m))
+			t.Fatalf("after %d answers: %+v", answers, m)
 		}
 	}
 	for gw, served := range map[*wire.Packets]chan error{stopped: stoppedServed, other: otherServed} {
