@@ -197,7 +197,8 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 	if err != nil {
 		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
 	}
-	checks = append(checks, a.checkStateDir(), gateway)
+	checks = append(checks, a.checkStateDir()...)
+	checks = append(checks, gateway)
 	if state.Nodes != nil {
 		checks = append(checks, checkNodes(*state.Nodes))
 	}
@@ -215,12 +216,12 @@ func (a *app) checkImage(ctx context.Context, s gatewayState, eng images.Engine)
 	return checkImage(ctx, cmp.Or(ref, images.Default), eng)
 }
 
-func (a *app) checkStateDir() finding {
+func (a *app) checkStateDir() []finding {
 	dir, err := a.stateDir()
 	if err != nil {
-		return failed("state-dir", err, "No sandbox can be made.")
+		return []finding{failed("state-dir", err, "No sandbox can be made.")}
 	}
-	return checkStateDir(dir)
+	return []finding{checkStateDir(dir), checkDamaged(dir)}
 }
 
 // checkEnvironment lists what commands on the gateway do not get of ours.

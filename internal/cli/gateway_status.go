@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -33,6 +34,8 @@ type gatewayState struct {
 	// Workspace is where commands of the agent main run that say nothing of it, as it
 	// is configured now; empty: not known.
 	Workspace string `json:"workspace,omitempty"`
+	// Damaged are the files in which a gateway has kept what it could not read.
+	Damaged []string `json:"damaged,omitempty"`
 }
 
 // lone reports whether corral mcp is the gateway, which listens nowhere.
@@ -52,6 +55,11 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 				s, err := a.askGateway(ctx)
 				if err != nil {
 					return err
+				}
+				if a.getenv(envURL) == "" { // else the state directory may be another gateway's
+					if s.Damaged, err = journal.Aside(s.StateDir); err != nil {
+						a.warn(fmt.Sprintf("It is not known whether damaged state is kept aside in %s: %v.", s.StateDir, err))
+					}
 				}
 				var end error
 				if !s.Ready {
@@ -146,6 +154,9 @@ func (a *app) printState(s gatewayState) error {
 		case s.Error != "":
 			what, hint = "The gateway does not answer: "+s.Error+".", "hint: "+s.Hint
 		}
+		if len(s.Damaged) > 0 {
+			hint += "\nDamaged state is kept aside in " + asideText(s.Damaged) + ": " + damagedFix + "."
+		}
 		_, err := fmt.Fprintf(a.stdout, "%s\n%s\n", what, hint)
 		return err
 	}
@@ -171,6 +182,9 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "nodes\t%s: %s\n", strings.Join(s.Nodes.Listen, ", "), s.Nodes)
 	case s.Gateway != nil && len(s.Gateway.Nodes) == 0:
 		fmt.Fprint(w, "nodes\toff\n")
+	}
+	if len(s.Damaged) > 0 {
+		fmt.Fprintf(w, "damaged\t%s: %s\n", asideText(s.Damaged), damagedFix)
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)
