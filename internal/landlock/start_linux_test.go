@@ -195,7 +195,7 @@ func TestThreadsEnd(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	before := createRuleset
 	defer func() { createRuleset = before; abi = onceABI() }()
-	for errno, want := range map[unix.Errno]string{unix.ENOSYS: "has no Landlock", unix.EOPNOTSUPP: "not turned on", unix.EPERM: "cannot be used"} {
+	for errno, want := range map[unix.Errno]string{unix.ENOSYS: "has no Landlock", unix.EOPNOTSUPP: "has Landlock turned off", unix.EPERM: "does not say which Landlock"} {
 		createRuleset = func(unsafe.Pointer, uintptr, uintptr) (int, error) { return -1, errno }
 		abi = onceABI()
 		_, err := new(Starter).Start(&confine.Domain{}, func() (int, error) { t.Error("it was started"); return 0, nil })
@@ -203,6 +203,69 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("%v: %v", errno, err)
 		}
 	}
+}
+
+// A process that is just made has a copy of every descriptor, so that the kernel
+// may tell again that a command has ended after the watch has closed its own. What
+// has its number by then is somebody else's.
+func TestDescriptorThatIsShared(t *testing.T) {
+	s := new(Starter)
+	defer s.Close()
+	name := real(t, "cat")
+	d := confine.Domain{Programs: []string{name}, Loaders: []string{loader(t)}}
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Start(&d, func() (int, error) {
+		return syscall.ForkExec(name, []string{name}, &syscall.ProcAttr{Files: []uintptr{uintptr(pipe[0]), 1, 2}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := -1
+	s.watch.mu.Lock()
+	for n, j := range s.watch.jails {
+		if j == got.Jail {
+			fd = int(n)
+		}
+	}
+	s.watch.mu.Unlock()
+	shared, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(shared)
+	unix.Close(pipe[0])
+	unix.Close(pipe[1])
+	if _, err := syscall.Wait4(got.PID, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		s.watch.mu.Lock()
+		_, watched := s.watch.jails[int32(fd)]
+		s.watch.mu.Unlock()
+		if !watched {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the end is not seen")
+		}
+	}
+	// Somebody else's, with that number.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+		t.Fatalf("descriptor %d is still open", fd)
+	}
+	if err := unix.Dup3(s.watch.end, fd, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		time.Sleep(time.Millisecond)
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+			t.Fatalf("the watch closed a descriptor that is not its own: %v", err)
+		}
+	}
+	unix.Close(fd)
 }
 
 // The rules that an older kernel can be told.

@@ -121,6 +121,10 @@ func (w *watch) run() {
 			w.mu.Lock()
 			j := w.jails[e.Fd]
 			if e.Events&unix.EPOLLIN == 0 { // nobody is left in it
+				// That it is closed is not enough: a process that is just
+				// made has a copy, and with it this would be told again,
+				// of a descriptor that is another by then.
+				_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
 				delete(w.jails, e.Fd)
 				unix.Close(int(e.Fd))
 			}
