@@ -94,8 +94,13 @@ type Info struct {
 	Dir       string    `json:"cwd"`
 	StartedAt time.Time `json:"startedAt"`
 
-	// Warnings are complete sentences for whoever asked for the command,
-	// such as that the sandbox is off, or which variables were dropped.
+	// Notice says shortly, in one line of at most MaxNotice bytes, what is the
+	// same for every command there: that the sandbox is off, and which of the
+	// place's own variables the command does not get. Empty: nothing.
+	Notice string `json:"notice,omitempty"`
+
+	// Warnings are complete sentences about this command, such as which of the
+	// call's variables were dropped.
 	Warnings []string `json:"warnings,omitempty"`
 
 	// Digest is Command.Digest of what was started: whoever has found a process

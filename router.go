@@ -175,7 +175,7 @@ func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Execu
 	if err != nil {
 		return nil, err
 	}
-	at := origin{host: route.Host, node: route.Node, warnings: route.Warnings}
+	at := origin{host: route.Host, node: route.Node, notice: route.Notice}
 	// Noted before, because an ErrLost leaves it open whether it runs there.
 	r.started.put(cmd.ID, at)
 	p, err := ex.Start(ctx, cmd)
@@ -342,7 +342,7 @@ func (r *Router) wrap(p Process, at origin) Process {
 	if at.host != HostNode { // a node may have a sandbox of its own
 		info.Sandboxed = at.host == HostSandbox
 	}
-	info.Warnings = append(info.Warnings[:len(info.Warnings):len(info.Warnings)], at.warnings...)
+	info.Notice = JoinNotice(at.notice, info.Notice)
 	return &routed{Process: p, router: r, info: info}
 }
 

@@ -11,9 +11,9 @@ const maxRemembered = 4096
 
 // origin is where a Router started a process, and what it said about that.
 type origin struct {
-	host     Host
-	node     string
-	warnings []string
+	host   Host
+	node   string
+	notice string
 }
 
 // memory remembers the origins of the latest processes. The zero memory is

@@ -35,9 +35,9 @@ type Route struct {
 	Sandboxed bool   `json:"sandboxed"` // in a container of ours
 	// Guarded: the host's policy and approvals apply. The sandbox is its
 	// own boundary, and with the sandbox off nothing is asked either.
-	Guarded  bool        `json:"guarded"`
-	Reason   RouteReason `json:"reason"`
-	Warnings []string    `json:"warnings,omitempty"` // sentences for Info.Warnings
+	Guarded bool        `json:"guarded"`
+	Reason  RouteReason `json:"reason"`
+	Notice  string      `json:"notice,omitempty"` // for Info.Notice
 }
 
 // RouteReason is why a command goes where it goes, or may not. The set is
@@ -59,8 +59,8 @@ const (
 )
 
 const (
-	sandboxOffWarning = "The sandbox is off: the command runs directly on the gateway, with no container and no approval."
-	unreachableHint   = "start the container engine and try again; corral doctor says what is wrong"
+	sandboxOffNotice = "the sandbox is off: no container, no approval"
+	unreachableHint  = "start the container engine and try again; corral doctor says what is wrong"
 )
 
 // Resolve decides where a command goes. It is a pure function: the Router, and
@@ -135,7 +135,7 @@ func (q RouteRequest) resolve() (Route, error) {
 			"turn it on with sandbox.mode=all, or set sandbox.required=false to run without one",
 			"a sandbox is required, and the sandbox is off")
 	}
-	return Route{Host: HostGateway, Reason: RouteSandboxOff, Warnings: []string{sandboxOffWarning}}, nil
+	return Route{Host: HostGateway, Reason: RouteSandboxOff, Notice: sandboxOffNotice}, nil
 }
 
 func (q RouteRequest) notAllowed(otherwise string) (Route, error) {

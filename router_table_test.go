@@ -51,7 +51,7 @@ func hostOf(v string) corral.Host {
 const (
 	toSandbox     = "sandbox"
 	toGateway     = "gateway"
-	toBareGateway = "gateway, with a warning: no container, no approval"
+	toBareGateway = "gateway, with a notice: no container, no approval"
 	toOnlyNode    = "the only node paired"
 	toBoundNode   = "the bound node"
 	deniedLeave   = "denied: set tools.exec.host, or leave host out"
@@ -159,7 +159,7 @@ func TestRouteTableCoversEveryCombinationOnce(t *testing.T) {
 func describe(t *testing.T, q corral.RouteRequest, route corral.Route, err error) string {
 	t.Helper()
 	if err != nil {
-		if route.Host != "" || route.Node != "" || route.Sandboxed || route.Guarded || route.Warnings != nil {
+		if route.Host != "" || route.Node != "" || route.Sandboxed || route.Guarded || route.Notice != "" {
 			t.Errorf("%+v: a route beside the error: %+v", q, route)
 		}
 		hint := corral.Hint(err)
@@ -178,15 +178,15 @@ func describe(t *testing.T, q corral.RouteRequest, route corral.Route, err error
 		return "error: " + err.Error() + " (" + hint + ")"
 	}
 	switch {
-	case route.Host == corral.HostSandbox && route.Sandboxed && !route.Guarded && route.Warnings == nil:
+	case route.Host == corral.HostSandbox && route.Sandboxed && !route.Guarded && route.Notice == "":
 		return toSandbox
-	case route.Host == corral.HostGateway && !route.Sandboxed && route.Guarded && route.Warnings == nil:
+	case route.Host == corral.HostGateway && !route.Sandboxed && route.Guarded && route.Notice == "":
 		return toGateway
-	case route.Host == corral.HostGateway && !route.Sandboxed && !route.Guarded && len(route.Warnings) == 1:
+	case route.Host == corral.HostGateway && !route.Sandboxed && !route.Guarded && route.Notice != "":
 		return toBareGateway
-	case route.Host == corral.HostNode && !route.Sandboxed && route.Guarded && route.Warnings == nil && route.Node == "":
+	case route.Host == corral.HostNode && !route.Sandboxed && route.Guarded && route.Notice == "" && route.Node == "":
 		return toOnlyNode
-	case route.Host == corral.HostNode && !route.Sandboxed && route.Guarded && route.Warnings == nil && route.Node == q.BoundNode:
+	case route.Host == corral.HostNode && !route.Sandboxed && route.Guarded && route.Notice == "" && route.Node == q.BoundNode:
 		return toBoundNode
 	}
 	return fmt.Sprintf("%+v", route)

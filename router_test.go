@@ -107,7 +107,7 @@ func TestRouterTellsWhereItReallyRan(t *testing.T) {
 		{"elevated", nil, corral.Command{Elevated: true}, corral.Info{Host: corral.HostGateway}},
 		{"node by prefix", nil, corral.Command{Host: corral.HostNode, Node: "build"}, corral.Info{Host: corral.HostNode, Node: "builder-1"}},
 		{"bound node", func(o *corral.RouterOptions) { o.Host, o.Node = corral.HostNode, "builder-1" }, corral.Command{}, corral.Info{Host: corral.HostNode, Node: "builder-1"}},
-		{"sandbox off", off, corral.Command{}, corral.Info{Host: corral.HostGateway, Warnings: []string{"The sandbox is off: the command runs directly on the gateway, with no container and no approval."}}},
+		{"sandbox off", off, corral.Command{}, corral.Info{Host: corral.HostGateway, Notice: "the sandbox is off: no container, no approval"}},
 		{"sandbox off, gateway asked for", off, corral.Command{Host: corral.HostGateway}, corral.Info{Host: corral.HostGateway}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func (p *Process) gone(kind error) error {
 func (c *Client) process(st session.Status) *Process {
 	p := &Process{c: c, info: corral.Info{
 		ID: st.ID, PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed,
-		Dir: st.Dir, StartedAt: st.StartedAt, Warnings: st.Warnings, Enforced: st.Enforced,
+		Dir: st.Dir, StartedAt: st.StartedAt, Notice: st.Notice, Warnings: st.Warnings, Enforced: st.Enforced,
 	}}
 	p.log.p = p
 	return p

@@ -65,8 +65,8 @@ type Plan struct {
 	// Workspace is that of the executor.
 	Workspace string
 	Env       pathenv.Environment // with the origin of what is in it
-	// Warnings are complete sentences, also about what is not in Env.
-	Warnings []string
+	Notice    string              // for Info.Notice: what is never in Env
+	Warnings  []string            // complete sentences
 }
 
 // plan says how a command is executed.
@@ -97,7 +97,8 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p.Warnings = append(warnings, p.Env.Warnings()...)
+	notice, left := p.Env.Report()
+	p.Notice, p.Warnings = notice, append(warnings, left...)
 	return p, nil
 }
 
@@ -136,7 +137,7 @@ func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string,
 // prepare turns a command into what the warden executes.
 func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
 	p, err := c.plan(ctx, cmd)
-	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Warnings: p.Warnings}, err
+	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Notice: p.Notice, Warnings: p.Warnings}, err
 }
 
 func (c *Config) getenv(name string) string {

@@ -3,6 +3,7 @@ package pathenv
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,6 +26,61 @@ func (e Environment) Lookup(name string) (string, bool) {
 
 // PathDirs returns the directories of PATH.
 func (e Environment) PathDirs() []string { return dirsOf(e.Path) }
+
+// Report says what was left out, for the result of a command: in a short notice
+// by name what no command gets there, and in sentences what this call asked for
+// and did not get.
+func (e Environment) Report() (notice string, warnings []string) {
+	var standing []string
+	var call Environment
+	for _, d := range e.Dropped {
+		if d.Source == SourceCall {
+			call.Dropped = append(call.Dropped, d)
+		} else {
+			standing = append(standing, d.Name)
+		}
+	}
+	slices.Sort(standing)
+	return leftOut(slices.Compact(standing)), call.Warnings()
+}
+
+// What a notice says of variables is bounded: how many there are, and what they
+// are called, can be anybody's.
+const (
+	maxNames = 24
+	maxName  = 64 // bytes
+)
+
+// leftOut is a notice about variables that commands do not get.
+func leftOut(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	var said []string
+	for _, name := range names[:min(len(names), maxNames)] {
+		if !plainName(name) {
+			name = strconv.QuoteToASCII(name)
+		}
+		if len(name) > maxName {
+			name = name[:maxName-len("...")] + "..."
+		}
+		said = append(said, name)
+	}
+	text := fmt.Sprintf("%d variables left out: ", len(names))
+	if len(names) == 1 {
+		text = "1 variable left out: "
+	}
+	text += strings.Join(said, ", ")
+	if more := len(names) - len(said); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// plainName reports whether a name can be shown as it is.
+func plainName(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
 
 // Warnings says in sentences which variables were left out and why; one
 // sentence for each source and reason.

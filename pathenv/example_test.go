@@ -26,7 +26,9 @@ func ExampleGateway() {
 	for _, entry := range env.Path {
 		fmt.Printf("%-20s %s\n", entry.Dir, entry.Origin)
 	}
-	fmt.Println(strings.Join(env.Warnings(), "\n"))
+	notice, _ := env.Report() // for the result of each command
+	fmt.Println(notice)
+	fmt.Println(strings.Join(env.Warnings(), "\n")) // for who asks why
 	// Output:
 	// CI=1
 	// CORRAL_SHELL=exec
@@ -37,6 +39,7 @@ func ExampleGateway() {
 	// /home/u/.cargo/bin   login
 	// /usr/bin             login
 	// /bin                 daemon
+	// 1 variable left out: OPENAI_API_KEY
 	// Left out of the command's environment: OPENAI_API_KEY from the daemon's environment (looks like a credential and is not listed as wanted).
 }
 

@@ -100,7 +100,7 @@ func (d *execDriver) Prepare(ctx context.Context, cmd corral.Command) (streamexe
 		return streamexec.Job{}, err
 	}
 	info := d.opts.Info
-	info.Dir = prep.Dir
+	info.Dir, info.Notice = prep.Dir, prep.Notice
 	info.Warnings = append(append([]string(nil), prep.Warnings...), execWarning)
 	spec := d.spec(cmd, prep)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {

@@ -127,7 +127,8 @@ func prepareExec(_ context.Context, cmd corral.Command) (wardenexec.Prepared, er
 	if !strings.HasPrefix(dir, "/") {
 		dir = path.Join(sandbox.Workdir, dir)
 	}
-	return wardenexec.Prepared{Args: l.Args, Env: l.Env.Vars, Dir: dir, Warnings: l.Env.Warnings()}, err
+	notice, warnings := l.Env.Report()
+	return wardenexec.Prepared{Args: l.Args, Env: l.Env.Vars, Dir: dir, Notice: notice, Warnings: warnings}, err
 }
 
 func (pl *execPlace) open(t testing.TB, b *execBox) corral.Executor {

@@ -58,8 +58,9 @@ func (s *setup) prepare(_ context.Context, cmd corral.Command) (wardenexec.Prepa
 	if !strings.HasPrefix(dir, "/") {
 		dir = path.Join(Workdir, dir)
 	}
-	warnings := append(append([]string(nil), s.warnings...), launch.Env.Warnings()...)
-	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Warnings: warnings}, nil
+	notice, left := launch.Env.Report()
+	warnings := append(append([]string(nil), s.warnings...), left...)
+	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Notice: notice, Warnings: warnings}, nil
 }
 
 // launch is what a command is started with.

@@ -31,7 +31,7 @@ func (s *Session) Status(ctx context.Context) Status {
 	if s.info != nil {
 		st.PID, st.Host, st.Node, st.Sandboxed = s.info.PID, s.info.Host, s.info.Node, s.info.Sandboxed
 		st.Dir, st.StartedAt, st.Warnings = s.info.Dir, s.info.StartedAt, s.info.Warnings
-		st.Enforced = s.info.Enforced
+		st.Notice, st.Enforced = s.info.Notice, s.info.Enforced
 	}
 	if e := s.end; e != nil {
 		st.State, st.Reason, st.Detail, st.Exit = e.State, e.Reason, e.Detail, exitOf(e.Exit)

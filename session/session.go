@@ -84,10 +84,10 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 		return s.notBegun(err)
 	}
 	s.found(p)
-	if info := p.Info(); s.start.Background || len(info.Warnings) > 0 {
+	if info := p.Info(); s.start.Background || info.Notice != "" || len(info.Warnings) > 0 {
 		// Whoever is told that it runs is never told that it did not; and the
-		// executor that the next life asks may not know all warnings: such as
-		// why a command went where it went.
+		// executor that the next life asks may not know all that was said of
+		// it: such as why a command went where it went.
 		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
 			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
 		}
@@ -120,6 +120,9 @@ func (s *Session) found(p corral.Process) {
 	defer s.mu.Unlock()
 	if s.info != nil && len(s.info.Warnings) > len(info.Warnings) {
 		info.Warnings = s.info.Warnings
+	}
+	if s.info != nil && len(s.info.Notice) > len(info.Notice) {
+		info.Notice = s.info.Notice
 	}
 	s.proc, s.info, s.away = p, &info, nil
 	select {

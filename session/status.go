@@ -52,6 +52,7 @@ type Status struct {
 	Sandboxed bool        `json:"sandboxed"`
 	Dir       string      `json:"cwd"`
 	StartedAt time.Time   `json:"startedAt"`
+	Notice    string      `json:"notice,omitempty"`
 	Warnings  []string    `json:"warnings,omitempty"`
 	// Enforced is what the kernel keeps it to; nil: nothing.
 	Enforced *corral.Enforced `json:"enforced,omitempty"`

@@ -38,11 +38,6 @@ type Config struct {
 	// bytes: half of it is the beginning, half the end. 0: DefaultMaxOutput.
 	MaxOutput int
 
-	// Standing are warnings that come with every command, such as which of
-	// this program's variables commands do not get. Results have them; Text
-	// leaves them out, since a model would read them again with each call.
-	Standing []string
-
 	Log *slog.Logger // nil: nothing is logged
 }
 

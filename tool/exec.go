@@ -62,7 +62,6 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	} else {
 		r = t.ended(ctx, s, st, p, err)
 	}
-	r.standing = t.cfg.Standing
 	return *r.warn(warnings)
 }
 
@@ -224,6 +223,7 @@ func newResult(st session.Status) *ExecResult {
 	return &ExecResult{
 		Status: Status(st.State), Reason: Reason(st.Reason), SessionID: st.ID,
 		Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir, Enforced: st.Enforced.String(),
+		Notice:   st.Notice,
 		Warnings: append([]string{}, st.Warnings...),
 	}
 }

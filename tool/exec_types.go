@@ -106,9 +106,10 @@ type ExecResult struct {
 	*Approval
 	*Denial
 
-	Warnings []string `json:"warnings"` // complete sentences; never nil
-
-	standing []string // warnings that Text leaves out
+	// Notice says in one short line what is the same for every command there: that
+	// the sandbox is off, and which variables of the place commands do not get.
+	Notice   string   `json:"notice,omitempty"`
+	Warnings []string `json:"warnings"` // complete sentences about this command; never nil
 }
 
 // Ended is what there is of a command that is completed, failed or unknown.

@@ -9,7 +9,7 @@ import (
 // Text is the result for a model.
 func (r ProcessResult) Text() string {
 	var t textOf
-	t.warnings(r.Warnings, nil)
+	t.warnings(r.Warnings)
 	if r.Error != "" {
 		t.paragraph(sentences(r.Error, r.Hint))
 		return t.String()

@@ -2,16 +2,18 @@ package tool
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Text is the result for a model: the warnings, the output, and at its end what
+// Text is the result for a model: the warnings, the notice, the output, and at its end what
 // came of the command.
 func (r ExecResult) Text() string {
 	var t textOf
-	t.warnings(r.Warnings, r.standing)
+	t.warnings(r.Warnings)
+	if r.Notice != "" {
+		t.paragraph("(" + r.Notice + ")")
+	}
 	switch r.Status {
 	case StatusRunning:
 		if r.Running != nil {
@@ -106,12 +108,10 @@ func (t *textOf) paragraph(text string) {
 	}
 }
 
-func (t *textOf) warnings(warnings, except []string) {
+func (t *textOf) warnings(warnings []string) {
 	var lines []string
 	for _, w := range warnings {
-		if !slices.Contains(except, w) {
-			lines = append(lines, "Warning: "+w)
-		}
+		lines = append(lines, "Warning: "+w)
 	}
 	t.paragraph(strings.Join(lines, "\n"))
 }

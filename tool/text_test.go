@@ -20,8 +20,8 @@ func TestExecText(t *testing.T) {
 		want string
 	}{
 		"warnings come first": {
-			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: "out\n"}, Warnings: []string{"One.", "Standing.", "Two."}, standing: []string{"Standing."}},
-			"Warning: One.\nWarning: Two.\n\nout"},
+			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: "out\n"}, Warnings: []string{"One.", "Two."}, Notice: "the sandbox is off; 1 variable left out: A"},
+			"Warning: One.\nWarning: Two.\n\n(the sandbox is off; 1 variable left out: A)\n\nout"},
 		"blank output is none": {
 			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: " \n\n"}}, "(no output)"},
 		"indentation stays": {

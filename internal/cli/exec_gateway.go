@@ -259,6 +259,7 @@ type backgroundResult struct {
 	Node      string      `json:"node"`
 	Sandboxed bool        `json:"sandboxed"`
 	Cwd       string      `json:"cwd"`
+	Notice    string      `json:"notice"`
 	Warnings  []string    `json:"warnings"`
 }
 
@@ -284,7 +285,6 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		if err != nil {
 			return err
 		}
-		a.remote = true
 		defer func() { err = errors.Join(err, c.Close()) }()
 		p, err := startApproved(ctx, a, o, c, cmd, func(ctx context.Context, cmd corral.Command) (*client.Process, error) { return c.Begin(ctx, cmd, true) })
 		if pending := (*pendingError)(nil); o.json && errors.As(err, &pending) {
@@ -294,12 +294,12 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 			return o.aboutID(a.aboutDir(err, o.workdir, host))
 		}
 		info := p.Info()
-		a.warnAll(info.Warnings)
+		a.warnAll(info)
 		if !o.json {
 			return a.printLine(info.ID)
 		}
 		return a.printJSON(backgroundResult{
-			"running", info.ID, info.PID, info.StartedAt, info.Host, info.Node, info.Sandboxed, info.Dir, warnings,
+			"running", info.ID, info.PID, info.StartedAt, info.Host, info.Node, info.Sandboxed, info.Dir, info.Notice, warnings,
 		}, nil)
 	})
 }

@@ -25,7 +25,7 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	if !o.json {
 		res, err := a.runCommand(ctx, o, args, program)
 		if len(res.Exit.Refused) > 0 {
-			a.warnAll([]string{res.Info.Enforced.Refusal(res.Exit.Refused)})
+			a.warn(res.Info.Enforced.Refusal(res.Exit.Refused))
 		}
 		return a.ending(o, res, err)
 	}
@@ -159,7 +159,6 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 		return place{}, err
 	}
 	if c != nil {
-		a.remote = true
 		return place{settled{c}, host, c}, nil
 	}
 	first, err := pathFirst(a.defaults)

@@ -95,11 +95,7 @@ func (l look) report(r guard.Report) string {
 	if len(r.Previews) > 0 {
 		p.previews(r.Previews)
 	}
-	warnings := r.Warnings
-	if r.Route.Reason != corral.RouteSandboxOff { // which the first line says
-		warnings = slices.Concat(warnings, r.Route.Warnings)
-	}
-	for _, w := range warnings {
+	for _, w := range r.Warnings {
 		fmt.Fprintln(&p.b)
 		p.row(0, 0, "", yellow, w)
 	}

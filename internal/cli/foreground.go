@@ -34,7 +34,7 @@ const callLimit = 5 * time.Second
 
 // start is told of the process. From here on signals are the command's.
 func (s *foreground) start(p corral.Process) {
-	s.app.warnAll(p.Info().Warnings)
+	s.app.warnAll(p.Info())
 	s.makeRaw()
 	s.mu.Lock()
 	s.process = p

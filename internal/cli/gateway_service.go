@@ -40,7 +40,6 @@ type service struct {
 	hub       *hub.Hub // nil if it does not listen for nodes
 	sessions  *session.Manager
 	server    *gateway.Server
-	standing  []string // warnings that every command on this machine has
 
 	stopTracing func(context.Context) error
 
@@ -72,7 +71,9 @@ func (a *app) openService(ctx context.Context, o *gatewayFlags, listen bool) (_ 
 		}
 	}
 	if env, err := a.gatewayEnvironment(); err == nil {
-		s.standing = env.Warnings()
+		for _, text := range env.Warnings() { // results have the names alone
+			s.log.Info(text)
+		}
 	}
 	shared := alone
 	if listen {
@@ -294,6 +295,7 @@ func (s *service) tidyUp(ctx context.Context) error {
 
 func (s *service) lookOnce(ctx context.Context) {
 	if s.mode() == modeOff {
+		s.log.Warn("the sandbox is off: commands meant for it run on this machine, in no container and with no approval", "hint", "set sandbox.mode=all")
 		return
 	}
 	eng, err := s.app.backends.engine(ctx, s.hosts.engineOf(""))
@@ -387,7 +389,6 @@ func (s *service) newTools(agent string) *tool.Tools {
 		Agent: s.sessions.Agent(agent), Defaults: d, Guard: s.hosts.policies.guard,
 		Allowed:    func(name string) error { return c.Tools.Check(config.Tool(name)) },
 		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
-		Standing:   s.standing,
 		Log:        s.log,
 	})
 }

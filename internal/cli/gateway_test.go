@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,18 +290,20 @@ func TestCheckGateway(t *testing.T) {
 	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), levelFail, "refused")
 }
 
-func TestWarnStanding(t *testing.T) {
+// A notice is one line for people, and in a result a field and no warning.
+func TestWarnAll(t *testing.T) {
+	info := corral.Info{Notice: "the sandbox is off; 2 variables left out: A, B", Warnings: []string{"C was left out."}}
 	var errs bytes.Buffer
-	a := &app{stderr: &errs, remote: true}
-	a.warnAll([]string{
-		"Left out of the command's environment: A, B from the daemon's environment (runs or loads code).",
-		"The sandbox is off.",
-		"Left out of the command's environment: C from the daemon's environment (looks like a credential).",
-		"Left out of the command's environment: D from the call.",
-		"Left out of the command's environment: A, E from the node's environment (redirects a tool).",
-	})
-	if want := "warning: Variables of the gateway's environment that were not passed on: 3 (--json lists them).\nwarning: Variables of the node's environment that were not passed on: 2 (--json lists them).\nwarning: The sandbox is off.\nwarning: Left out of the command's environment: D from the call.\n"; errs.String() != want {
+	a := &app{stderr: &errs}
+	a.warnAll(info)
+	if want := "warning: " + info.Notice + "\nwarning: C was left out.\n"; errs.String() != want {
 		t.Errorf("%q", errs.String())
+	}
+	var kept []string
+	a.kept = &kept
+	a.warnAll(info)
+	if !slices.Equal(kept, info.Warnings) {
+		t.Errorf("%q", kept)
 	}
 }
 

@@ -41,7 +41,6 @@ type app struct {
 	defaults config.Exec // of commands, by the configuration
 	settings settings    // after the command line and the environment were read
 	without  string      // why a command on this machine meets no policy, where one would expect it
-	remote   bool        // commands are run by a gateway, not by this process
 	helpErr  error       // of writing help, which cobra has no way to return
 	misread  bool        // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
@@ -96,52 +95,14 @@ func (a *app) warn(text string) {
 	}
 }
 
-// warnAll says what a process has to say of itself. That variables of our own
-// environment are kept from it is the same with every call: one line is enough
-// for people.
-func (a *app) warnAll(warnings []string) {
-	said := map[string]bool{}
-	if a.remote && a.kept == nil {
-		warnings = a.warnStanding(warnings)
-	} else if a.kept == nil {
-		env, err := a.gatewayEnvironment()
-		if err == nil {
-			for _, w := range env.Warnings() {
-				said[w] = true
-			}
-		}
-		if slices.ContainsFunc(warnings, func(w string) bool { return said[w] }) {
-			a.warn(fmt.Sprintf("Variables of this environment that were not passed on: %d (corral doctor lists them).", len(env.Dropped)))
-		}
+// warnAll says what a process has to say of itself.
+func (a *app) warnAll(info corral.Info) {
+	if a.kept == nil && info.Notice != "" { // a result has a field for it
+		a.warn(info.Notice)
 	}
-	for _, w := range warnings {
-		if !said[w] {
-			a.warn(w)
-		}
+	for _, w := range info.Warnings {
+		a.warn(w)
 	}
-}
-
-// warnStanding says in one line what a gateway or a node leaves out of every
-// command's environment, and returns the other warnings.
-func (a *app) warnStanding(warnings []string) []string {
-	for _, of := range []struct {
-		source pathenv.Source
-		whose  string
-	}{{pathenv.SourceDaemon, "gateway"}, {pathenv.SourceNode, "node"}} {
-		var others []string
-		dropped := 0
-		for _, w := range warnings {
-			if before, _, standing := strings.Cut(w, " from "+string(of.source)); standing {
-				dropped += strings.Count(before, ",") + 1
-			} else {
-				others = append(others, w)
-			}
-		}
-		if warnings = others; dropped > 0 {
-			a.warn(fmt.Sprintf("Variables of the %s's environment that were not passed on: %d (--json lists them).", of.whose, dropped))
-		}
-	}
-	return warnings
 }
 
 // gatewayEnvironment is that of a command on the gateway which asks for nothing.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -221,9 +220,6 @@ func (t remoteTools) exec(ctx context.Context, req tool.ExecRequest, warnings []
 		}
 		return r
 	}
-	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool {
-		return strings.Contains(w, " from "+string(pathenv.SourceDaemon)) || strings.Contains(w, " from "+string(pathenv.SourceNode))
-	})
 	r.Warnings = append(warnings, r.Warnings...)
 	if r.Warnings == nil {
 		r.Warnings = []string{}

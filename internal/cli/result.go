@@ -35,9 +35,11 @@ type Result struct {
 	// of the two. Empty: nothing.
 	Enforced string `json:"enforced"`
 
-	Truncated   bool     `json:"truncated"`   // the texts above do not have all of the output
-	OutputBytes int64    `json:"outputBytes"` // of all of it
-	Warnings    []string `json:"warnings"`
+	Truncated   bool  `json:"truncated"`   // the texts above do not have all of the output
+	OutputBytes int64 `json:"outputBytes"` // of all of it
+	// Notice is what is the same for every command there; empty: nothing.
+	Notice   string   `json:"notice"`
+	Warnings []string `json:"warnings"` // about this command
 
 	*Approval // of StatusApprovalPending alone
 }
@@ -92,6 +94,7 @@ func NewResult(run corral.Result, err error, took time.Duration) Result {
 		Enforced:    run.Info.Enforced.String(),
 		Truncated:   run.Output.Omitted+run.Stdout.Omitted+run.Stderr.Omitted > 0,
 		OutputBytes: int64(len(run.Output.Head)+len(run.Output.Tail)) + run.Output.Omitted,
+		Notice:      run.Info.Notice,
 		Warnings:    run.Info.Warnings,
 	}
 	if len(run.Exit.Refused) > 0 {

@@ -107,7 +107,7 @@ func TestResultShape(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"status":"completed","exitCode":null,"signal":null,"signalName":null,"stdout":"","stderr":"","output":"",` +
-		`"durationMs":0,"host":"","node":"","sandboxed":false,"cwd":"","enforced":"","truncated":false,"outputBytes":0,"warnings":[]}`
+		`"durationMs":0,"host":"","node":"","sandboxed":false,"cwd":"","enforced":"","truncated":false,"outputBytes":0,"notice":"","warnings":[]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

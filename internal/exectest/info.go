@@ -32,6 +32,9 @@ func infoFields(t *T) {
 	if info.PID != 0 {
 		equal(t, "PID", fmt.Sprint(info.PID), strings.Fields(r.stdout)[0])
 	}
+	if n := corral.JoinNotice(info.Notice); n != info.Notice {
+		t.Errorf("the notice %q is not one short line", info.Notice)
+	}
 	for _, w := range info.Warnings {
 		if !strings.HasSuffix(w, ".") {
 			t.Errorf("the warning %q is not a complete sentence", w)

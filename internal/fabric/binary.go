@@ -358,6 +358,7 @@ func infoBinary(i *corral.Info) encoder {
 		m.num(10, e.Number())
 		m.str(11, e.Hint)
 	}
+	m.str(12, i.Notice)
 	return m
 }
 
@@ -459,6 +460,8 @@ func decodeInfo(b []byte) (i corral.Info, err error) {
 			i.Warnings = append(i.Warnings, text(v))
 		case 11:
 			hint = text(v)
+		case 12:
+			i.Notice = text(v)
 		case 9:
 			o := corral.Origin{}
 			i.Origin = &o

@@ -130,6 +130,18 @@ func TestBinaryExtremes(t *testing.T) {
 	}
 }
 
+// What a node calls the variables that its commands do not get is its own affair:
+// a gateway passes on one short line of it.
+func TestHostileNotice(t *testing.T) {
+	for _, binary := range []bool{true, false} {
+		a := Answer{Boot: "b", Info: &corral.Info{ID: "job", Notice: "X\x1b]52;c;eA\a\n" + strings.Repeat("N", 3*corral.MaxNotice)}}
+		got, err := ParseAnswer(encodeAnswer(a, binary))
+		if err != nil || len(got.Info.Notice) > corral.MaxNotice || !strings.HasPrefix(got.Info.Notice, "X ]52;c;eA  NNN") {
+			t.Errorf("binary %t: %+v, %v", binary, got.Info, err)
+		}
+	}
+}
+
 // A binary start is no way around what a message may hold.
 func TestBinaryStartIsBounded(t *testing.T) {
 	s := StartRequest{Command: corral.Command{ID: "job", Args: make([]string, MaxData)}}

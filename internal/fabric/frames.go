@@ -196,6 +196,9 @@ func ParseAnswer(b []byte) (Answer, error) {
 	if s := a.Stat; s != nil && (s.GapStart < 0 || s.GapEnd < s.GapStart || s.Size < s.GapEnd) {
 		return Answer{}, fmt.Errorf("%w: no log is like %+v", ErrMalformed, *s)
 	}
+	if a.Info != nil {
+		a.Info.Notice = corral.JoinNotice(a.Info.Notice)
+	}
 	if a.Error != nil && a.Error.Message == "" {
 		return Answer{}, fmt.Errorf("%w: an error without text", ErrMalformed)
 	}

@@ -53,6 +53,7 @@ type Prepared struct {
 	Args     []string
 	Env      []string // the whole environment, as NAME=value
 	Dir      string   // absolute, as seen where it runs
+	Notice   string   // for Info.Notice
 	Warnings []string
 }
 

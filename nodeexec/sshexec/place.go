@@ -26,41 +26,43 @@ func (h *host) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job,
 	if err := h.connect(ctx); err != nil {
 		return streamexec.Job{}, err
 	}
-	l, warnings, err := h.launch(ctx, cmd)
+	l, info, err := h.launch(ctx, cmd)
 	if err != nil {
 		return streamexec.Job{}, err
 	}
-	info := corral.Info{Host: corral.HostNode, Node: h.node(), Dir: cmd.Dir, Warnings: append(warnings, warning)}
+	info.Host, info.Node, info.Dir = corral.HostNode, h.node(), cmd.Dir
+	info.Warnings = append(info.Warnings, warning)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
 		l.env = append(slices.Clone(l.env), processVariable+"="+token(*info))
 		return h.start(ctx, cmd, l, info)
 	}}, nil
 }
 
-// launch says what a script has to do.
-func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, []string, error) {
+// launch says what a script has to do, and what is to be said of it: the Notice
+// and the Warnings of an Info.
+func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.Info, error) {
 	l := launch{dir: cmd.Dir, tty: cmd.TTY != nil, merge: cmd.MergeStderr, args: cmd.Args}
 	for _, name := range slices.Sorted(maps.Keys(cmd.Env)) {
 		if strings.ContainsAny(name, "()") {
-			return l, nil, corral.Errorf(corral.ErrDenied, "use letters, digits and underscores", "cannot set %s on %s: a shell there has no such variable", name, h.node())
+			return l, corral.Info{}, corral.Errorf(corral.ErrDenied, "use letters, digits and underscores", "cannot set %s on %s: a shell there has no such variable", name, h.node())
 		}
 	}
 	call, warnings, err := pathenv.NodeRequest(pathenv.NodeRequestOptions{Call: cmd.Env, PathPrepend: cmd.PathPrepend})
 	if err != nil {
-		return l, nil, err
+		return l, corral.Info{}, err
 	}
 	o := pathenv.NodeOptions{Call: call, Profile: h.all.cfg.Profile, TTY: l.tty, GOOS: "linux"}
 	_, sets := call["PATH"]
 	if sets {
 		p, err := h.ownPaths(ctx)
 		if err != nil {
-			return l, nil, err
+			return l, corral.Info{}, err
 		}
 		o.Inherited, o.LoginPath = []string{"PATH=" + p.session}, p.login
 	}
 	env, err := pathenv.Node(o)
 	if err != nil {
-		return l, nil, err
+		return l, corral.Info{}, err
 	}
 	var dirs []string
 	if sets {
@@ -78,7 +80,8 @@ func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, []string
 			l.env = append(l.env, kv)
 		}
 	}
-	return l, append(warnings, env.Warnings()...), nil
+	notice, left := env.Report()
+	return l, corral.Info{Notice: notice, Warnings: append(warnings, left...)}, nil
 }
 
 // processVariable marks the processes of a command, so that they are found.

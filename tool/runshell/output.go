@@ -2,7 +2,6 @@ package runshell
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -37,10 +36,10 @@ type Output struct {
 	// SessionID is where the executor knows the command, if it keeps it.
 	SessionID string
 
-	// Warnings are complete sentences. Those of the executor, which come with
-	// every command, are not in Text: a model would read them again each time.
-	Warnings []string
-	standing []string // the executor's
+	// Notice is that of the command's corral.Info. It is not in Text: a model
+	// would read it again each time.
+	Notice   string
+	Warnings []string // complete sentences
 }
 
 type outputJSON struct {
@@ -53,6 +52,7 @@ type outputJSON struct {
 	BackgroundPids []int    `json:"backgroundPids" jsonschema:"PIDs of what goes on running."`
 	Truncated      bool     `json:"truncated,omitempty" jsonschema:"Whether the middle of an output is left out."`
 	SessionID      string   `json:"sessionId,omitempty" jsonschema:"ID by which the command is known afterwards."`
+	Notice         string   `json:"notice,omitempty" jsonschema:"What is the same for every command there: that the sandbox is off, and which variables commands do not get."`
 	Warnings       []string `json:"warnings,omitempty" jsonschema:"What was not done as asked."`
 }
 
@@ -60,7 +60,7 @@ type outputJSON struct {
 // is nothing to say, and the others where there is.
 func (o Output) MarshalJSON() ([]byte, error) {
 	v := outputJSON{
-		o.Stdout, o.Stderr, o.ExitCode, o.Signal, o.Error, o.PID, o.BackgroundPIDs, o.Truncated, o.SessionID, o.Warnings,
+		o.Stdout, o.Stderr, o.ExitCode, o.Signal, o.Error, o.PID, o.BackgroundPIDs, o.Truncated, o.SessionID, o.Notice, o.Warnings,
 	}
 	if v.BackgroundPids == nil {
 		v.BackgroundPids = []int{}
@@ -86,9 +86,7 @@ func (o Output) Text() string {
 		"Background PIDs: " + or(strings.Join(pids, ", "), "(none)"),
 	}
 	for _, w := range o.Warnings {
-		if !slices.Contains(o.standing, w) {
-			lines = append(lines, "Warning: "+w)
-		}
+		lines = append(lines, "Warning: "+w)
 	}
 	return strings.Join(lines, "\n")
 }

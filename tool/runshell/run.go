@@ -155,7 +155,7 @@ func (o *Output) started(info corral.Info) {
 	if info.PID != 0 {
 		o.PID = &info.PID
 	}
-	o.standing = info.Warnings
+	o.Notice = info.Notice
 	o.Warnings = append(o.Warnings, info.Warnings...)
 }
 

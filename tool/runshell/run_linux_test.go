@@ -70,19 +70,19 @@ func TestDirectoriesElsewhere(t *testing.T) {
 	}
 }
 
-// What an executor warns of with every command is for programs.
+// What is the same for every command is for programs.
 func TestWarnings(t *testing.T) {
 	ex := anything(t, "x")
-	ex.Info.Warnings = []string{"Left out: A."}
+	ex.Info.Notice = "1 variable left out: A"
 	r, err := newTool(t, Config{Executor: ex}).Call(t.Context(), Name, json.RawMessage(`{"command": "x", "is_background": false, "shell": "zsh"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(r)
-	if err != nil || !strings.Contains(string(text), "Left out: A.") || !strings.Contains(string(text), `\"shell\" is not known`) {
+	if err != nil || !strings.Contains(string(text), `"notice":"1 variable left out: A"`) || !strings.Contains(string(text), `\"shell\" is not known`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	if text := r.Text(); strings.Contains(text, "Left out") || !strings.HasSuffix(text, "\nWarning: The parameter \"shell\" is not known and is ignored.") {
+	if text := r.Text(); strings.Contains(text, "left out") || !strings.HasSuffix(text, "\nWarning: The parameter \"shell\" is not known and is ignored.") {
 		t.Error(text)
 	}
 }
