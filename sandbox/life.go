@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,23 +113,9 @@ func noteLife(dir string, change func(*life)) error {
 		l = life{} // it is damaged, which whoever reads it would be told
 	}
 	change(&l)
-	b, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, "."+lifeFile+"-")
-	if errors.Is(err, fs.ErrNotExist) { // the box is gone
-		return nil
-	}
-	if err != nil {
+	// Without the directory the box is gone.
+	if err := ignoreMissing(writeJSON(filepath.Join(dir, lifeFile), l, false)); err != nil {
 		return fmt.Errorf("cannot note what became of a container: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, lifeFile))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("cannot note what became of a container: %w", err), ignoreMissing(os.Remove(f.Name())))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,10 +228,7 @@ func readJSON(file string, v any) error {
 	if err != nil {
 		return err
 	}
-	if _, err = journal.Check(bytes.TrimSuffix(b, []byte{'\n'})); err == nil { // earlier versions wrote no checksum
-		err = json.Unmarshal(b, v)
-	}
-	if err != nil {
+	if err := journal.Decode(b, v); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "remove it, and then: corral sandbox sweep", "%s is damaged: %w", file, err)
 	}
 	return nil

@@ -103,7 +103,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	cert, err := certificate(cfg.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a certificate in %s: %w", cfg.Dir, err)
+		return nil, err
 	}
 	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
 	if s.log == nil {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
 )
 
@@ -25,9 +26,12 @@ func fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// certificateFile has the certificate and its key.
+const certificateFile = "nodes.pem"
+
 // certificate loads the certificate of a directory, or makes it.
 func certificate(dir string) (tls.Certificate, error) {
-	path := filepath.Join(dir, "nodes.pem")
+	path := filepath.Join(dir, certificateFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if data, err = newCertificate(); err == nil {
@@ -35,9 +39,20 @@ func certificate(dir string) (tls.Certificate, error) {
 		}
 	}
 	if err != nil {
-		return tls.Certificate{}, err
+		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "see whether the state directory can be read and written, and its disk is full",
+			"cannot read or make the certificate of the message server: %w", err)
 	}
-	return tls.X509KeyPair(data, data)
+	cert, err := tls.X509KeyPair(data, data)
+	if err == nil {
+		// Nodes know it by its fingerprint, and look at nothing else in it: with
+		// a bit of it flipped it would be one that they do not know.
+		err = cert.Leaf.CheckSignature(cert.Leaf.SignatureAlgorithm, cert.Leaf.RawTBSCertificate, cert.Leaf.Signature)
+	}
+	if err != nil {
+		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "put back a copy of it; or remove it, and pair the nodes again",
+			"%s is damaged, which has the certificate of the message server and its key: %w", path, err)
+	}
+	return cert, nil
 }
 
 func newCertificate() ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // recordFile is what a gateway says of itself, in its state directory.
@@ -56,7 +57,7 @@ func (r gatewayRecord) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, recordFile), append(data, '\n'), atomicfile.Options{}); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, recordFile), append(journal.Sign(data), '\n'), atomicfile.Options{}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", recordFile, err)
 	}
 	return nil
@@ -84,7 +85,7 @@ func readRecord(dir string) (*gatewayRecord, error) {
 	}
 	r := new(gatewayRecord)
 	if err == nil {
-		err = json.Unmarshal(data, r)
+		err = journal.Decode(data, r)
 	}
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrUnavailable, "restart the gateway, which writes it anew", "cannot read what the gateway says of itself in %s: %w", path, err)

@@ -22,7 +22,7 @@ var (
 
 // testOnly are for tests, and for each other, alone.
 var testOnly = []string{
-	"internal/clitest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/errtest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/sandboxtest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
+	"internal/clitest", "internal/damagetest", "internal/desktest", "internal/doctable", "internal/enginetest", "internal/errtest", "internal/escape/probetest", "internal/exectest", "internal/exectest/pattern", "internal/exectrace", "internal/fakeexec", "internal/filestest", "internal/moments", "internal/natstest", "internal/sandboxtest", "internal/testdir", "internal/testnet", "internal/traces", "internal/wardenbin/wardenbintest",
 }
 
 // rules may name packages that do not exist yet.
@@ -96,7 +96,7 @@ var rules = map[string]rule{
 	"internal/approvals":      {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
-	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
+	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "internal/state/journal"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
@@ -126,6 +126,7 @@ var rules = map[string]rule{
 	"internal/exectest/testprog":       {imports: []string{"internal/exectest/pattern"}},
 	"internal/clitest":                 {},
 	"internal/enginetest":              {imports: append([]string{"internal/testdir"}, hosts...)},
+	"internal/damagetest":              {},
 	"internal/errtest":                 {},
 	"internal/exectrace":               {imports: []string{"internal/confine", "internal/landlock"}},
 	"internal/fakeexec":                {imports: contract},

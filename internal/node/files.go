@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // Files of a state directory.
@@ -63,7 +64,7 @@ func writeJSON(path string, v any, durable bool) error {
 	if err != nil {
 		return err
 	}
-	return writePrivate(path, append(data, '\n'), durable)
+	return writePrivate(path, append(journal.Sign(data), '\n'), durable)
 }
 
 // readJSON reports whether there is such a file, and reads it.
@@ -73,7 +74,7 @@ func readJSON(path string, v any) (bool, error) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, v)
+		err = journal.Decode(data, v)
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot read %s: %w", path, err)

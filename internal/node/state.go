@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/join"
 	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // A State is what a node keeps, in a directory that this program alone has
@@ -212,7 +212,7 @@ func (s *State) loadGateway(log *slog.Logger) error {
 
 func parseGateway(data []byte) (gateway, join.Line, error) {
 	var g gateway
-	if err := json.Unmarshal(data, &g); err != nil {
+	if err := journal.Decode(data, &g); err != nil {
 		return gateway{}, join.Line{}, err
 	}
 	if g.Version != stateVersion {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -46,6 +47,15 @@ func Check(line []byte) (signed bool, err error) {
 		return true, ErrSum
 	}
 	return true, nil
+}
+
+// Decode reads a file that is one JSON object, perhaps with an end of line: as Sign
+// returned it, or without a checksum, as earlier versions wrote it.
+func Decode(content []byte, v any) error {
+	if _, err := Check(bytes.TrimSuffix(content, []byte{'\n'})); err != nil {
+		return err
+	}
+	return json.Unmarshal(content, v)
 }
 
 // Damage is what of a file could not be read.
