@@ -3,7 +3,8 @@
 //
 //   - Landlock (5.13) refuses to execute and to write what the domain does not
 //     name. The thread that forks restricts itself, and ends: no process beside
-//     the command's own is made.
+//     the command's own is made. The next thread is ready, with its filter, before
+//     it is needed.
 //   - A loader (ld.so) has to be executable, and runs whatever it is given as an
 //     argument. A seccomp filter has the kernel ask (5.0) before a process maps
 //     code of a file; one of which /proc/PID/exe is the loader may not. The filter

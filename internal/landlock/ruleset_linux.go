@@ -68,6 +68,10 @@ type ruleset struct {
 	programs    map[file]bool
 	directories []string
 	loaders     map[file]bool
+
+	key   string
+	paths map[string]identity // nil: it is not kept
+	users int
 }
 
 // newRuleset makes one. What does not exist is left out: then nothing can be
@@ -91,7 +95,7 @@ func newRuleset(d *confine.Domain, version int) (*ruleset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a Landlock ruleset: %w", err)
 	}
-	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]bool{}}
+	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]bool{}, paths: map[string]identity{}}
 	if err := r.fill(d, attr.Handled_access_fs); err != nil {
 		r.close()
 		return nil, err
@@ -142,12 +146,14 @@ func (r *ruleset) fill(d *confine.Domain, handled uint64) error {
 func (r *ruleset) add(path string, ofFile, ofDir uint64, known map[file]bool) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
+	case absent(err):
+		r.note(path, -1)
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot open %s for a Landlock rule: %w", path, err)
 	}
 	defer unix.Close(fd)
+	r.note(path, fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("cannot look at %s for a Landlock rule: %w", path, err)

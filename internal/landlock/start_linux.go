@@ -3,8 +3,6 @@ package landlock
 import (
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +15,12 @@ import (
 type Starter struct {
 	mu      sync.Mutex
 	watch   *watch
-	address uint64 // from where this program makes system calls
-	unable  error  // why loaders are not watched
+	program []unix.SockFilter // the filter, the same for all
+	unable  error             // why loaders are not watched
+	spare   *thread           // for the next start
+	filling bool              // spare is being made
+
+	rules rulesets
 }
 
 // Started is a command that Start started.
@@ -44,66 +46,72 @@ func (s *Starter) Start(d *confine.Domain, fork func() (int, error)) (Started, e
 	if err != nil {
 		return Started{}, &Unenforced{err}
 	}
-	w, address, unable := s.prepare(d)
+	w, program, unable := s.prepare(d)
 	if unable != nil && d.Required {
 		return Started{}, &Unenforced{fmt.Errorf("what a loader is given cannot be kept from running: %w", unable)}
 	}
 	missing := func(why error) string { return fmt.Sprintf("what a loader is given is not kept from running: %v", why) }
-	rules, err := newRuleset(d, version)
+	rules, err := s.rules.get(d, version)
 	if err != nil {
 		return Started{}, &Unenforced{err}
 	}
-	defer rules.close()
+	defer s.rules.put(rules)
 	got := Started{Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Hint: d.Hint}, Jail: &Jail{rules: rules}}
 	if unable != nil {
 		got.Missing = missing(unable)
 	}
 	var failed error
-	onThread(func() {
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			failed = &Unenforced{fmt.Errorf("cannot give up gaining privileges: %w", err)}
-			return
-		}
-		// First the rules: the filter asks this program, which Landlock must not
-		// keep from anything.
+	body := func() {
 		if err := rules.restrict(); err != nil {
 			failed = &Unenforced{err}
 			return
 		}
-		if w != nil {
-			fd, err := install(filter(address))
-			if err == nil {
-				if err = w.add(fd, got.Jail); err != nil {
-					unix.Close(fd)
-					failed = &Unenforced{err} // nobody would answer
-					return
-				}
-				got.Enforced.Loaders = true
-			} else if d.Required {
+		got.PID, failed = fork()
+	}
+	if w == nil {
+		onThread(func() {
+			if err := giveUpPrivileges(); err != nil {
 				failed = &Unenforced{err}
 				return
-			} else {
-				got.Missing = missing(err)
 			}
+			body()
+		})
+		return got, failed
+	}
+	t := s.take(w, program)
+	switch {
+	case t.err == nil:
+		if err := w.assign(t.fd, got.Jail); err != nil {
+			t.end()
+			return Started{}, &Unenforced{err} // nobody would answer
 		}
-		got.PID, failed = fork()
-	})
+		got.Enforced.Loaders = true
+	case !t.bare || d.Required:
+		t.end()
+		return Started{}, &Unenforced{t.err}
+	default:
+		got.Missing = missing(t.err)
+	}
+	t.run(body)
+	go s.refill(w, program)
 	return got, failed
 }
 
 // prepare begins the watch, if the domain needs one and there can be one.
-func (s *Starter) prepare(d *confine.Domain) (*watch, uint64, error) {
+func (s *Starter) prepare(d *confine.Domain) (*watch, []unix.SockFilter, error) {
 	if d.AnyProgram {
-		return nil, 0, nil
+		return nil, nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch == nil && s.unable == nil {
-		if s.address, s.unable = learnAddress(); s.unable == nil {
+		var address uint64
+		if address, s.unable = learnAddress(); s.unable == nil {
+			s.program = filter(address)
 			s.watch, s.unable = newWatch()
 		}
 	}
-	return s.watch, s.address, s.unable
+	return s.watch, s.program, s.unable
 }
 
 // Watchable says why loaders cannot be watched here; nil: they can.
@@ -115,30 +123,16 @@ func Watchable() error {
 // Close ends the watch: what still runs in a domain can execute nothing any more.
 func (s *Starter) Close() {
 	s.mu.Lock()
-	w := s.watch
-	s.watch, s.unable = nil, errors.New("it has ended")
+	w, spare := s.watch, s.spare
+	s.watch, s.spare, s.unable = nil, nil, errors.New("it has ended")
 	s.mu.Unlock()
+	if spare != nil {
+		spare.end()
+	}
+	s.rules.close()
 	if w != nil {
 		w.close()
 	}
-}
-
-// onThread runs f on a thread that ends afterwards.
-func onThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and it ends with this goroutine
-		if unix.Gettid() == os.Getpid() {
-			// The first thread of a program never ends. It is held, so that
-			// this one is another.
-			onThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		f()
-	}()
-	<-done
 }
 
 // learnAddress finds out from which address this program makes system calls.

@@ -171,6 +171,7 @@ func TestThreadsEnd(t *testing.T) {
 	for range 50 {
 		run(t, s, &d, real(t, "true"))
 	}
+	most := 1 // the one that is ready for the next, until the end
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		restricted := 0
 		tasks, err := filepath.Glob("/proc/self/task/*/status")
@@ -182,8 +183,13 @@ func TestThreadsEnd(t *testing.T) {
 				restricted++
 			}
 		}
-		if restricted == 0 {
-			return
+		if restricted <= most {
+			if most == 0 {
+				return
+			}
+			s.Close()
+			most = 0
+			continue
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d threads of %d are restricted", restricted, len(tasks))
@@ -295,7 +301,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Skip(err)
 	}
 	d := confine.Domain{Programs: []string{"/usr/bin/bash", "/usr/bin/true"}, Loaders: []string{ld}, Writable: []string{"/tmp", "/var/tmp", b.TempDir()}}
-	args := []string{"/usr/bin/bash", "-c", "/usr/bin/true; exit 0"}
+	args := []string{"/usr/bin/true"}
 	fork := func() (int, error) {
 		return syscall.ForkExec(args[0], args, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
 	}

@@ -85,21 +85,34 @@ func newWatch() (*watch, error) {
 	return w, nil
 }
 
-// syncWakeUp is SECCOMP_IOCTL_NOTIF_SET_FLAGS, by which who asks runs on when it
+// setFlags is SECCOMP_IOCTL_NOTIF_SET_FLAGS, by which who asks runs on when it
 // is answered, on the processor of who answers.
 const setFlags = 0x40082104
 
-// add watches a descriptor.
-func (w *watch) add(fd int, j *Jail) error {
+var errEnded = errors.New("the watch has ended")
+
+// add watches a descriptor. Whose it is is said before somebody asks.
+func (w *watch) add(fd int) error {
 	// Linux 6.6 has it; without it all is the same but slower.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return errors.New("the watch has ended")
+		return errEnded
 	}
 	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
 		return fmt.Errorf("cannot watch a seccomp filter: %w", err)
+	}
+	w.jails[int32(fd)] = nil
+	return nil
+}
+
+// assign says whose a descriptor is. From now on who asks gets an answer.
+func (w *watch) assign(fd int, j *Jail) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errEnded
 	}
 	w.jails[int32(fd)] = j
 	return nil
