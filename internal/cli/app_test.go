@@ -317,15 +317,15 @@ func TestEndingWithGap(t *testing.T) {
 }
 
 func TestSandboxCommands(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", Running: true}, {Name: "bare"}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", User: "7:8", Running: true}, {Name: "bare"}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
 	for _, tc := range []struct {
 		args string
 		code int
 		out  string
 		err  string
 	}{
-		{"ls", 0, "NAME   STATE         IMAGE  DRIVER  CONTAINER\na      running       i      fds     c-a\nbare   no container                 \nstuck  ended                        c-s\n", ""},
-		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","running":true},{"name":"bare","container":"","id":"","image":"","driver":"","running":false},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","running":false}]` + "\n", ""},
+		{"ls", 0, "NAME   STATE         IMAGE  DRIVER  USER  CONTAINER\na      running       i      fds     7:8   c-a\nbare   no container                       \nstuck  ended                              c-s\n", ""},
+		{"ls --json", 0, `[{"name":"a","container":"c-a","id":"","image":"i","driver":"fds","user":"7:8","running":true},{"name":"bare","container":"","id":"","image":"","driver":"","user":"","running":false},{"name":"stuck","container":"c-s","id":"","image":"","driver":"","user":"","running":false}]` + "\n", ""},
 		{"ls -q", 0, "a\nbare\nstuck\n", ""},
 		{"rm a", 0, "a\n", ""},
 		{"rm a nosuch", 125, "a\n", `corral: there is no sandbox "nosuch" of the state directory /s` + "\nhint: corral sandbox ls says which there are\n"},

@@ -176,10 +176,10 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
+	names, users := map[string]string{}, map[string]string{}
 	for _, s := range known {
 		for _, b := range s.Boxes {
-			names[b.Container] = s.Name
+			names[b.Container], users[b.Container] = s.Name, b.User
 		}
 	}
 	rows := make([]sandboxRow, 0, len(list))
@@ -190,7 +190,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]sandboxRo
 		}
 		rows = append(rows, sandboxRow{
 			Name: name, Container: c.Name, ID: c.ID,
-			Image: c.Image, Driver: c.Labels[labelDriver], Running: c.Running,
+			Image: c.Image, Driver: c.Labels[labelDriver], User: users[c.Name], Running: c.Running,
 		})
 	}
 	for _, s := range known { // whose container is gone, or could not be made

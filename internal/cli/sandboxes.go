@@ -20,6 +20,7 @@ type sandboxRow struct {
 	ID        string `json:"id"`
 	Image     string `json:"image"`
 	Driver    string `json:"driver"`
+	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
 	Running   bool   `json:"running"`
 }
 
@@ -58,7 +59,7 @@ func (a *app) sandboxList() *cobra.Command {
 					return err
 				}
 				w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tCONTAINER")
+				fmt.Fprintln(w, "NAME\tSTATE\tIMAGE\tDRIVER\tUSER\tCONTAINER")
 				for _, r := range rows {
 					state := "ended"
 					switch {
@@ -67,7 +68,7 @@ func (a *app) sandboxList() *cobra.Command {
 					case r.Container == "":
 						state = "no container"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.Container)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, state, r.Image, r.Driver, r.User, r.Container)
 				}
 				return w.Flush()
 			})
