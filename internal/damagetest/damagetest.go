@@ -36,6 +36,23 @@ func Each(content []byte, f func(how string, damaged []byte)) {
 // that has the text named in it. Afterwards the file is as it was.
 func File[T any](t testing.TB, path, named string, same func(a, b T) bool, read func() (T, error)) {
 	t.Helper()
+	file(t, path, named, same, read, Each)
+}
+
+// Flipped is File without the cuts.
+func Flipped[T any](t testing.TB, path, named string, same func(a, b T) bool, read func() (T, error)) {
+	t.Helper()
+	file(t, path, named, same, read, func(content []byte, f func(string, []byte)) {
+		Each(content, func(how string, damaged []byte) {
+			if len(damaged) == len(content) {
+				f(how, damaged)
+			}
+		})
+	})
+}
+
+func file[T any](t testing.TB, path, named string, same func(a, b T) bool, read func() (T, error), each func([]byte, func(string, []byte))) {
+	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +67,7 @@ func File[T any](t testing.TB, path, named string, same func(a, b T) bool, read 
 		}
 	}
 	silent, unnamed, told := 0, 0, 0
-	Each(content, func(how string, damaged []byte) {
+	each(content, func(how string, damaged []byte) {
 		put(damaged)
 		got, err := read()
 		switch {

@@ -93,6 +93,9 @@ func (l *Log) open() error {
 		if l.size, l.pending, err = l.pos.load(); err != nil {
 			return err
 		}
+		if has := min(l.size, l.head+l.tail); info.Size() < has {
+			return fmt.Errorf("%s is damaged: it has %d bytes, and %d were written into it", l.id+suffixOut, info.Size(), has)
+		}
 	}
 	idx, err := l.root.OpenFile(l.id+suffixIdx, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -4,16 +4,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // A position is how far a ring has been written, in one word: size bytes are
 // in the log, and n more were in the relay when it was last filled, or were
 // about to be written (0: nothing was, or all of it has been written since).
 //
-// The word is written with one pwrite of 8 aligned bytes, which a kill either
-// leaves out or lets happen.
+// The word and its checksum are written with one pwrite of 16 aligned bytes, which a
+// kill either leaves out or lets happen: they are in one page. Earlier versions wrote
+// no checksum.
 type position struct{ f *os.File }
 
 // pendingBits holds the largest pipe that the kernel lets anybody have.
@@ -44,30 +47,44 @@ func openPosition(root *os.Root, name string) (*position, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.Size() != 8 {
+	if info, err := f.Stat(); err != nil || info.Size() != wordSize && info.Size() != positionSize {
 		f.Close()
 		if err == nil && info.Size() == 0 {
 			return nil, nil // killed before the first store: nothing was overwritten
 		}
-		return nil, errors.Join(err, fmt.Errorf("%s is damaged", name))
+		return nil, errors.Join(err, fmt.Errorf("%s is damaged: it has neither %d nor %d bytes", name, wordSize, positionSize))
 	}
 	return &position{f}, nil
 }
 
+const (
+	wordSize     = 8
+	positionSize = 2 * wordSize
+)
+
 func (p *position) store(size, n int64) error {
-	var b [8]byte
+	var b [positionSize]byte
 	binary.BigEndian.PutUint64(b[:], uint64(size)<<pendingBits|uint64(n))
+	binary.BigEndian.PutUint64(b[wordSize:], uint64(checksum(b[:wordSize])))
 	_, err := p.f.WriteAt(b[:], 0)
 	return err
 }
 
 func (p *position) load() (size, n int64, err error) {
-	var b [8]byte
-	if _, err := p.f.ReadAt(b[:], 0); err != nil {
+	var b [positionSize]byte
+	k, err := p.f.ReadAt(b[:], 0)
+	if k != wordSize && err != nil {
 		return 0, 0, err
+	}
+	if k == positionSize && binary.BigEndian.Uint64(b[wordSize:]) != uint64(checksum(b[:wordSize])) {
+		return 0, 0, fmt.Errorf("%s is damaged: its checksum is another one", filepath.Base(p.f.Name()))
 	}
 	v := binary.BigEndian.Uint64(b[:])
 	return int64(v >> pendingBits), int64(v & (1<<pendingBits - 1)), nil
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func (p *position) close() { p.f.Close() }

@@ -35,19 +35,46 @@ const runSize = 8
 
 func newRuns() runs { return runs{full: math.MaxInt64} }
 
+// A run's word has, from its lowest bit: the stream in 2, whether it takes the place of
+// an older one, the offset in 44, a checksum in 16, and whether it has one. Earlier
+// versions wrote none, and offsets that never were so large.
+const (
+	bitAgain   = 1 << 2
+	offsetAt   = 3
+	sumAt      = 47
+	bitSum     = 1 << 63
+	mostOffset = 1<<(sumAt-offsetAt) - 1
+)
+
 // encode packs a run into a word, which is written as a whole or not at all,
 // and whether the word takes the place of an older one.
 func (r run) encode(again bool) []byte {
-	v := uint64(r.off)<<3 | uint64(r.stream)
+	v := uint64(r.off)<<offsetAt&(1<<sumAt-1) | uint64(r.stream)
 	if again {
-		v |= 4
+		v |= bitAgain
 	}
-	return binary.BigEndian.AppendUint64(nil, v)
+	return binary.BigEndian.AppendUint64(nil, v|sumOf(v)<<sumAt|bitSum)
 }
 
-func decodeRun(b []byte) (r run, again bool) {
+// sumOf is the checksum of a word without its checksum.
+func sumOf(v uint64) uint64 {
+	return uint64(checksum(binary.BigEndian.AppendUint64(nil, v)) & 0xffff)
+}
+
+func decodeRun(b []byte) (r run, again bool, err error) {
 	v := binary.BigEndian.Uint64(b)
-	return run{off: int64(v >> 3), stream: corral.Stream(v & 3)}, v&4 != 0
+	if v&bitSum != 0 {
+		word := v & (1<<sumAt - 1)
+		if v&^bitSum>>sumAt != sumOf(word) {
+			return run{}, false, errIndex
+		}
+		v = word
+	}
+	r = run{off: int64(v >> offsetAt), stream: corral.Stream(v & 3)}
+	if r.off > mostOffset || r.stream != corral.Stdout && r.stream != corral.Stderr {
+		return run{}, false, errIndex
+	}
+	return r, v&bitAgain != 0, nil
 }
 
 // current is the stream of the next byte. Output begins as standard output.
@@ -136,9 +163,9 @@ func (r *runs) load(rd io.ReaderAt) error {
 	all := make([]run, 0, len(b)/runSize)
 	turned := false
 	for ; len(b) >= runSize; b = b[runSize:] {
-		n, again := decodeRun(b)
-		if n.stream != corral.Stdout && n.stream != corral.Stderr {
-			return errIndex
+		n, again, err := decodeRun(b)
+		if err != nil {
+			return err
 		}
 		turned = turned || again
 		all = append(all, n)
