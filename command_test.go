@@ -110,7 +110,7 @@ func TestParseHost(t *testing.T) {
 // Whatever a command does differently is in its digest.
 func TestCommandDigest(t *testing.T) {
 	plain := corral.Command{Shell: "true"}
-	ignored := map[string]bool{"Description": true, "ID": true, "Host": true, "Node": true, "Elevated": true, "Security": true, "Ask": true, "Approval": true, "Exec": true, "Grant": true, "Fresh": true}
+	ignored := map[string]bool{"Description": true, "ID": true, "Host": true, "Node": true, "Elevated": true, "Security": true, "Ask": true, "Approval": true, "Exec": true, "Domain": true, "Grant": true, "Fresh": true}
 	seen := map[string]string{plain.Digest(): "nothing"}
 	add := func(name string, c corral.Command) {
 		t.Helper()
@@ -142,6 +142,8 @@ func TestCommandDigest(t *testing.T) {
 			*v = 1
 		case **corral.Size:
 			*v = &corral.Size{}
+		case **corral.Domain:
+			*v = &corral.Domain{}
 		case *corral.LogLimit:
 			v.Head = 1
 		default:
