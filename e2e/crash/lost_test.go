@@ -132,6 +132,7 @@ func TestPlaceDiesWhileGatewayLives(t *testing.T) {
 				failed <- err
 			}()
 			b.strike(t, pl)
+			endWhatRunsOn(ctx, t, pl, first)
 			struck := time.Now()
 			if err := <-failed; !errors.Is(err, corral.ErrLost) || corral.Hint(err) == "" {
 				t.Errorf("Wait: %v, want ErrLost", err)
@@ -184,11 +185,32 @@ func TestPlaceDiesWhileNobodyLives(t *testing.T) {
 			time.Sleep(time.Second)
 			b.strike(t, pl)
 			x := pl.here(t)
+			endWhatRunsOn(ctx, t, pl, x)
 			aftermath(ctx, t, x)
 			lost(ctx, t, x, "unseen", "")
 			again(ctx, t, x)
 		})
 	}
+}
+
+// endWhatRunsOn ends the command that a killed warden leaves behind on a host: the
+// next warden has it, and passes signals on. In a container it dies with the warden.
+func endWhatRunsOn(ctx context.Context, t *testing.T, pl place, x corral.Executor) {
+	t.Helper()
+	if pl.Kind != "host" {
+		return
+	}
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var p corral.Process
+		if p, err = x.Attach(ctx, "running"); err == nil {
+			err = p.Signal(ctx, corral.SIGKILL)
+		}
+		if err == nil {
+			return
+		}
+	}
+	t.Errorf("the command of the killed warden takes no signal: %v", err)
 }
 
 // aftermath looks at what was in the place when it died.

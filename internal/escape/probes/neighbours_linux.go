@@ -162,29 +162,43 @@ func needInFlight() error {
 	return unix.Sendmsg(p[0], []byte{0}, unix.UnixRights(p[1]), nil, 0)
 }
 
+// usualPipe is how much a pipe holds as long as its user has pages left.
+const usualPipe = 64 << 10
+
+// holdPipes makes pipes as large as they can be, and of what is left usual ones,
+// until a pipe is smaller than that.
 func holdPipes(string) (string, error) {
-	return holdAll("pipes of 1 MiB", func(i int) error {
+	large := true
+	return holdAll("pipes", func(i int) error {
 		var p [2]int
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 			return err
 		}
-		_, err := unix.FcntlInt(uintptr(p[0]), unix.F_SETPIPE_SZ, 1<<20)
 		if i == 1000 {
 			return unix.EMFILE
 		}
-		return err
+		if large {
+			_, err := unix.FcntlInt(uintptr(p[0]), unix.F_SETPIPE_SZ, 1<<20)
+			large = err == nil
+			if !errors.Is(err, unix.EPERM) {
+				return err
+			}
+		}
+		if n, err := unix.FcntlInt(uintptr(p[0]), unix.F_GETPIPE_SZ, 0); err != nil || n < usualPipe {
+			return errors.Join(unix.EPERM, err)
+		}
+		return nil
 	}, unix.EPERM, unix.EMFILE)
 }
 
 func needPipe() error {
-	const usual = 64 << 10
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
 	n, err := unix.FcntlInt(uintptr(p[0]), unix.F_GETPIPE_SZ, 0)
-	if err == nil && n < usual {
-		err = fmt.Errorf("a pipe holds %d bytes and not %d", n, usual)
+	if err == nil && n < usualPipe {
+		err = fmt.Errorf("a pipe holds %d bytes and not %d", n, usualPipe)
 	}
 	return err
 }
