@@ -205,13 +205,13 @@ func TestWardenKilled(t *testing.T) {
 			why := "its warden was killed"
 			if c.timeout == 0 {
 				// The connection may just be breaking, which is not to say that it has ended.
-				err := p.Signal(t.Context(), corral.Signal(unix.SIGUSR1))
-				if errors.Is(err, corral.ErrUnavailable) {
-					err = p.Signal(t.Context(), corral.Signal(unix.SIGUSR1))
-				}
-				if err != nil {
-					t.Errorf("a signal to what runs: %v", err)
-				}
+				until(t, "the signal is passed on", func() bool {
+					err := p.Signal(t.Context(), corral.Signal(unix.SIGUSR1))
+					if err != nil && !errors.Is(err, corral.ErrUnavailable) {
+						t.Fatalf("a signal to what runs: %v", err)
+					}
+					return err == nil
+				})
 				until(t, "the signal was heard", tr.heard)
 				if e.Running() != 1 {
 					t.Errorf("%d processes run", e.Running())

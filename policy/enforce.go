@@ -72,7 +72,7 @@ func (j *judge) enforce(d *Decision) *Enforcement {
 	case d.Security.Value != SecurityAllowlist:
 		e.Reason = "security is not allowlist"
 	case d.Miss:
-		e.Reason = "no rules allow it; if somebody does, that is for the command as it is"
+		e.Reason = "no rule allows the command; if it is approved, it runs as it is"
 	case j.whole:
 		e.Reason = "a rule allows that very command, for what it is"
 	case d.Run == nil:

@@ -33,7 +33,7 @@ func TestStart(t *testing.T) {
 	full := corral.Command{
 		ID: "id", Shell: "echo é", Args: []string{"a", "", "b"}, Dir: "/d", Env: map[string]string{"A": "1", "B": ""}, PathPrepend: []string{"/p"},
 		Stdin: true, TTY: &corral.Size{Rows: 1, Cols: 2}, MergeStderr: true, Timeout: 1500 * time.Millisecond, Grace: -1,
-		Log: corral.LogLimit{Head: 1, Tail: 2}, Host: corral.HostNode, Node: "n", Elevated: true, Security: "full", Ask: "off", Approval: "a",
+		Log: corral.LogLimit{Head: 1, Tail: 2}, Host: corral.HostNode, Node: "n", Elevated: true, Security: "full", Ask: "off", Approval: "a", Description: "d",
 	}
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {

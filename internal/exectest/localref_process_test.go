@@ -154,7 +154,7 @@ func (p *refProcess) Write(ctx context.Context, b []byte) (int, error) {
 
 // queue waits for other calls, whatever the context of the call says.
 func (p *refProcess) queue() (leave func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second*new(Target).slack()) // more than who waits behind it has
 	defer cancel()
 	if p.busy.Take(ctx) != nil {
 		return func() {}
