@@ -130,7 +130,7 @@ func TestServerSilent(t *testing.T) {
 func TestIdle(t *testing.T) {
 	d := startSSHD(t)
 	cfg := d.config(t.TempDir())
-	cfg.keepalive, cfg.idle = 20*time.Millisecond, 50*time.Millisecond
+	cfg.keepalive, cfg.idle = 100*time.Millisecond, 250*time.Millisecond
 	n := d.hosts(t, cfg)
 	x := box(t, n)
 	for range 2 {
