@@ -48,6 +48,7 @@ func TestPrune(t *testing.T) {
 	ended(t, begin(t, e, "", "cat file && touch go"), 0)
 	ended(t, p, 0)
 	b.await(1)
+	b.awaitBoxes(1)
 	ended(t, begin(t, e, "", "cat file"), 0)
 
 	// One that is idle goes with its workspace, unless something runs in it.
