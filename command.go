@@ -60,7 +60,7 @@ type Command struct {
 	Log LogLimit `json:"log,omitzero"`
 
 	// Description says for people what the command is for, as its caller has it:
-	// it is shown where somebody approves or lists commands, and changes nothing.
+	// it is shown where commands are approved or listed, and changes nothing.
 	Description string `json:"description,omitempty"`
 
 	// What follows is read by the Router and its Guard; executors ignore it.

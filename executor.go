@@ -103,10 +103,10 @@ type Info struct {
 	// call's variables were dropped.
 	Warnings []string `json:"warnings,omitempty"`
 
-	// Digest is Command.Digest of what was started: whoever has found a process
+	// Digest is Command.Digest of what was started: who finds a process
 	// can tell by it whether a command is the same, and need not start anything
 	// for that. Empty: it is not known, as of a node of an earlier version. It is
-	// in no JSON, since somebody could guess values of the environment by it.
+	// not in JSON, since values of the environment could be guessed from it.
 	Digest string `json:"-"`
 
 	// Enforced is what the kernel keeps it to, of what was decided: nil if to

@@ -9,7 +9,7 @@ import (
 // MaxNotice is how long an Info.Notice may be, in bytes.
 const MaxNotice = 2 << 10
 
-// JoinNotice makes one Info.Notice of parts, of which empty ones are left out. It
+// JoinNotice makes one Info.Notice of parts; empty ones are left out. It
 // is one line of at most MaxNotice bytes that does nothing to a terminal: parts
 // can come from a node.
 func JoinNotice(parts ...string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral/internal/fakeexec"
 )
 
-// removedWhenFound is an executor of which every process that is found is removed
+// removedWhenFound is an executor in which every process that is found is removed
 // right afterwards, as by another program that uses it.
 type removedWhenFound struct{ *fakeexec.Executor }
 

@@ -252,7 +252,7 @@ func TestWithoutApprovals(t *testing.T) {
 	g.do("DELETE", "/v1/approvals/rules?ref=x", "").code(404, "not-found")
 }
 
-// A token lets a platform pass on what somebody says once. What is allowed from then
+// A token lets a platform pass on one answer to one approval. What is allowed from then
 // on is for the operator.
 func TestTokenWidensNothing(t *testing.T) {
 	d := newDesk(t)

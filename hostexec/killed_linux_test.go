@@ -152,7 +152,7 @@ func (tr *tree) heard() bool {
 	return err == nil
 }
 
-// waitLost waits for the end of a process of which nobody knows how it ended.
+// waitLost waits for the end of a process whose exit nobody saw.
 func waitLost(t *testing.T, p corral.Process, why string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

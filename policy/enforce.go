@@ -41,7 +41,7 @@ type Enforcement struct {
 
 // A Leeway says which further programs a segment may run, and where it may write.
 type Leeway struct {
-	// Runs is "none", "any", or "some" of which Programs has the paths.
+	// Runs is "none", "any", or "some"; then Programs has the paths.
 	Runs     string   `json:"runs"`
 	Programs []string `json:"programs,omitempty"`
 	// Writes are where it may write beside the workspace and the directories for
@@ -195,7 +195,7 @@ func (j *judge) home(p string) string {
 	return p
 }
 
-// usual is the leeway of a segment of which no rule says any.
+// usual is the leeway of a segment when no rule gives one.
 func (j *judge) usual(seg *Segment) Leeway {
 	unlimited := func(why string) Leeway { return Leeway{Runs: RunsAny, Writes: []string{RunsAny}, Why: why} }
 	name := seg.name()

@@ -27,8 +27,8 @@ type script struct {
 	calls    []*call
 	findings []Finding
 	literals bool                    // some word says what a shell would substitute if it saw it
-	assigned map[*syntax.Assign]bool // of which there is a finding already
-	sets     []string                // variables that it sets, once somebody asked
+	assigned map[*syntax.Assign]bool // that have a finding already
+	sets     []string                // variables that it sets, computed on first use
 }
 
 // A call is a simple command.

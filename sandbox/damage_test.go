@@ -11,7 +11,7 @@ import (
 )
 
 // Whatever bit of a record is another, and wherever it is cut: it says what it said, or
-// whoever needs it is told which file is damaged.
+// the error names the damaged file.
 func TestStoreDamaged(t *testing.T) {
 	state := testdir.New(t)
 	box := boxRecord{Version: storeVersion, ID: "main-12345678", Sandbox: "main", Container: "corral-main", Engine: "docker", Image: "debian:12", UID: 2_000_000_100, Created: now()}

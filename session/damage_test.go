@@ -127,7 +127,7 @@ func TestTableFlipped(t *testing.T) {
 	})
 }
 
-// Of a table of which nothing can be read nothing is lost that the executors have.
+// If nothing of the table can be read, nothing is lost that the executors have.
 func TestTableRandom(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d := r.toDamage()

@@ -190,7 +190,7 @@ func (s *Session) event(e ended, tail string) Event {
 	}
 	wake := how != "completed" || tail != ""
 	if s.start.Approval != "" && e.State != Unknown {
-		how = "finished" // as whoever approved it expects to read
+		how = "finished" // as the approver expects to read
 	}
 	text = fmt.Sprintf("Exec %s (%s, %s)", how, s.id, text)
 	if tail != "" {

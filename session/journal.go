@@ -101,7 +101,7 @@ type table struct {
 
 	damage journal.Damage // what could not be read
 	aside  string         // the file that it is kept in
-	inside bool           // more is damaged than a last line without an end, of which nobody was told
+	inside bool           // more is damaged than an unfinished last line, which nobody relied on
 }
 
 // openJournal opens the journal for one Manager alone and hands what is in it

@@ -74,7 +74,7 @@ type Manager struct {
 	sessions map[string]*Session
 	agents   map[string]*executorOf
 
-	orphans []string // IDs of lines about sessions of which the journal has no beginning
+	orphans []string // IDs that later lines name and that no line begins
 }
 
 var (

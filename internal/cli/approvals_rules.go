@@ -155,7 +155,7 @@ arguments. To deny or ask, a name is enough.`,
 	return cmd
 }
 
-// onePattern refuses a pattern of which each word is an argument.
+// onePattern refuses a pattern that was given as several arguments.
 func onePattern(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:

@@ -217,7 +217,7 @@ func routeText(r corral.Route) string {
 	return text + "; no policy applies"
 }
 
-// variables are those that the call sets, of which the values are not shown.
+// variables are those that the call sets; their values are not shown.
 func (p *page) variables(d policy.Decision) {
 	if len(d.Variables) == 0 || d.Security.Value != policy.SecurityAllowlist {
 		return

@@ -78,7 +78,7 @@ func (a *app) sandboxList() *cobra.Command {
 	return cmd
 }
 
-// printNames prints the names of sandboxes, of which each can have several containers.
+// printNames prints each sandbox once: the list has a row for each of its containers.
 func (a *app) printNames(rows []sandboxRow) error {
 	var names []string
 	for _, r := range rows {

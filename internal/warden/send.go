@@ -9,7 +9,7 @@ import (
 )
 
 // send sends a signal to a process of a listing. One that has ended meanwhile
-// may have left its number to another, which is no business of ours: on a host,
+// may have left its number to another, which must not be signalled: on a host,
 // somebody else's program. So the number is held by a pidfd first, then the start
 // is compared with that of the listing, and then the signal goes to what is held;
 // if that has ended by now, to nobody.

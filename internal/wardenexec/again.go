@@ -141,7 +141,7 @@ func (e *Executor) catchUp(p *process) {
 		e.mu.Unlock()
 		return
 	}
-	e.wg.Add(2) // of which reconnect is through with one
+	e.wg.Add(2) // reconnect ends one of them
 	e.mu.Unlock()
 	go func() {
 		defer e.wg.Done()

@@ -107,7 +107,7 @@ func (r *records) believe(c *client) error {
 			continue
 		}
 		var t tag
-		_ = json.Unmarshal(item.Tag, &t) // one that cannot be read is told by whoever attaches
+		_ = json.Unmarshal(item.Tag, &t) // one that cannot be read is reported by Attach
 		if err := r.start(id, c.warden, t.agent()); err != nil {
 			return err
 		}

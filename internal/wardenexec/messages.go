@@ -24,7 +24,7 @@ type messages struct {
 
 	writing turn.Lock // one write of input at a time
 
-	// Never held during a Send: whoever reads the connection needs it.
+	// Never held during a Send: the reader of the connection needs it.
 	mu      sync.Mutex
 	changed *sync.Cond
 	c       *client

@@ -146,7 +146,7 @@ func (r *records) open(before time.Time) error {
 		return err
 	}
 	if !alone {
-		if r.damage.Any() { // whoever has it alone next keeps it aside
+		if r.damage.Any() { // the next program that has it alone keeps it aside
 			r.log.Error("the journal of processes is damaged, and others have it open", "directory", r.root.Name(),
 				"pieces", len(r.damage.Pieces), "bytes", r.damage.Size(), "about", r.damage.IDs())
 		}

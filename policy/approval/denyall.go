@@ -7,7 +7,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// DenyAll denies what is pending, by what answers one. One that somebody else has
+// DenyAll denies what is pending, by what answers one. One that another has
 // answered meanwhile, or that expired, is left out. The error is of the first that
 // could not be answered; those before it are denied.
 func DenyAll(ctx context.Context, pending []Record, by string, answer func(context.Context, string, Answer) (Record, error)) ([]Record, error) {

@@ -48,7 +48,7 @@ func NewFile(path string, log *slog.Logger) (*File, error) {
 	return FollowFile(func() string { return path }, log), nil
 }
 
-// FollowFile is NewFile for a file of which the path can become another one: the
+// FollowFile is NewFile for a file whose path can change: the
 // absolute path that where says counts at each use.
 func FollowFile(where func() string, log *slog.Logger) *File {
 	if log == nil {

@@ -39,7 +39,7 @@ import (
 type Node struct {
 	host  corral.Executor
 	guard *Guard
-	warns *rate.Limiter      // whoever can send can have lines written
+	warns *rate.Limiter      // a hostile sender must not fill the log
 	locks turn.Keyed[string] // of processes that are being started or removed
 
 	mu     sync.Mutex

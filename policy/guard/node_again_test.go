@@ -8,7 +8,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// removedWhenFound is an executor of which every process that is found is removed
+// removedWhenFound is an executor in which every process that is found is removed
 // right afterwards.
 type removedWhenFound struct{ corral.Executor }
 

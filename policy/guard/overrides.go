@@ -76,7 +76,7 @@ func trimmed(b []byte) []byte {
 	return b
 }
 
-// valid is a table of which every value is one.
+// valid is a table in which every value is valid.
 func valid(table map[string]config.Overrides, err error) (map[string]config.Overrides, error) {
 	for agent, o := range table {
 		for key, value := range map[string]string{"host": string(o.Host), "security": string(o.Security), "ask": string(o.Ask)} {

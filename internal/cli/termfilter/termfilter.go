@@ -70,7 +70,7 @@ func (f *Filter) Filter(p []byte) []byte {
 	return out
 }
 
-// one takes one character, of which piece are the bytes.
+// one takes one character; piece has its bytes.
 func (f *Filter) one(out []byte, r rune, piece []byte) []byte {
 	switch {
 	case r == 0x1b:

@@ -4,7 +4,7 @@
 // A line that ends with a JSON object is signed by a last member of that object: the
 // checksum of everything before it. Programs that do not know of it read the line all
 // the same, and a line without one is read as earlier versions wrote it. A checksum
-// shows what a disk or a careless hand did; it proves nothing against somebody who
+// shows what a disk or a careless hand did; it proves nothing against a writer who
 // means to change a file.
 //
 // What is synced, what is locked and what a line says is up to its users: packages
