@@ -18,6 +18,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/confine"
 	"github.com/corral-exec/corral/internal/landlock"
+	"github.com/corral-exec/corral/internal/spawn"
 )
 
 // A Command is what to run. Its standard input is empty.
@@ -48,7 +49,7 @@ type Result struct {
 // Run runs the command and waits for it and for all of its descendants, those
 // too that it left behind.
 func Run(c Command) (Result, error) {
-	files := make([]*os.File, 3)
+	var files [3]*os.File
 	for i, name := range []string{"stdin", "stdout", "stderr"} {
 		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 		if err != nil {
@@ -58,43 +59,10 @@ func Run(c Command) (Result, error) {
 		defer files[i].Close()
 	}
 
-	var t *tracer
-	trace := func() (pid int, err error) {
-		// Whoever starts a traced process is its tracer, and that is a thread.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		pid, _, err = syscall.StartProcess(c.Args[0], c.Args, &syscall.ProcAttr{
-			Dir:   c.Dir,
-			Env:   c.Env,
-			Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
-			Sys:   &syscall.SysProcAttr{Ptrace: true, Setsid: true},
-		})
-		if err != nil {
-			return 0, fmt.Errorf("cannot start %s: %w", c.Args[0], err)
-		}
-		t = &tracer{root: pid, live: map[int]bool{pid: true}}
-		timer := time.AfterFunc(c.Timeout, t.kill)
-		defer timer.Stop()
-		if err := t.follow(); err != nil {
-			t.kill()
-			return 0, err
-		}
-		return pid, nil
-	}
-	var refused []string
-	if c.Domain.Limits() {
-		starter := new(landlock.Starter)
-		defer starter.Close()
-		got, err := starter.Start(c.Domain, trace)
-		if err != nil {
-			return Result{}, err
-		}
-		refused = got.Jail.Refused()
-	} else if _, err := trace(); err != nil {
+	t, refused, err := trace(c, files)
+	if err != nil {
 		return Result{}, err
 	}
-
-	var err error
 	r := Result{Programs: t.programs, Status: t.status, TimedOut: t.killed, Refused: refused}
 	for i, to := range map[int]*[]byte{1: &r.Stdout, 2: &r.Stderr} {
 		if *to, err = io.ReadAll(io.NewSectionReader(files[i], 0, maxOutput)); err != nil {
@@ -102,6 +70,36 @@ func Run(c Command) (Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// trace runs the command, in its domain if it has one, and follows all of it.
+func trace(c Command, files [3]*os.File) (t *tracer, refused []string, err error) {
+	// Whoever starts a traced process is its tracer, and that is a thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	attr := spawn.Attr{Dir: c.Dir, Env: c.Env, Trace: true}
+	for i, f := range files {
+		attr.Files[i] = int(f.Fd())
+	}
+	var got landlock.Started
+	if c.Domain.Limits() {
+		starter := new(landlock.Starter)
+		defer starter.Close()
+		got, err = starter.Start(c.Domain, c.Args[0], c.Args, attr)
+	} else {
+		got.PID, _, err = spawn.Start(c.Args[0], c.Args, &attr)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot start %s: %w", c.Args[0], err)
+	}
+	t = &tracer{root: got.PID, live: map[int]bool{got.PID: true}}
+	timer := time.AfterFunc(c.Timeout, t.kill)
+	defer timer.Stop()
+	if err := t.follow(); err != nil {
+		t.kill()
+		return nil, nil, err
+	}
+	return t, got.Jail.Refused(), nil
 }
 
 const (

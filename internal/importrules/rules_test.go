@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/spawn", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -39,7 +39,9 @@ var rules = map[string]rule{
 	"internal/wire":  {imports: contract},
 	// What a command may execute and write, and how the kernel keeps it to that.
 	"internal/confine":       {},
-	"internal/landlock":      {imports: []string{"internal/confine"}},
+	"internal/landlock":      {imports: []string{"internal/confine", "internal/spawn"}},
+	"internal/spawn":         {imports: []string{"internal/spawn/vfork"}},
+	"internal/spawn/vfork":   {},
 	"internal/outlog":        {imports: contract},
 	"internal/atomicfile":    {},
 	"internal/state/journal": {imports: contract},
@@ -128,7 +130,7 @@ var rules = map[string]rule{
 	"internal/enginetest":              {imports: append([]string{"internal/testdir"}, hosts...)},
 	"internal/damagetest":              {},
 	"internal/errtest":                 {},
-	"internal/exectrace":               {imports: []string{"internal/confine", "internal/landlock"}},
+	"internal/exectrace":               {imports: []string{"internal/confine", "internal/landlock", "internal/spawn"}},
 	"internal/fakeexec":                {imports: contract},
 	"internal/filestest":               {imports: []string{".", "sandbox/files"}},
 	"internal/doctable":                {},

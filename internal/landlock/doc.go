@@ -2,13 +2,14 @@
 // confine). Linux alone has what it takes:
 //
 //   - Landlock (5.13) refuses to execute and to write what the domain does not
-//     name. The thread that forks restricts itself, and ends: no process beside
-//     the command's own is made. The next thread is ready, with its filter, before
-//     it is needed.
+//     name. The process restricts itself before it executes its program (package
+//     spawn): no other process and no thread is made for that.
 //   - A loader (ld.so) has to be executable, and runs whatever it is given as an
 //     argument. A seccomp filter has the kernel ask (5.0) before a process maps
-//     code of a file; one of which /proc/PID/exe is the loader may not. The filter
-//     asks about every execve too, only to know what Landlock refuses.
+//     code of a file; a process of which /proc/PID/exe is a loader may not. The
+//     kernel asks about each execve too, except the first: so it is known what
+//     Landlock refuses, and that until then all is the first program, which is
+//     looked at once.
 //
 // Who asked waits for the answer of this process. Without it, after it was killed,
 // commands in a domain can start no program any more; they fail closed.

@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,19 +13,18 @@ import (
 // calls are the numbers of the system calls that the filter knows, of one
 // architecture.
 type calls struct {
-	arch                                                 uint32
-	execve, execveat, memfdCreate, personality, learning uint32
-	mmap                                                 []uint32 // with the protection and the flags in arguments 2 and 3
-	mmapAny                                              []uint32 // with them in memory
-	x32                                                  bool
+	arch                                       uint32
+	execve, execveat, memfdCreate, personality uint32
+	mmap                                       []uint32 // with the protection and the flags in arguments 2 and 3
+	mmapAny                                    []uint32 // with them in memory
+	x32                                        bool
 }
 
 // Offsets in struct seccomp_data.
 const (
-	offsetNumber  = 0
-	offsetArch    = 4
-	offsetAddress = 8
-	offsetArgs    = 16
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16
 )
 
 func load(offset uint32) unix.SockFilter {
@@ -64,64 +64,85 @@ var mapping = []unix.SockFilter{
 	ask, allow,
 }
 
-// filter is the program for processes in a domain. Of execve, what is called from
-// address is not asked about: that is this program's own, which could not answer.
-func filter(address uint64) []unix.SockFilter {
+// A callCase is what happens if a system call has this number; it ends with an
+// answer.
+type callCase struct {
+	number uint32
+	body   []unix.SockFilter
+}
+
+// choose finds the case of the number that was loaded, among cases in order of
+// their numbers; without one the answer is otherwise. The kernel runs a filter for
+// every number when it is installed, so the way to an answer has to be short.
+func choose(cases []callCase, otherwise []unix.SockFilter) []unix.SockFilter {
+	if len(cases) <= 2 {
+		var list []unix.SockFilter
+		for _, c := range cases {
+			list = append(list, when(c.number, c.body...)...)
+		}
+		return append(list, otherwise...)
+	}
+	half := len(cases) / 2
+	below := choose(cases[:half], []unix.SockFilter{allow})
+	return slices.Concat([]unix.SockFilter{jump(unix.BPF_JGE, cases[half].number, uint8(len(below)), 0)}, below, choose(cases[half:], otherwise))
+}
+
+// filter is the program for processes in a domain. An execve whose fourth argument,
+// which means nothing to the kernel, is the secret is not asked about: it is that of
+// the first program, while this program waits for it and could not answer.
+func filter(secret uint64) []unix.SockFilter {
 	program := []unix.SockFilter{load(offsetArch)}
 	for _, c := range architectures {
-		var body []unix.SockFilter
-		add := func(list ...unix.SockFilter) { body = append(body, list...) }
-		add(load(offsetNumber))
-		if c.x32 {
-			add(jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse(unix.ENOSYS))
+		cases := []callCase{
+			{c.execve, []unix.SockFilter{
+				argument(3), jump(unix.BPF_JEQ, uint32(secret), 0, 3),
+				load(offsetArgs + 8*3 + 4), jump(unix.BPF_JEQ, uint32(secret>>32), 0, 1),
+				allow, ask,
+			}},
+			{c.execveat, []unix.SockFilter{ask}},
+			// Landlock is not asked about a file in memory that has no name.
+			{c.memfdCreate, []unix.SockFilter{argument(1), jump(unix.BPF_JSET, unix.MFD_NOEXEC_SEAL, 1, 0), refuse(unix.EACCES), allow}},
+			{c.personality, []unix.SockFilter{
+				argument(0), jump(unix.BPF_JEQ, 0xffffffff, 2, 0),
+				jump(unix.BPF_JSET, readImpliesExec, 0, 1), refuse(unix.EPERM), allow,
+			}},
 		}
-		add(when(c.execve,
-			load(offsetAddress), jump(unix.BPF_JEQ, uint32(address), 0, 3),
-			load(offsetAddress+4), jump(unix.BPF_JEQ, uint32(address>>32), 0, 1),
-			allow, ask)...)
-		add(when(c.execveat, ask)...)
 		for _, n := range c.mmap {
-			add(when(n, mapping...)...)
+			cases = append(cases, callCase{n, mapping})
 		}
 		for _, n := range c.mmapAny {
-			add(when(n, ask)...)
+			cases = append(cases, callCase{n, []unix.SockFilter{ask}})
 		}
-		// Landlock is not asked about a file in memory that has no name.
-		add(when(c.memfdCreate, argument(1), jump(unix.BPF_JSET, unix.MFD_NOEXEC_SEAL, 1, 0), refuse(unix.EACCES), allow)...)
-		add(when(c.personality, argument(0), jump(unix.BPF_JEQ, 0xffffffff, 2, 0), jump(unix.BPF_JSET, readImpliesExec, 0, 1), refuse(unix.EPERM), allow)...)
-		add(allow)
+		slices.SortFunc(cases, func(a, b callCase) int { return cmp.Compare(a.number, b.number) })
+		otherwise := []unix.SockFilter{allow}
+		if c.x32 { // the largest numbers of all
+			otherwise = []unix.SockFilter{jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse(unix.ENOSYS), allow}
+		}
+		body := append([]unix.SockFilter{load(offsetNumber)}, choose(cases, otherwise)...)
 		program = append(program, when(c.arch, body...)...)
 	}
 	return append(program, refuse(unix.ENOSYS))
 }
 
-// learning asks about one call that does nothing, so that it is seen from where
-// system calls are made.
-func learning() []unix.SockFilter {
-	return slices.Concat([]unix.SockFilter{load(offsetNumber)}, when(architectures[0].learning, argument(0), jump(unix.BPF_JEQ, learningArgument, 0, 1), ask, allow), []unix.SockFilter{allow})
-}
-
-const learningArgument = 0x636f7272
-
 // errNoFilter is why loaders are not watched on some architectures.
 var errNoFilter = errors.New("the system calls of this processor are not known")
 
 // install puts a filter in force for this thread and what it makes. It returns the
-// descriptor on which the kernel asks.
-func install(program []unix.SockFilter) (int, error) {
+// flags that the kernel knows of a filter for which it asks.
+func install(program []unix.SockFilter) (flags uintptr, err error) {
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// With the first flag a signal does not have a call be asked about again.
 	for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER} {
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&f)))
 		switch errno {
 		case 0:
-			return int(fd), nil
+			return flags, unix.Close(int(fd))
 		case unix.EINVAL:
 			continue
 		case unix.EBUSY:
-			return -1, errors.New("whoever started this program has the kernel ask already, and it asks only one")
+			return 0, errors.New("whoever started this program has the kernel ask already, and it asks only one")
 		}
-		return -1, fmt.Errorf("cannot install a seccomp filter: %w", errno)
+		return 0, fmt.Errorf("cannot install a seccomp filter: %w", errno)
 	}
-	return -1, errors.New("the kernel cannot ask about system calls (Linux 5.0 can)")
+	return 0, errors.New("the kernel cannot ask about system calls (Linux 5.0 can)")
 }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 var architectures = []calls{
 	{
 		arch: unix.AUDIT_ARCH_X86_64, execve: unix.SYS_EXECVE, execveat: unix.SYS_EXECVEAT, memfdCreate: unix.SYS_MEMFD_CREATE,
-		personality: unix.SYS_PERSONALITY, learning: unix.SYS_GETPPID, mmap: []uint32{unix.SYS_MMAP}, x32: true,
+		personality: unix.SYS_PERSONALITY, mmap: []uint32{unix.SYS_MMAP}, x32: true,
 	},
 	{arch: unix.AUDIT_ARCH_I386, execve: 11, execveat: 358, memfdCreate: 356, personality: 136, mmap: []uint32{192}, mmapAny: []uint32{90}},
 }

@@ -174,12 +174,11 @@ func (r *ruleset) add(path string, ofFile, ofDir uint64, known map[file]bool) er
 	return nil
 }
 
-// restrict puts the rules in force for this thread and what it makes.
-func (r *ruleset) restrict() error {
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
-		return fmt.Errorf("cannot put a Landlock ruleset in force: %w", errno)
-	}
-	return nil
+// isLoader reports whether a process, a directory of /proc, executes a loader.
+func (r *ruleset) isLoader(proc string) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Stat(proc+"/exe", &st)
+	return r.loaders[file{st.Dev, st.Ino}], err
 }
 
 func (r *ruleset) close() { _ = unix.Close(r.fd) }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/spawn"
 )
 
 // A ruleset is used again only while each path is what it was: a file that took
@@ -120,8 +121,7 @@ func TestRulesetsBound(t *testing.T) {
 	}
 }
 
-// Many at once: each has the watch of its own, whether its thread was ready or not,
-// and none is refused what it may.
+// Many at once: none is refused what it may.
 func TestStartAtOnce(t *testing.T) {
 	s := new(Starter)
 	defer s.Close()
@@ -131,7 +131,7 @@ func TestStartAtOnce(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 20 {
-				got, err := s.Start(&d, func() (int, error) { return syscall.ForkExec(name, args, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}}) })
+				got, err := s.Start(&d, name, args, spawn.Attr{Files: [3]int{0, 1, 2}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -3,22 +3,23 @@ package landlock
 import (
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/spawn"
 )
 
 // A Starter starts commands in domains. The zero Starter is ready; Close ends what
 // it began.
 type Starter struct {
-	mu      sync.Mutex
-	watch   *watch
-	program []unix.SockFilter // the filter, the same for all
-	unable  error             // why loaders are not watched
-	spare   *thread           // for the next start
-	filling bool              // spare is being made
+	mu     sync.Mutex
+	watch  *watch
+	unable error // why loaders are not watched
 
 	rules rulesets
 }
@@ -38,135 +39,119 @@ type Unenforced struct{ Err error }
 func (e *Unenforced) Error() string { return e.Err.Error() }
 func (e *Unenforced) Unwrap() error { return e.Err }
 
-// Start has fork, which makes a process, do so on a thread of its own that is in
-// the domain. If only loaders cannot be watched, the rest is enforced, unless the
-// domain is required.
-func (s *Starter) Start(d *confine.Domain, fork func() (int, error)) (Started, error) {
+// Start makes a process in a domain. If only loaders cannot be watched, the rest is
+// enforced, unless the domain is required.
+func (s *Starter) Start(d *confine.Domain, file string, args []string, attr spawn.Attr) (Started, error) {
 	version, err := ABI()
 	if err != nil {
 		return Started{}, &Unenforced{err}
 	}
-	w, program, unable := s.prepare(d)
+	w, unable := s.prepare(d)
 	if unable != nil && d.Required {
-		return Started{}, &Unenforced{fmt.Errorf("what a loader is given cannot be kept from running: %w", unable)}
+		return Started{}, &Unenforced{notWatched(unable)}
 	}
-	missing := func(why error) string { return fmt.Sprintf("what a loader is given is not kept from running: %v", why) }
 	rules, err := s.rules.get(d, version)
 	if err != nil {
 		return Started{}, &Unenforced{err}
 	}
 	defer s.rules.put(rules)
-	got := Started{Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Hint: d.Hint}, Jail: &Jail{rules: rules}}
-	if unable != nil {
-		got.Missing = missing(unable)
+	attr.Confine, attr.Ruleset = true, rules.fd
+	if w != nil {
+		attr.Filter, attr.FilterFlags, attr.Secret = w.program, w.flags, uintptr(w.secret)
 	}
-	var failed error
-	body := func() {
-		if err := rules.restrict(); err != nil {
-			failed = &Unenforced{err}
-			return
-		}
-		got.PID, failed = fork()
+	pid, listener, err := spawn.Start(file, args, &attr)
+	if c := (*spawn.ConfineError)(nil); errors.As(err, &c) && c.Filter && !d.Required {
+		unable, attr.Filter = err, nil
+		pid, listener, err = spawn.Start(file, args, &attr)
 	}
-	if w == nil {
-		onThread(func() {
-			if err := giveUpPrivileges(); err != nil {
-				failed = &Unenforced{err}
-				return
-			}
-			body()
-		})
-		return got, failed
-	}
-	t := s.take(w, program)
 	switch {
-	case t.err == nil:
-		if err := w.assign(t.fd, got.Jail); err != nil {
-			t.end()
-			return Started{}, &Unenforced{err} // nobody would answer
-		}
-		got.Enforced.Loaders = true
-	case !t.bare || d.Required:
-		t.end()
-		return Started{}, &Unenforced{t.err}
-	default:
-		got.Missing = missing(t.err)
+	case errors.As(err, new(*spawn.ConfineError)):
+		return Started{}, &Unenforced{err}
+	case err != nil:
+		return Started{}, err
 	}
-	t.run(body)
-	go s.refill(w, program)
-	return got, failed
+	got := Started{PID: pid, Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Hint: d.Hint}, Jail: &Jail{rules: rules}}
+	if unable != nil {
+		got.Missing = notWatched(unable).Error()
+	}
+	if listener >= 0 {
+		// Its first program, while it begins to load: any other is asked about.
+		loads, err := rules.isLoader("/proc/" + strconv.Itoa(pid))
+		got.Jail.first = err == nil && !loads
+		w.add(listener, got.Jail)
+		got.Enforced.Loaders = true
+	}
+	return got, nil
+}
+
+func notWatched(why error) error {
+	return fmt.Errorf("what a loader is given cannot be kept from running: %w", why)
 }
 
 // prepare begins the watch, if the domain needs one and there can be one.
-func (s *Starter) prepare(d *confine.Domain) (*watch, []unix.SockFilter, error) {
+func (s *Starter) prepare(d *confine.Domain) (*watch, error) {
 	if d.AnyProgram {
-		return nil, nil, nil
+		return nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch == nil && s.unable == nil {
-		var address uint64
-		if address, s.unable = learnAddress(); s.unable == nil {
-			s.program = filter(address)
-			s.watch, s.unable = newWatch()
+		var flags uintptr
+		if flags, s.unable = askFlags(); s.unable == nil {
+			s.watch, s.unable = newWatch(flags)
 		}
 	}
-	return s.watch, s.program, s.unable
+	return s.watch, s.unable
 }
 
 // Watchable says why loaders cannot be watched here; nil: they can.
 func Watchable() error {
-	_, err := learnAddress()
+	_, err := askFlags()
 	return err
 }
 
 // Close ends the watch: what still runs in a domain can execute nothing any more.
 func (s *Starter) Close() {
 	s.mu.Lock()
-	w, spare := s.watch, s.spare
-	s.watch, s.spare, s.unable = nil, nil, errors.New("it has ended")
+	w := s.watch
+	s.watch, s.unable = nil, errors.New("it has ended")
 	s.mu.Unlock()
-	if spare != nil {
-		spare.end()
-	}
 	s.rules.close()
 	if w != nil {
 		w.close()
 	}
 }
 
-// learnAddress finds out from which address this program makes system calls.
-var learnAddress = sync.OnceValues(func() (address uint64, err error) {
+// askFlags are those of a filter, as far as the kernel knows them. That is found out
+// on a thread that ends, since it keeps the filter.
+var askFlags = sync.OnceValues(func() (flags uintptr, err error) {
 	if len(architectures) == 0 {
 		return 0, errNoFilter
 	}
-	onThread(func() {
-		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+	var try func()
+	try = func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			// The first thread of a program never ends. It is held, so that
+			// another tries.
+			wait(try)
+			runtime.UnlockOSThread()
 			return
 		}
-		var fd int
-		if fd, err = install(learning()); err != nil {
-			return
+		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
+			flags, err = install([]unix.SockFilter{allow})
 		}
-		defer unix.Close(fd)
-		answered := make(chan error)
-		go func() {
-			var n notification
-			err := receive(fd, &n)
-			for err == unix.EINTR {
-				err = receive(fd, &n)
-			}
-			address = n.address
-			if err == nil {
-				reply(fd, n.id, unix.EPERM)
-			}
-			answered <- err
-		}()
-		_, _, _ = unix.Syscall(unix.SYS_GETPPID, learningArgument, 0, 0)
-		err = <-answered
-	})
-	if err != nil {
-		return 0, fmt.Errorf("the kernel does not ask about system calls: %w", err)
 	}
-	return address, nil
+	wait(try)
+	if err != nil {
+		err = fmt.Errorf("the kernel does not ask about system calls: %w", err)
+	}
+	return flags, err
 })
+
+// wait runs f in another goroutine.
+func wait(f func()) {
+	var group sync.WaitGroup
+	group.Go(f)
+	group.Wait()
+}

@@ -2,7 +2,7 @@ package landlock
 
 import (
 	"bytes"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -56,15 +56,23 @@ func reply(fd int, id uint64, refused unix.Errno) {
 
 // A watch answers what the kernel asks about the processes in domains.
 type watch struct {
-	epoll, end int
-	done       chan struct{}
+	program []unix.SockFilter // the filter, the same for all
+	flags   uintptr
+	secret  uint64 // see filter
+
+	epoll, end int // end can be read from when the watch ends
+	running    sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
 	jails  map[int32]*Jail // by descriptor
 }
 
-func newWatch() (*watch, error) {
+func newWatch(flags uintptr) (*watch, error) {
+	var secret [8]byte
+	if _, err := unix.Getrandom(secret[:], 0); err != nil {
+		return nil, fmt.Errorf("cannot have a random number: %w", err)
+	}
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an epoll: %w", err)
@@ -80,8 +88,9 @@ func newWatch() (*watch, error) {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
 	}
-	w := &watch{epoll: epoll, end: end, done: make(chan struct{}), jails: map[int32]*Jail{}}
-	go w.run()
+	w := &watch{flags: flags, secret: binary.NativeEndian.Uint64(secret[:]), epoll: epoll, end: end, jails: map[int32]*Jail{}}
+	w.program = filter(w.secret)
+	w.running.Go(w.run)
 	return w, nil
 }
 
@@ -89,65 +98,79 @@ func newWatch() (*watch, error) {
 // is answered, on the processor of who answers.
 const setFlags = 0x40082104
 
-var errEnded = errors.New("the watch has ended")
-
-// add watches a descriptor. Whose it is is said before somebody asks.
-func (w *watch) add(fd int) error {
+// add watches the descriptor on which the kernel asks about a command. After the
+// end its processes fail to execute anything.
+func (w *watch) add(fd int, j *Jail) {
 	// Linux 6.6 has it; without it all is the same but slower.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return errEnded
-	}
-	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-		return fmt.Errorf("cannot watch a seccomp filter: %w", err)
-	}
-	w.jails[int32(fd)] = nil
-	return nil
-}
-
-// assign says whose a descriptor is. From now on who asks gets an answer.
-func (w *watch) assign(fd int, j *Jail) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return errEnded
+		unix.Close(fd)
+		return
 	}
 	w.jails[int32(fd)] = j
-	return nil
+	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		w.running.Go(func() { w.runAlone(fd) }) // a user may have so many of these, and no more
+	}
 }
 
 func (w *watch) run() {
-	defer close(w.done)
 	events := make([]unix.EpollEvent, 16)
-	var n notification
 	for {
 		count, err := unix.EpollWait(w.epoll, events, -1)
 		if err != nil && err != unix.EINTR {
 			return
 		}
 		for _, e := range events[:max(count, 0)] {
-			if int(e.Fd) == w.end {
+			switch {
+			case int(e.Fd) == w.end:
 				return
+			case e.Events&unix.EPOLLIN != 0:
+				w.answer(int(e.Fd))
+			default: // no process is left in it
+				w.remove(int(e.Fd))
 			}
-			w.mu.Lock()
-			j := w.jails[e.Fd]
-			if e.Events&unix.EPOLLIN == 0 { // nobody is left in it
-				// That it is closed is not enough: a process that is just
-				// made has a copy, and with it this would be told again,
-				// of a descriptor that is another by then.
-				_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(e.Fd), nil)
-				delete(w.jails, e.Fd)
-				unix.Close(int(e.Fd))
-			}
-			w.mu.Unlock()
-			if e.Events&unix.EPOLLIN == 0 || j == nil || receive(int(e.Fd), &n) != nil {
-				continue
-			}
-			reply(int(e.Fd), n.id, j.look(&n))
 		}
 	}
+}
+
+// runAlone watches one descriptor without the epoll.
+func (w *watch) runAlone(fd int) {
+	for {
+		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(w.end), Events: unix.POLLIN}}
+		switch _, err := unix.Poll(list, -1); {
+		case err == unix.EINTR:
+		case err != nil || list[1].Revents != 0:
+			return
+		case list[0].Revents&unix.POLLIN != 0:
+			w.answer(fd)
+		default:
+			w.remove(fd)
+			return
+		}
+	}
+}
+
+func (w *watch) answer(fd int) {
+	w.mu.Lock()
+	j := w.jails[int32(fd)]
+	w.mu.Unlock()
+	var n notification
+	if j != nil && receive(fd, &n) == nil {
+		reply(fd, n.id, j.look(&n))
+	}
+}
+
+func (w *watch) remove(fd int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// That it is closed is not enough: a process that is just made has a copy,
+	// and with it this would be told again, of a descriptor that is another by
+	// then.
+	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	delete(w.jails, int32(fd))
+	unix.Close(fd)
 }
 
 // close ends the watch. Who is asked about from then on fails.
@@ -156,7 +179,7 @@ func (w *watch) close() {
 	w.closed = true
 	w.mu.Unlock()
 	_, _ = unix.Write(w.end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	<-w.done
+	w.running.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for fd := range w.jails {
@@ -173,6 +196,9 @@ const maxRefused = 8
 // A Jail is a command in its domain.
 type Jail struct {
 	rules *ruleset // its descriptor is closed
+	// first: all of its processes execute its first program, which is no loader.
+	// The watch alone uses it.
+	first bool
 
 	mu      sync.Mutex
 	refused []string
@@ -207,12 +233,17 @@ func (j *Jail) look(n *notification) unix.Errno {
 		}
 		switch call := uint32(n.number); {
 		case call == c.execve:
+			j.first = false
 			j.lookAt(proc, n, unix.AT_FDCWD, n.args[0])
 			return 0 // what Landlock says counts
 		case call == c.execveat:
+			j.first = false
 			j.lookAt(proc, n, int32(n.args[0]), n.args[1])
 			return 0
 		case slices.Contains(c.mmap, call), slices.Contains(c.mmapAny, call):
+			if j.first {
+				return 0
+			}
 			return j.lookAtLoader(proc, n.args[4], slices.Contains(c.mmap, call))
 		}
 	}
@@ -223,11 +254,9 @@ func (j *Jail) look(n *notification) unix.Errno {
 // then it is what the process executes. Of another process it is the
 // interpreter.
 func (j *Jail) lookAtLoader(proc string, fd uint64, known bool) unix.Errno {
-	var st unix.Stat_t
-	if err := unix.Stat(proc+"/exe", &st); err != nil {
+	if isLoader, err := j.rules.isLoader(proc); err != nil {
 		return unix.EACCES // it has ended, or is none that can be looked at
-	}
-	if !j.rules.loaders[file{st.Dev, st.Ino}] {
+	} else if !isLoader {
 		return 0
 	}
 	name, err := "", error(nil)

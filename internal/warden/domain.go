@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/confine"
 	"github.com/corral-exec/corral/internal/landlock"
+	"github.com/corral-exec/corral/internal/spawn"
 	"github.com/corral-exec/corral/internal/wire"
 )
 
@@ -25,22 +26,17 @@ func (p *proc) confine(m *wire.Message) *fail {
 	return nil
 }
 
-// forkIn makes a process in the domain that p is to be in. Where that cannot be,
-// and need not, it makes one without.
-func (s *Supervisor) forkIn(p *proc, fork func() (int, error)) (int, error) {
-	if p.domain == nil {
-		return fork()
-	}
-	got, err := s.domains.Start(p.domain, fork)
-	if u := (*landlock.Unenforced)(nil); errors.As(err, &u) {
-		if p.domain.Required {
-			return 0, err
+// spawn makes a process in the domain that p is to be in. Where that cannot be, and
+// need not, it makes one without.
+func (s *Supervisor) spawn(p *proc, file string, args []string, attr spawn.Attr) (pid int, err error) {
+	if p.domain != nil {
+		got, err := s.domains.Start(p.domain, file, args, attr)
+		if u := (*landlock.Unenforced)(nil); !errors.As(err, &u) || p.domain.Required {
+			p.jail, p.enforced, p.unenforced = got.Jail, got.Enforced.Number(), got.Missing
+			return got.PID, err
 		}
-		p.unenforced = u.Error()
-		return fork()
+		p.unenforced = err.Error()
 	}
-	if err == nil {
-		p.jail, p.enforced, p.unenforced = got.Jail, got.Enforced.Number(), got.Missing
-	}
-	return got.PID, err
+	pid, _, err = spawn.Start(file, args, &attr)
+	return pid, err
 }

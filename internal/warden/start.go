@@ -8,12 +8,12 @@ import (
 	"math"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/landlock"
+	"github.com/corral-exec/corral/internal/spawn"
 	"github.com/corral-exec/corral/internal/wire"
 	"github.com/corral-exec/corral/pathenv/lookup"
 )
@@ -234,24 +234,21 @@ func environment(m *wire.Message) (path string, env []string) {
 // fork makes the process, and registers it before the reaper can take it for
 // somebody else's.
 func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, stdio *stdio) error {
-	attr := &syscall.ProcAttr{
-		Dir: m.Dir, Env: env,
-		Files: []uintptr{uintptr(stdio.child[0]), uintptr(stdio.child[1]), uintptr(stdio.child[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: p.flags&wire.FlagTTY != 0},
-	}
-	cgroupFD := s.makeCgroup(p)
-	if cgroupFD >= 0 {
-		defer unix.Close(cgroupFD)
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, cgroupFD
+	attr := spawn.Attr{Dir: m.Dir, Env: env, Files: stdio.child, Terminal: p.flags&wire.FlagTTY != 0}
+	if fd := s.makeCgroup(p); fd >= 0 {
+		defer unix.Close(fd)
+		attr.Cgroup = fd
 	}
 	s.forking.RLock()
 	defer s.forking.RUnlock()
 	p.started, p.ticks = now(), ticks()
-	p.mark = s.newMark()
+	if p.mark = s.newMark(); p.mark != 0 {
+		attr.RealTime = &unix.Rlimit{Cur: p.mark, Max: s.hardMark}
+	}
 	p.oomBefore, p.oomCounted = s.oom.read()
 	s.offer()
 	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
-	pid, err := s.forkIn(p, func() (int, error) { return s.forkMarked(file, m.Args, attr, p.mark) })
+	pid, err := s.spawn(p, file, m.Args, attr)
 	s.offered(pid)
 	if err != nil {
 		p.unnote()

@@ -44,23 +44,20 @@ type Options struct {
 
 // A Supervisor runs commands for its connections.
 type Supervisor struct {
-	opts    Options
-	logf    func(format string, args ...any)
-	devnull int
-	self    int
-	maxMark uint64 // the largest mark, 0 if there are none; see newMark
-	// The limits that marks take the place of.
-	softMark, hardMark uint64
-	untraceable        atomic.Bool   // see forkMarked
-	forked             func(pid int) // for tests: between a held process and its mark
-	listed             func([]task)  // for tests: between a look for a tree and the signal to it
-	noPidfd            atomic.Bool   // see send
-	oom                oomCounter
-	domains            landlock.Starter
-	since              uint64 // tells this supervisor from its successors
-	ledger             *ledger
-	inherited          []*ledger     // of what was taken over
-	over               chan struct{} // closed by Close
+	opts      Options
+	logf      func(format string, args ...any)
+	devnull   int
+	self      int
+	maxMark   uint64       // the largest mark, 0 if there are none; see newMark
+	hardMark  uint64       // the hard limit of what marks are
+	listed    func([]task) // for tests: between a look for a tree and the signal to it
+	noPidfd   atomic.Bool  // see send
+	oom       oomCounter
+	domains   landlock.Starter
+	since     uint64 // tells this supervisor from its successors
+	ledger    *ledger
+	inherited []*ledger     // of what was taken over
+	over      chan struct{} // closed by Close
 
 	// starting makes Start of one ID, on two connections, one start. The
 	// runtime forks one at a time anyway.

@@ -1,0 +1,3 @@
+package vfork
+
+const getrlimit = 97 // the number of the system call

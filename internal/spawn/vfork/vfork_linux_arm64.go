@@ -1,0 +1,3 @@
+package vfork
+
+const getrlimit = 163 // the number of the system call
