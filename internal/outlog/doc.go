@@ -11,6 +11,9 @@
 //	         each change of stream, written before the bytes they speak of.
 //	ID.pos   once the ring has turned: how far it has been written.
 //
+// ID.idx and ID.pos have checksums and the number of their format. One that is damaged,
+// cut, or of a newer format keeps the log from being opened.
+//
 // What is where is never held in memory alone. Until the ring turns, the size
 // of ID.out is the length of the output, and the kernel moves bytes and size
 // together. From then on bytes go through a relay pipe, which somebody else

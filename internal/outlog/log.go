@@ -82,7 +82,7 @@ func (l *Log) open() error {
 	}
 	l.size = info.Size()
 	if l.size > l.head+l.tail {
-		return fmt.Errorf("%d bytes, more than %d+%d", l.size, l.head, l.tail)
+		return damaged(l.id+suffixOut, fmt.Errorf("it has %d bytes, more than %d+%d", l.size, l.head, l.tail))
 	}
 	if l.pos, err = openPosition(l.root, l.id+suffixPos); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *Log) open() error {
 			return err
 		}
 		if has := min(l.size, l.head+l.tail); info.Size() < has {
-			return fmt.Errorf("%s is damaged: it has %d bytes, and %d were written into it", l.id+suffixOut, info.Size(), has)
+			return l.cutShort(info.Size(), has)
 		}
 	}
 	idx, err := l.root.OpenFile(l.id+suffixIdx, os.O_RDWR, 0)
@@ -105,7 +105,17 @@ func (l *Log) open() error {
 		return err
 	}
 	l.idx = idx
-	return l.runs.load(idx)
+	if err := l.runs.load(idx); err != nil {
+		return damaged(l.id+suffixIdx, err)
+	}
+	if last := l.runs.last(); l.pos == nil && last > l.size { // it is written before the bytes
+		return l.cutShort(l.size, last)
+	}
+	return nil
+}
+
+func (l *Log) cutShort(size, written int64) error {
+	return damaged(l.id+suffixOut, fmt.Errorf("it has %d bytes, and %d were written into it", size, written))
 }
 
 // Remove deletes the log's files, after End. A log without output has none.
@@ -122,7 +132,7 @@ func (l *Log) Remove() error {
 // Remove deletes the files of a log. Removing twice is no error.
 func Remove(dir *os.Root, id string) error {
 	var errs []error
-	for _, suffix := range []string{suffixOut, suffixIdx, suffixPos} {
+	for _, suffix := range []string{suffixOut, suffixIdx, suffixPos, suffixIdx + suffixNew, suffixPos + suffixNew} {
 		if err := dir.Remove(id + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -207,7 +217,7 @@ func (l *Log) beginRun(stream corral.Stream) error {
 		return nil
 	}
 	if l.idx == nil {
-		idx, err := l.root.OpenFile(l.id+suffixIdx, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		idx, err := createIndex(l.root, l.id+suffixIdx)
 		if err != nil {
 			return fmt.Errorf("cannot make the index of the log of %s: %w", l.id, err)
 		}

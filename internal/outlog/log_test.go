@@ -152,7 +152,7 @@ func testIndexIsBounded(t *testing.T, n int64) {
 		}
 	}
 	info, err := os.Stat(root.Name() + "/x.idx")
-	if err != nil || info.Size() > 2*maxRuns*runSize {
+	if err != nil || info.Size() > 2*maxRuns*runSize+indexPiece {
 		t.Fatalf("index: %v, %v", info.Size(), err)
 	}
 	turned := n > 2*maxRuns+1
@@ -211,6 +211,8 @@ func TestReadWaits(t *testing.T) {
 // The index of a log is read after a crash: any bytes are an error or a log.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 6}, []byte("hello"), []byte{})
+	index := append(indexHeader(indexFormat), run{3, corral.Stderr}.encode(false)...)
+	f.Add(append(index, make([]byte, indexPiece-len(index))...), []byte("hello"), []byte{})
 	f.Fuzz(func(t *testing.T, idx, out, pos []byte) {
 		root := testRoot(t)
 		for name, b := range map[string][]byte{"x.idx": idx, "x.out": out, "x.pos": pos} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,16 +27,11 @@ const (
 )
 
 func createPosition(root *os.Root, name string, size int64) (*position, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := create(root, name, func(f *os.File) error { return (&position{f}).store(size, 0) })
 	if err != nil {
 		return nil, err
 	}
-	p := &position{f}
-	if err := p.store(size, 0); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return p, nil
+	return &position{f}, nil
 }
 
 // openPosition returns nil if there is none: the ring has not turned.
@@ -47,19 +43,16 @@ func openPosition(root *os.Root, name string) (*position, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.Size() != wordSize && info.Size() != positionSize {
-		f.Close()
-		if err == nil && info.Size() == 0 {
-			return nil, nil // killed before the first store: nothing was overwritten
-		}
-		return nil, errors.Join(err, fmt.Errorf("%s is damaged: it has neither %d nor %d bytes", name, wordSize, positionSize))
-	}
 	return &position{f}, nil
 }
 
 const (
 	wordSize     = 8
 	positionSize = 2 * wordSize
+
+	// positionFormat is in the upper half of the second word; the checksum is in the
+	// lower one.
+	positionFormat = 0
 )
 
 func (p *position) store(size, n int64) error {
@@ -71,13 +64,25 @@ func (p *position) store(size, n int64) error {
 }
 
 func (p *position) load() (size, n int64, err error) {
-	var b [positionSize]byte
-	k, err := p.f.ReadAt(b[:], 0)
-	if k != wordSize && err != nil {
+	b := make([]byte, positionSize+1)
+	k, err := p.f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
-	if k == positionSize && binary.BigEndian.Uint64(b[wordSize:]) != uint64(checksum(b[:wordSize])) {
-		return 0, 0, fmt.Errorf("%s is damaged: its checksum is another one", filepath.Base(p.f.Name()))
+	err = nil
+	switch k {
+	case wordSize: // an earlier version wrote it
+	case positionSize:
+		second := binary.BigEndian.Uint64(b[wordSize:])
+		err = checkFormat(second>>32, positionFormat)
+		if err == nil && uint32(second) != checksum(b[:wordSize]) {
+			err = errors.New("its checksum is another one")
+		}
+	default:
+		err = fmt.Errorf("it has neither %d nor %d bytes", wordSize, positionSize)
+	}
+	if err != nil {
+		return 0, 0, damaged(filepath.Base(p.f.Name()), err)
 	}
 	v := binary.BigEndian.Uint64(b[:])
 	return int64(v >> pendingBits), int64(v & (1<<pendingBits - 1)), nil

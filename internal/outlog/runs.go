@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 	"sort"
 
 	"github.com/corral-exec/corral"
@@ -21,6 +22,10 @@ type runs struct {
 	made int64 // changes so far
 	full int64 // where the head ended because it was full; MaxInt64 if it did not
 	lost int64 // where the tail begins because it was full; 0 if it was not
+
+	// Of the index: how many bytes are before the words, and how many it has. Both
+	// are 0 of one without a header, by an earlier version.
+	before, size int64
 }
 
 type run struct {
@@ -33,7 +38,7 @@ const maxRuns = 1 << 15
 
 const runSize = 8
 
-func newRuns() runs { return runs{full: math.MaxInt64} }
+func newRuns() runs { return runs{full: math.MaxInt64, before: runSize, size: indexPiece} }
 
 // A run's word has, from its lowest bit: the stream in 2, whether it takes the place of
 // an older one, the offset in 44, a checksum in 16, and whether it has one. Earlier
@@ -66,13 +71,13 @@ func decodeRun(b []byte) (r run, again bool, err error) {
 	if v&bitSum != 0 {
 		word := v & (1<<sumAt - 1)
 		if v&^bitSum>>sumAt != sumOf(word) {
-			return run{}, false, errIndex
+			return run{}, false, errWord
 		}
 		v = word
 	}
 	r = run{off: int64(v >> offsetAt), stream: corral.Stream(v & 3)}
 	if r.off > mostOffset || r.stream != corral.Stdout && r.stream != corral.Stderr {
-		return run{}, false, errIndex
+		return run{}, false, errWord
 	}
 	return r, v&bitAgain != 0, nil
 }
@@ -88,14 +93,32 @@ func (r *runs) current() corral.Stream {
 	return corral.Stdout
 }
 
+// last is where the last change is; 0 if there is none.
+func (r *runs) last() int64 {
+	switch {
+	case len(r.tail) > 0:
+		return r.tail[len(r.tail)-1].off
+	case len(r.head) > 0:
+		return r.head[len(r.head)-1].off
+	}
+	return 0
+}
+
 // begin records, on disk first, that bytes from off on are of stream.
-func (r *runs) begin(w io.WriterAt, off int64, stream corral.Stream) error {
+func (r *runs) begin(index *os.File, off int64, stream corral.Stream) error {
 	n := run{off, stream}
 	slot := r.made
 	if slot >= maxRuns {
 		slot = maxRuns + (slot-maxRuns)%maxRuns
 	}
-	if _, err := w.WriteAt(n.encode(r.made >= 2*maxRuns), slot*runSize); err != nil {
+	at := r.before + slot*runSize
+	if r.before > 0 && at+2*runSize > r.size { // a word of zero has to be after it
+		if err := index.Truncate(r.size + indexPiece); err != nil {
+			return err
+		}
+		r.size += indexPiece
+	}
+	if _, err := index.WriteAt(n.encode(r.made >= 2*maxRuns), at); err != nil {
 		return err
 	}
 	r.add(n)
@@ -151,14 +174,29 @@ func (r *runs) at(off int64) (corral.Stream, int64) {
 	return stream, end
 }
 
-var errIndex = errors.New("the index is damaged")
+var (
+	errWord  = errors.New("a word of it is not as it was written")
+	errOrder = errors.New("its words do not follow each other")
+)
 
-// load reads what begin wrote. A change that was cut off at the end speaks of
-// no byte and is left out.
-func (r *runs) load(rd io.ReaderAt) error {
-	b, err := io.ReadAll(io.NewSectionReader(rd, 0, 2*maxRuns*runSize))
+// load reads what begin wrote. A change that was cut off at the end, by a kill of an
+// earlier version, speaks of no byte and is left out.
+func (r *runs) load(index *os.File) error {
+	const most = runSize + 2*maxRuns*runSize + indexPiece
+	b, err := io.ReadAll(io.NewSectionReader(index, 0, most+1))
 	if err != nil {
 		return err
+	}
+	size := int64(len(b))
+	if size > most {
+		return errors.New("it is too long")
+	}
+	b, header, err := words(b)
+	if err != nil {
+		return err
+	}
+	if r.size = size; !header {
+		r.before, r.size = 0, 0
 	}
 	all := make([]run, 0, len(b)/runSize)
 	turned := false
@@ -170,8 +208,8 @@ func (r *runs) load(rd io.ReaderAt) error {
 		turned = turned || again
 		all = append(all, n)
 	}
-	if turned && len(all) != 2*maxRuns {
-		return errIndex
+	if turned && len(all) != 2*maxRuns || len(all) > 2*maxRuns {
+		return errOrder
 	}
 	// The tail is a ring: it begins where offsets fall back.
 	start := 0
@@ -184,7 +222,7 @@ func (r *runs) load(rd io.ReaderAt) error {
 	}
 	for i, n := range all {
 		if i > 0 && n.off < all[i-1].off {
-			return errIndex
+			return errOrder
 		}
 		r.add(n)
 	}
