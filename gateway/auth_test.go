@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -10,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/damagetest"
 	"github.com/corral-exec/corral/internal/testdir"
 )
 
@@ -117,20 +121,20 @@ func TestNoTokenNoTCP(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	path := filepath.Join(testdir.New(t), "token")
-	first, err := Token(path)
-	if err != nil || len(first) != 64 {
+	first, err := Token(path, quiet)
+	if err != nil || len(first) != tokenSize {
 		t.Fatalf("Token: %q, %v", first, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
-	if again, err := Token(path); err != nil || again != first {
+	if again, err := Token(path, quiet); err != nil || again != first {
 		t.Errorf("Token again: %q, %v", again, err)
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Token(path); corral.Hint(err) == "" {
+	if _, err := Token(path, quiet); corral.Hint(err) == "" {
 		t.Errorf("a token that others may read: %v", err)
 	}
 	for _, text := range []string{"\n", "short\n", strings.Repeat("x", maxToken+1)} {
@@ -138,18 +142,50 @@ func TestToken(t *testing.T) {
 		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Token(other); corral.Hint(err) == "" {
+		if got, err := Token(other, quiet); corral.Hint(err) == "" {
 			t.Errorf("a token of %d characters: %q, %v", len(text), got, err)
 		}
 	}
-	if _, err := Token(filepath.Join(path, "none")); err == nil {
+	if _, err := Token(filepath.Join(path, "none"), quiet); err == nil {
 		t.Error("a token in a directory that is none")
 	}
 	empty := filepath.Join(testdir.New(t), "token") // as a loss of power can leave it
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Token(empty); err != nil || len(got) != 64 {
-		t.Errorf("of an empty file: %q, %v", got, err)
+	var said bytes.Buffer
+	if got, err := Token(empty, slog.New(slog.NewTextHandler(&said, nil))); err != nil || len(got) != tokenSize || !strings.Contains(said.String(), "level=ERROR") || !strings.Contains(said.String(), empty) {
+		t.Errorf("of an empty file: %q, %v, %q", got, err, said.String())
 	}
 }
+
+// A token that was made here is what it was, or not used: no client would have another.
+func TestTokenDamaged(t *testing.T) {
+	path := filepath.Join(testdir.New(t), "token")
+	if _, err := Token(path, quiet); err != nil {
+		t.Fatal(err)
+	}
+	damagetest.File(t, path, path, func(a, b string) bool { return a == b }, func() (string, error) {
+		var said bytes.Buffer
+		token, err := Token(path, slog.New(slog.NewTextHandler(&said, nil)))
+		if err == nil && said.Len() > 0 { // of an empty file
+			err = errors.New(said.String())
+		}
+		return token, err
+	})
+}
+
+// Tokens of earlier versions, and those that somebody chose, have no checksum.
+func TestTokenPlain(t *testing.T) {
+	for _, token := range []string{strings.Repeat("0123456789abcdef", 4), "chosen.by-somebody.with-dots.c0ffee00"} {
+		path := filepath.Join(testdir.New(t), "token")
+		if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Token(path, quiet); err != nil || got != token {
+			t.Errorf("%q, %v, want %q", got, err, token)
+		}
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)

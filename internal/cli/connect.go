@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 )
@@ -118,6 +119,9 @@ func readToken(path string) (string, error) {
 	token := strings.TrimSpace(string(data))
 	if token == "" {
 		return "", fmt.Errorf("the token file %s is empty", path)
+	}
+	if err := gateway.CheckToken(token); err != nil {
+		return "", fmt.Errorf("cannot use the token file %s: %w", path, err)
 	}
 	return token, nil
 }

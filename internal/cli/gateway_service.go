@@ -125,7 +125,7 @@ func (s *service) makeServer(ctx context.Context) error {
 		cfg.Nodes = s.hub
 	}
 	if slices.ContainsFunc(s.listeners, overTCP) {
-		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile))
+		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile), s.log)
 		if err != nil {
 			return err
 		}

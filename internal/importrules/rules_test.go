@@ -75,7 +75,7 @@ var rules = map[string]rule{
 	"tool/runshell":     {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/patch":        {imports: []string{".", "internal/strictjson", "internal/script"}, tests: hosts},
 	"tool/mcp":          {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "internal/api", "internal/atomicfile", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "internal/api", "internal/atomicfile", "internal/state/journal", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
 	"client":            {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":      {imports: contract},
 	"internal/streams":  {},
