@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // The kernel counts for each user, over all containers: descriptors on their way
@@ -122,8 +124,9 @@ func (c *Config) mappedSource(m Mount) string {
 // machine starts, as are the containers.
 var usersDir = "/run/corral-users"
 
-// lease is the content of such a file: the box whose user it is. A lease whose
-// box is gone is void.
+// lease is the content of such a file, with a checksum: the box whose user it is. A
+// lease whose box is gone is void. It is not known of a damaged one: its user is lent to
+// nobody until the file is removed.
 type lease struct {
 	State string `json:"state"`
 	Box   string `json:"box"`
@@ -189,17 +192,14 @@ func takeUser(from uidRange, offset int, l lease) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	text = journal.Sign(text)
 	take := func(uid int) (bool, error) {
-		f, err := os.OpenFile(leasePath(uid+offset), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		err := atomicfile.Create(leasePath(uid+offset), text, atomicfile.Options{})
 		if errors.Is(err, fs.ErrExist) {
 			return false, nil
 		}
 		if err != nil {
 			return false, fmt.Errorf("cannot note the user of a sandbox: %w", err)
-		}
-		_, err = f.Write(text)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return false, errors.Join(fmt.Errorf("cannot note the user of a sandbox: %w", err), os.Remove(f.Name()))
 		}
 		return true, nil
 	}
@@ -211,7 +211,8 @@ func takeUser(from uidRange, offset int, l lease) (int, error) {
 			return uid, err
 		}
 	}
-	if err := reapUsers(); err != nil {
+	damaged, err := reapUsers()
+	if err != nil {
 		return 0, err
 	}
 	begin := rand.IntN(n)
@@ -221,8 +222,8 @@ func takeUser(from uidRange, offset int, l lease) (int, error) {
 			return uid, err
 		}
 	}
-	return 0, corral.Errorf(corral.ErrUnavailable, "remove sandboxes that are not needed (corral sandbox rm), or have a larger sandbox.uidRange",
-		"all %d users that sandboxes may have (sandbox.uidRange) are in use", n)
+	return 0, errors.Join(corral.Errorf(corral.ErrUnavailable, "remove sandboxes that are not needed (corral sandbox rm), or have a larger sandbox.uidRange",
+		"all %d users that sandboxes may have (sandbox.uidRange) are in use", n), damaged)
 }
 
 // returnUser gives back the user of a box that is gone.
@@ -244,13 +245,23 @@ func returnUser(r boxRecord) error {
 	return nil
 }
 
+// readLease reads a file of leases. Those of earlier versions have no checksum.
 func readLease(file string) (l lease, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return lease{}, err
 	}
-	return l, json.Unmarshal(b, &l)
+	if err = journal.Decode(b, &l); err == nil && (l.State == "" || l.Box == "") {
+		err = errors.New("it names no container")
+	}
+	if err != nil {
+		return lease{}, corral.Errorf(errDamagedLease, "remove it if no container has that user (corral sandbox ls), or restart the machine",
+			"%s is damaged, and no sandbox gets the user ID %s: %w", file, filepath.Base(file), err)
+	}
+	return l, nil
 }
+
+var errDamagedLease = corral.Errorf(corral.ErrUnavailable, "", "the note of a sandbox's user is damaged")
 
 // sweepUsers gives back the users of boxes that are gone.
 func sweepUsers(ctx context.Context) error {
@@ -262,15 +273,17 @@ func sweepUsers(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	return reapUsers()
+	damaged, err := reapUsers()
+	return errors.Join(damaged, err)
 }
 
 // reapUsers removes leases whose box is gone, unless a process has the user all
-// the same: its state directory may have been removed by hand. The lock is held.
-func reapUsers() error {
+// the same: its state directory may have been removed by hand. It returns what leases
+// are damaged. The lock is held.
+func reapUsers() (damaged, err error) {
 	list, err := os.ReadDir(usersDir)
 	if err != nil {
-		return fmt.Errorf("cannot look at the users of sandboxes: %w", err)
+		return nil, fmt.Errorf("cannot look at the users of sandboxes: %w", err)
 	}
 	var void []int
 	for _, e := range list {
@@ -279,20 +292,23 @@ func reapUsers() error {
 			continue
 		}
 		l, err := readLease(leasePath(uid))
+		if errors.Is(err, errDamagedLease) {
+			damaged = errors.Join(damaged, err)
+			continue
+		}
 		if err == nil {
 			_, err = os.Stat(boxDir(l.State, l.Box))
 		}
-		var syntax *json.SyntaxError
-		if errors.Is(err, fs.ErrNotExist) || errors.As(err, &syntax) { // the other is of a program that was killed as it wrote
+		if errors.Is(err, fs.ErrNotExist) {
 			void = append(void, uid)
 		}
 	}
 	if len(void) == 0 {
-		return nil
+		return damaged, nil
 	}
 	live, err := liveUsers()
 	if err != nil {
-		return err
+		return damaged, err
 	}
 	var errs []error
 	for _, uid := range void {
@@ -300,7 +316,7 @@ func reapUsers() error {
 			errs = append(errs, os.Remove(leasePath(uid)))
 		}
 	}
-	return errors.Join(errs...)
+	return damaged, errors.Join(errs...)
 }
 
 // liveUsers are the users of this machine's processes.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/damagetest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
 )
@@ -159,11 +160,10 @@ func TestUsersOfTheDead(t *testing.T) {
 		}
 		gone[uid] = true
 	}
-	cut := from.first + 3 // it was killed as it wrote
+	cut := from.first + 3
 	if err := os.WriteFile(leasePath(cut), []byte(`{"state":"/`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gone[cut] = true
 	live := from.first + 1
 	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(live), Gid: uint32(live)}, Pdeathsig: syscall.SIGKILL}
@@ -171,18 +171,54 @@ func TestUsersOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
-	for i := range 3 {
+	for i := range 2 {
 		r, err := borrow(t, state, "new-"+strconv.Itoa(i), from)
 		if err != nil || !gone[r.UID] || r.UID == live {
 			t.Errorf("the user %d is taken: %v", r.UID, err)
 		}
 		delete(gone, r.UID)
 	}
-	if _, err := borrow(t, state, "new-3", from); !errors.Is(err, corral.ErrUnavailable) {
-		t.Errorf("the user of a process that lives was taken: %v", err)
+	for _, err := range []error{sweepUsers(context.Background()), second(borrow(t, state, "new-2", from))} {
+		if !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), leasePath(cut)+" is damaged") {
+			t.Errorf("the user of a process that lives was taken, or of whom it is not known: %v", err)
+		}
 	}
-	if err := sweepUsers(context.Background()); err != nil {
+	if _, err := os.Stat(leasePath(cut)); err != nil {
 		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Wherever a lease is cut and whichever bit of it flips, it is as it was, or told and
+// kept: its user is not lent to another.
+func TestLeaseDamaged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root lends users")
+	}
+	someUsers(t)
+	from := uidRange{2_000_000_200, 2_000_000_200 + minUIDs - 1}
+	r, err := borrow(t, testdir.New(t), "one", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := leasePath(r.UID)
+	damagetest.File(t, file, file, func(a, b lease) bool { return a == b }, func() (lease, error) {
+		if err := sweepUsers(t.Context()); err != nil {
+			if _, serr := os.Stat(file); serr != nil {
+				t.Error(serr)
+			}
+			return lease{}, err
+		}
+		return readLease(file)
+	})
+	// That of an earlier version has no checksum.
+	b, err := json.Marshal(lease{"/a", "b"})
+	if err := errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := readLease(file); err != nil || l != (lease{"/a", "b"}) {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 
