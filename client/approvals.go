@@ -190,7 +190,7 @@ func (c *Client) Rules(ctx context.Context, agent string) (Rules, error) {
 // AddRule adds a rule of an agent, unless it is there.
 func (c *Client) AddRule(ctx context.Context, agent string, r policy.Rule) error {
 	return c.json(ctx, call{method: http.MethodPost, path: []string{"approvals", "rules"}, changes: true},
-		api.NewRule{Agent: agent, Action: string(r.Action), Pattern: r.Pattern, Reason: r.Reason}, nil)
+		api.NewRule{Agent: agent, Action: string(r.Action), Pattern: r.Pattern, Args: r.Args, Reason: r.Reason}, nil)
 }
 
 // RemoveRule removes an agent's rules with an ID or a pattern, and returns how

@@ -149,7 +149,7 @@ const levels = `{
     list: [
       { id: "one", tools: { deny: [], exec: { security: "deny", safeBins: [],
         rules: [{ allow: "/bin/ls" }, { allow: "/usr/bin/git status", argPattern: "^status" },
-        { allow: "/a", runs: "none", writes: "any" }, { allow: "/b", runs: ["/c"], writes: [] }] } } },
+        { allow: "/a", runs: "none", writes: "any" }, { allow: "/b", runs: ["/c"], writes: [] }, { allow: "/c", args: ["-x", ""] }, { deny: "rm", args: [] }] } } },
       { id: "two", sandbox: { mode: "off" }, unattended: true, workspace: "/two", tools: { exec: { ask: "off" } } },
     ],
   },
@@ -193,6 +193,8 @@ func TestLevels(t *testing.T) {
 			{Action: policy.Allow, Pattern: "/usr/bin/git status", ArgPattern: "^status", Source: source(18, "agents.list[0].tools.exec.rules[1]")},
 			{Action: policy.Allow, Pattern: "/a", Runs: []string{}, Writes: []string{policy.RunsAny}, Source: source(19, "agents.list[0].tools.exec.rules[2]")},
 			{Action: policy.Allow, Pattern: "/b", Runs: []string{"/c"}, Writes: []string{}, Source: source(19, "agents.list[0].tools.exec.rules[3]")},
+			{Action: policy.Allow, Pattern: "/c", Args: []string{"-x", ""}, Source: source(19, "agents.list[0].tools.exec.rules[4]")},
+			{Action: policy.Deny, Pattern: "rm", Args: []string{}, Source: source(19, "agents.list[0].tools.exec.rules[5]")},
 		}},
 		{"profiles of all levels", one.Tools.Exec.Policy().SafeBinProfiles, map[string]policy.SafeBin{"jq": {MaxPositional: 2}, "yq": {}}},
 	} {

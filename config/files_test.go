@@ -70,6 +70,8 @@ f:1:64: tools.exec.rules[0].runs: "all" is not right; write something like none,
 f:1:80: tools.exec.rules[0].writes[0]: "out" is not right; write something like /usr/bin/ssh
 f:1:109: tools.exec.rules[1].runs: only a rule that allows says what its program may do; leave it out`},
 	{`{ tools: { exec: { rules: [{ deny: "x", argPattern: "(" }] } } }`, "f:1:53: tools.exec.rules[0].argPattern: it is no regular expression (RE2): error parsing regexp: missing closing ): `(`"},
+	{`{ tools: { exec: { rules: [{ allow: "/bin/rm -rf", args: ["-rf", "x"] }, { deny: "rm", args: "x" }] } } }`, `f:1:58: tools.exec.rules[0].args: args are all arguments, and the pattern has some as well; write them here alone
+f:1:94: tools.exec.rules[1].args: it is the string "x"; use a list [ … ]`},
 	{`{ tools: { deny: ["excec"] } }`, `f:1:19: tools.deny[0]: there is no "excec"; use exec, process, apply_patch, run_shell_command, group:runtime, *`},
 	{`{ tools: { elevated: { allowFrom: "*" } } }`, `f:1:35: tools.elevated.allowFrom: it is the string "*"; use a list [ … ] or an object { … }`},
 	{`{ tools: { elevated: { allowFrom: { telegram: "1" } } } }`, `f:1:47: tools.elevated.allowFrom.telegram: it is the string "1"; use a list [ … ]`},

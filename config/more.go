@@ -76,6 +76,13 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 	if patterns != 1 {
 		m.add(v.Start, at, "a rule has one of the keys allow, ask and deny, and this one has %d of them", patterns)
 	}
+	if args := v.Get("args"); args != nil {
+		for _, action := range actions {
+			if p := v.Get(string(action)); p != nil && len(policy.Rule{Pattern: p.String}.Exactly().Args) > 0 {
+				m.add(args.Start, at.Key("args"), "args are all arguments, and the pattern has some as well; write them here alone")
+			}
+		}
+	}
 	if env := v.Get("env"); env != nil && v.Get(string(policy.Allow)) == nil {
 		m.add(env.Start, at.Key("env"), "only a rule that allows has variables; under the others they change nothing")
 	}

@@ -170,6 +170,12 @@ func (r *resolver) rules(key json5.Path) []policy.Rule {
 			if args := item.Get("argPattern"); args != nil {
 				rule.ArgPattern = args.String
 			}
+			if args := item.Get("args"); args != nil {
+				rule.Args = []string{}
+				for _, arg := range args.Items {
+					rule.Args = append(rule.Args, arg.String)
+				}
+			}
 			if env := item.Get("env"); env != nil {
 				for _, entry := range env.Items {
 					rule.Env = append(rule.Env, entry.String)

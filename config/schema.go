@@ -250,6 +250,9 @@ func ruleSchema() *jsonschema.Schema {
 	args.Description = "Regular expression (RE2) over the arguments, joined by spaces."
 	add(s, "reason", reason)
 	add(s, "argPattern", args)
+	exact := listOf(&jsonschema.Schema{Type: "string", MaxLength: jsonschema.Ptr(maxString)})
+	exact.Description = "All arguments that there are to be, exactly these; the pattern is then the program alone. [] is none."
+	add(s, "args", exact)
 	variable := nonBlank(maxString)
 	variable.Pattern, variable.Examples = policy.EnvEntryPattern, []any{"GOFLAGS"}
 	env := listOf(variable)

@@ -194,7 +194,7 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.widens(r, "to add a rule"); err != nil {
 		return err
 	}
-	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Reason: req.Reason}
+	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Args: req.Args, Reason: req.Reason}
 	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", rule); err != nil {
 		return err
 	}

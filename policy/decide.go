@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -381,10 +380,13 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	case seg.missing != "":
 		return brief(seg.Argv[0]) + ": " + seg.missing, ""
 	case seg.Inline != "":
-		return seg.Inline, "allow exactly these arguments: approve it with allow-always"
+		if r := narrowest(seg.Path, seg.Words[1:]); r.Args != nil && seg.Unbound == "" {
+			return seg.Inline, fixRule(r)
+		}
+		return seg.Inline, "allow exactly this command: approve it with allow-always"
 	case isShell(seg.name()) && !seg.wrapper:
 		if seg.Script != "" {
-			return "no rule allows the script " + seg.Script, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(seg.Script))
+			return "no rule allows the script " + seg.Script, fixRule(narrowest(seg.Script, seg.Words[seg.operand+1:]))
 		}
 		return "a shell runs whatever it reads", ""
 	}
@@ -395,27 +397,8 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	if seg.safeBin != "" {
 		why += ", and as a safe bin it " + seg.safeBin
 	}
-	return why, fmt.Sprintf("add the rule {allow: %q}", QuotePattern(append([]string{seg.Path}, narrow(seg.Words[1:])...)...))
+	return why, fixRule(narrowest(seg.Path, seg.Words[1:]))
 }
-
-// narrow are the arguments that a rule should name: a subcommand alone, since what
-// follows differs from use to use; without one all that are certain, as rm is another
-// thing with each of its arguments.
-func narrow(args []Word) []string {
-	var words []string
-	for i, w := range args {
-		if !w.Static || strings.ContainsAny(w.Text, "*?") || strings.ContainsFunc(w.Text, unicode.IsControl) {
-			break // a rule cannot have it as itself
-		}
-		if words = append(words, w.Text); i == 0 && subcommand.MatchString(w.Text) {
-			break
-		}
-	}
-	return words
-}
-
-// subcommand is what a subcommand looks like.
-var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9:_-]*$`)
 
 // setsAllowed reports whether all variables are allowed that env sets, for the
 // program that it runs.
@@ -509,13 +492,15 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 // allows reports whether an allow rule is about the segment, and about this use
 // of it. Of a shell that runs a script, it is the script that has to be allowed.
 func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
-	if shell && !r.narrow() {
-		// What it allows is the script, not the shell.
-		if seg.Script == "" || seg.scriptWhy != "" {
-			return false
-		}
+	if shell && seg.operand == 1 && seg.Script != "" && seg.scriptWhy == "" {
+		// The rule may be about the script.
 		script := target{paths: []string{seg.Script}, argv: append([]Word{Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
-		return seg.operand == 1 && r.allows(script, seg.SHA256)
+		if r.allows(script, seg.SHA256) {
+			return true
+		}
+	}
+	if shell && !r.narrow() {
+		return false // what it allows is no script that the shell reads
 	}
 	if seg.Inline != "" && !r.narrow() && !r.any() {
 		return false

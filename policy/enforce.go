@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -107,7 +106,7 @@ func (j *judge) domain(d *Decision, e *Enforcement) {
 				dom.Writable = append(dom.Writable, l.Writes...)
 			}
 			if dom.Hint == "" && seg.Rule != nil && seg.Rule.Pattern != "" {
-				dom.Hint = fmt.Sprintf("{allow: %q, runs: [%%s]}", seg.Rule.Pattern)
+				dom.Hint = hint(seg.Rule)
 			}
 		}
 	}
@@ -171,6 +170,18 @@ func (j *judge) leeway(seg *Segment) Leeway {
 	}
 	return l
 }
+
+// hint is the rule with a place for what its program may run; empty if that would
+// be too long to show, or not be the only such place.
+func hint(r *Rule) string {
+	text := r.text(", runs: [%s]")
+	if len(text) > maxHint || strings.Count(text, "%s") > 1 {
+		return ""
+	}
+	return text
+}
+
+const maxHint = 1000
 
 // said is what rules that allow the same say together, whatever their order: one
 // that says nothing takes nothing away. Nil: none says anything.

@@ -142,12 +142,12 @@ func TestReasons(t *testing.T) {
 		reason  string
 		fix     string
 	}{
-		{"ls", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "\"ls\": no rule allows /bin/ls", `add the rule {allow: "/bin/ls"}`},
-		{"git status -s", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /usr/bin/git", `add the rule {allow: "/usr/bin/git status"}`},
-		{"ls src/x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/ls", `add the rule {allow: "/bin/ls src/x"}`},
-		{"rm -rf build", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/rm", `add the rule {allow: "/bin/rm -rf build"}`},
+		{"ls", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "\"ls\": no rule allows /bin/ls", `add the rule {allow: "/bin/ls", args: []}`},
+		{"git status -s", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /usr/bin/git", `add the rule {allow: "/usr/bin/git", args: ["status", "-s"]}`},
+		{"ls src/x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/ls", `add the rule {allow: "/bin/ls", args: ["src/x"]}`},
+		{"rm -rf build", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/rm", `add the rule {allow: "/bin/rm", args: ["-rf", "build"]}`},
 		{"rm -rf *.o", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /bin/rm", `add the rule {allow: "/bin/rm -rf"}`},
-		{"'/srv/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /srv/my tool", `add the rule {allow: "'/srv/my tool'"}`},
+		{"'/srv/my tool'", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "no rule allows /srv/my tool", `add the rule {allow: "'/srv/my tool'", args: []}`},
 		{"ls", rulesOf(SecurityAllowlist, AskOff), Denied, "no rule allows /bin/ls; and nobody is asked, by ask=off (test)", ""},
 		{"ls", rulesOf(SecurityDeny, AskOnMiss, allow("*")), Denied, "security=deny (test)", "set security to allowlist where it says deny: test"},
 		{"ls", rulesOf(SecurityFull, AskAlways), Asked, "ask=always (test)", ""},
@@ -167,8 +167,8 @@ func TestReasons(t *testing.T) {
 		{"echo $(ls)", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/*")), Asked, `"$(ls)" substitutes the output of a command`, ""},
 		{"$X y", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "which program it is can only be told by running it", ""},
 		{"$X y", rulesOf(SecurityFull, AskOnMiss, deny("rm")), Asked, "deny rules cannot be checked", "write the command so that the programs that it runs can be told from its text"},
-		{"python3 -c 'print(1)'", rulesOf(SecurityAllowlist, AskOnMiss, allow("/usr/bin/python3")), Asked, "python3 -c runs the code that it is given", "allow exactly these arguments: approve it with allow-always"},
-		{"bash run.sh", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/bash")), Asked, "no rule allows the script /srv/run.sh", `add the rule {allow: "/srv/run.sh"}`},
+		{"python3 -c 'print(1)'", rulesOf(SecurityAllowlist, AskOnMiss, allow("/usr/bin/python3")), Asked, "python3 -c runs the code that it is given", `add the rule {allow: "/usr/bin/python3", args: ["-c", "print(1)"]}`},
+		{"bash run.sh", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/bash")), Asked, "no rule allows the script /srv/run.sh", `add the rule {allow: "/srv/run.sh", args: []}`},
 		{"ls 'a", rulesOf(SecurityAllowlist, AskOnMiss, allow("*")), Asked, "cannot be parsed", ""},
 		{"'a\nb' x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, "a b: command not found on PATH", ""},
 		{strings.Repeat("x", 9999), rulesOf(SecurityAllowlist, AskOnMiss), Asked, "xxx…: command not found on PATH", ""},
@@ -191,7 +191,7 @@ func TestReasons(t *testing.T) {
 
 // The rule that a fix names does what it says.
 func TestFixesHelp(t *testing.T) {
-	for _, text := range []string{"ls -l", "git status -s", "'/srv/my tool' x", "~/bin/tool", "bash run.sh 1", "/srv/run.sh", "rg x | head -3", "nice ls", "git -C x log", "npm test", "make V=1"} {
+	for _, text := range []string{"ls -l", "git status -s", "'/srv/my tool' x", "~/bin/tool", "bash run.sh 1", "/srv/run.sh", "rg x | head -3", "nice ls", "git -C x log", "npm test", "make V=1", "rm -rf build", "ls 'a  b' \"it's\" '$ * ?' '\\'", "ls ''", "python3 -c 'print(1)'", "git -c core.pager=x log"} {
 		rules := rulesOf(SecurityAllowlist, AskOnMiss)
 		for range 5 {
 			d := Decide(requestOf(text), rules, someFiles)
@@ -203,18 +203,18 @@ func TestFixesHelp(t *testing.T) {
 				break
 			}
 			for _, fix := range d.Fix {
-				pattern, ok := strings.CutPrefix(fix, `add the rule {allow: `)
+				r, ok := FixedBy(fix)
 				if !ok {
-					t.Errorf("%q: fix %q", text, fix)
+					t.Fatalf("%q: fix %q", text, fix)
 				}
-				if _, err := fmt.Sscanf(strings.TrimSuffix(pattern, "}"), "%q", &pattern); err != nil {
-					t.Fatal(err)
-				}
-				rules.List = append(rules.List, allow(pattern))
+				rules.List = append(rules.List, r)
 			}
 		}
 		if d := Decide(requestOf(text), rules, someFiles); d.Outcome != Allowed {
 			t.Errorf("%q: %s: %s, with the rules %v", text, d.Outcome, d.Reason, rules.List)
+		}
+		if d := Decide(requestOf(text+" more"), rules, someFiles); d.Outcome == Allowed {
+			t.Errorf("%q more is allowed as well, with the rules %v", text, rules.List)
 		}
 	}
 }

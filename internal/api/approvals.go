@@ -36,7 +36,10 @@ type NewRule struct {
 	Agent   string `json:"agent,omitempty"`  // empty: main; "*": all
 	Action  string `json:"action,omitempty"` // allow, ask or deny; empty: allow
 	Pattern string `json:"pattern"`
-	Reason  string `json:"reason,omitempty"`
+	// Args are exactly the arguments there have to be; nil: any behind those of
+	// Pattern.
+	Args   []string `json:"args,omitzero"`
+	Reason string   `json:"reason,omitempty"`
 }
 
 // Removed is the answer of the removal of rules.

@@ -119,14 +119,16 @@ var actionStyles = map[policy.Action]style{policy.Deny: red, policy.Query: yello
 
 func (a *app) addRuleCommand() *cobra.Command {
 	var agent, reason string
-	var deny, ask bool
+	var deny, ask, exact bool
 	cmd := &cobra.Command{
 		Use: "add [flags] PATTERN", Short: "Add a rule",
 		Long: `Add a rule that allows a program, or with --deny or --ask one that does not. To
 allow, the first word is the path of the program, in which * is any run of
 characters but /, ** any run, ? one character; the words after it are the first
-arguments. To deny or ask, a name is enough.`,
+arguments, behind which any may come, or with --exact all of them, without
+wildcards. To deny or ask, a name is enough.`,
 		Example: `  corral approvals add '/usr/bin/git status'
+  corral approvals add --exact '/usr/bin/rm -rf build'
   corral approvals add --deny 'rm -rf' --agent '*' --reason 'use trash'`,
 		Args: onePattern, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,6 +136,9 @@ arguments. To deny or ask, a name is enough.`,
 			if path := pathWithSpaces(args[0]); path != "" {
 				return corral.Errorf(corral.ErrInvalid, "quote it within the pattern: corral approvals add "+shellQuote(policy.QuotePattern(path)),
 					"the path %s has spaces, so that the rule would be about another program, with arguments", path)
+			}
+			if exact {
+				r = r.Exactly()
 			}
 			switch {
 			case deny && ask:
@@ -149,6 +154,7 @@ arguments. To deny or ask, a name is enough.`,
 	f := cmd.Flags()
 	f.BoolVar(&deny, "deny", false, "what it matches may not run")
 	f.BoolVar(&ask, "ask", false, "what it matches needs an approval every time")
+	f.BoolVar(&exact, "exact", false, "it is about exactly these arguments, not about all that begin with them")
 	f.StringVar(&reason, "reason", "", "`TEXT`: why there is the rule, for people")
 	a.addRulesAgentFlag(cmd, &agent)
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))

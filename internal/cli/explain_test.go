@@ -28,8 +28,8 @@ func sampleReport() guard.Report {
 	allow := &policy.Rule{Action: policy.Allow, Pattern: "/usr/bin/git status", Source: source(4, "tools.exec.rules[0]")}
 	value := "C.UTF-8"
 	r := guard.Report{Outcome: policy.Asked, Reason: `"curl evil": no rule allows /usr/bin/curl`, Command: "…", Shell: []string{"/bin/bash", "-c"}, Cwd: "/srv/checkout",
-		Fix:      []string{`add the rule {allow: "/usr/bin/curl"}`, "run the commands one by one, or set allowlist.chaining: each"},
-		Commands: []string{`corral config set 'tools.exec.rules[1]' '{allow: "/usr/bin/curl"}'`},
+		Fix:      []string{`add the rule {allow: "/usr/bin/curl", args: ["evil"]}`, "run the commands one by one, or set allowlist.chaining: each"},
+		Commands: []string{`corral config set 'tools.exec.rules[1]' '{allow: "/usr/bin/curl", args: ["evil"]}'`},
 		Previews: []approval.Preview{
 			{Scope: approval.ScopeExact, Entries: []policy.Rule{{Action: policy.Allow, Pattern: "/usr/bin/curl", Args: []string{"evil"}}}},
 			{Scope: approval.ScopeSubcommand, Unavailable: `the argument "evil" is no subcommand`},
@@ -105,7 +105,7 @@ func TestChanges(t *testing.T) {
 		d    policy.Decision
 		want []string
 	}{
-		{`{}`, decide(`add the rule {allow: "/usr/bin/a"}`, `add the rule {allow: "/usr/bin/b"}`), []string{`tools.exec.rules '[{allow: "/usr/bin/a"}]'`, `'tools.exec.rules[1]' '{allow: "/usr/bin/b"}'`}},
+		{`{}`, decide(`add the rule {allow: "/usr/bin/a"}`, `add the rule {allow: "/usr/bin/b", args: ["x y", "*"]}`), []string{`tools.exec.rules '[{allow: "/usr/bin/a"}]'`, `'tools.exec.rules[1]' '{allow: "/usr/bin/b", args: ["x y", "*"]}'`}},
 		{`{ tools: { exec: { rules: [{ deny: "rm" }] } } }`, decide(`add the rule {allow: "/usr/bin/a"}`), []string{`'tools.exec.rules[1]' '{allow: "/usr/bin/a"}'`}},
 		{`{}`, decide("run the commands one by one, or set allowlist.chaining: each", "leave it out, or set allowlist.redirections: harmless"), []string{"tools.exec.allowlist.chaining each", "tools.exec.allowlist.redirections harmless"}},
 		{`{}`, decide("approve it"), nil},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -109,10 +108,16 @@ func changesOnNode(agent string, fix []string) []string {
 	}
 	var lines []string
 	for _, f := range fix {
-		if _, rule, ok := strings.Cut(f, ": add the rule {allow: "); ok && strings.HasPrefix(f, "on node ") {
-			if pattern, err := strconv.Unquote(strings.TrimSuffix(rule, "}")); err == nil {
-				lines = append(lines, add+shellQuote(pattern))
-			}
+		_, fix, ok := strings.Cut(f, ": ")
+		if !ok || !strings.HasPrefix(f, "on node ") {
+			continue
+		}
+		switch r, ok := policy.FixedBy(fix); {
+		case !ok:
+		case r.Args == nil:
+			lines = append(lines, add+shellQuote(r.Pattern))
+		default:
+			lines = append(lines, add+"--exact "+shellQuote(strings.TrimSpace(r.Pattern+" "+policy.QuotePattern(r.Args...))))
 		}
 	}
 	return lines

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -131,9 +130,8 @@ func (e *Explanation) missing(rules []policy.Rule, fix []string) string {
 func suggested(fix []string) []policy.Rule {
 	var rules []policy.Rule
 	for _, f := range fix {
-		quoted, ok := strings.CutPrefix(f, "add the rule {allow: ")
-		if pattern, err := strconv.Unquote(strings.TrimSuffix(quoted, "}")); ok && err == nil {
-			rules = append(rules, policy.Rule{Action: policy.Allow, Pattern: pattern})
+		if r, ok := policy.FixedBy(f); ok {
+			rules = append(rules, r)
 		}
 	}
 	return rules
