@@ -47,7 +47,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return badQuery("state", string(f.State), "use pending, allowed, consumed, denied or expired")
 	}
-	list := s.cfg.Approvals.List(f)
+	list := s.current(r, s.cfg.Approvals.List(f)...)
 	for i := range list {
 		list[i] = guard.Shown(list[i])
 	}
@@ -71,7 +71,15 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, guard.Shown(rec))
+	return writeJSON(w, http.StatusOK, guard.Shown(s.current(r, rec)[0]))
+}
+
+// current is records as they are decided on now.
+func (s *Server) current(r *http.Request, recs ...approval.Record) []approval.Record {
+	if s.cfg.Policy == nil {
+		return recs
+	}
+	return s.cfg.Policy.Current(r.Context(), recs)
 }
 
 // answerApproval gives an answer, which goes on when its client does not.

@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
 )
 
@@ -16,6 +17,10 @@ import (
 type Policy interface {
 	// Explain says what would become of a command. Nothing is started.
 	Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (guard.Report, error)
+
+	// Current returns records with the decisions of those that are pending as they
+	// are now.
+	Current(ctx context.Context, recs []approval.Record) []approval.Record
 
 	// Overrides are what /exec set for an agent.
 	Overrides(agent string) config.Overrides

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
 )
 
@@ -26,6 +27,11 @@ func (p *fakePolicy) Explain(ctx context.Context, agent string, cmd corral.Comma
 	p.asked, p.opt, p.caller = cmd, o, config.CallerFrom(ctx)
 	return guard.Refusal(agent, cmd, corral.Route{Reason: corral.RouteNotAllowed}, corral.Errorf(corral.ErrDenied, "do this", "no"))
 }
+
+func (p *fakePolicy) Current(_ context.Context, recs []approval.Record) []approval.Record {
+	return recs
+}
+
 func (p *fakePolicy) Overrides(agent string) config.Overrides { return p.over[agent] }
 func (p *fakePolicy) SetOverrides(agent string, to config.Overrides) error {
 	p.over[agent] = to

@@ -138,6 +138,11 @@ func shellQuote(word string) string {
 // Overrides implements gateway.Policy.
 func (h hostPolicy) Overrides(agent string) config.Overrides { return h.hosts.policies.over.Get(agent) }
 
+// Current implements gateway.Policy.
+func (h hostPolicy) Current(ctx context.Context, recs []approval.Record) []approval.Record {
+	return h.hosts.policies.guard.Current(ctx, recs)
+}
+
 // SetOverrides implements gateway.Policy.
 func (h hostPolicy) SetOverrides(agent string, to config.Overrides) error {
 	if c := h.hosts.policies.live.Config(); c.Err != nil {

@@ -30,10 +30,11 @@ type Handler interface {
 type note struct {
 	Command corral.Command `json:"command"`
 	Env     bool           `json:"env,omitempty"` // there were variables
+	Route   *corral.Route  `json:"route,omitempty"`
 }
 
-func newNote(cmd corral.Command) (json.RawMessage, error) {
-	n := note{Command: cmd, Env: len(cmd.Env) > 0}
+func newNote(cmd corral.Command, route corral.Route) (json.RawMessage, error) {
+	n := note{Command: cmd, Env: len(cmd.Env) > 0, Route: &route}
 	n.Command.Env = nil
 	if n.Command.ID == "" {
 		n.Command.ID = corral.NewID()
@@ -46,7 +47,7 @@ func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
 	if e.forGateway {
 		return nil, nil
 	}
-	return newNote(cmd)
+	return newNote(cmd, e.Route)
 }
 
 // remember keeps the environment of a command that waits, for this life.

@@ -1,0 +1,55 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+// nodesTime is how long Current waits for nodes.
+const nodesTime = 2 * time.Second
+
+// Current returns the records with the decisions of those that are pending as they
+// are now: a rule may have been added since they were asked for. Nothing is kept of
+// that. A record stays as it is if another gateway asked for it, or if its node or
+// its environment cannot be had.
+func (g *Guard) Current(ctx context.Context, recs []approval.Record) []approval.Record {
+	ctx, cancel := context.WithTimeout(ctx, nodesTime)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range recs {
+		if recs[i].State == approval.Pending && g.cfg.Desk.Own(recs[i]) {
+			all.Go(func() { g.decideAnew(ctx, &recs[i]) })
+		}
+	}
+	all.Wait()
+	return recs
+}
+
+func (g *Guard) decideAnew(ctx context.Context, rec *approval.Record) {
+	var n note
+	if json.Unmarshal(rec.Note, &n) != nil || n.Route == nil {
+		return
+	}
+	g.mu.Lock()
+	n.Command.Env = g.env[rec.ID]
+	g.mu.Unlock()
+	if n.Env && n.Command.Env == nil {
+		return
+	}
+	e, err := g.Explain(ctx, rec.Agent, n.Command, *n.Route)
+	if err != nil {
+		return
+	}
+	rec.Decision = e.Decision
+	switch e.Decision.Outcome {
+	case policy.Allowed:
+		rec.Decision.Reason = "asked again it would run by itself: " + e.Decision.Reason
+	case policy.Denied:
+		rec.Decision.Reason = "asked again it would be denied: " + e.Decision.Reason
+	}
+}
