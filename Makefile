@@ -12,8 +12,12 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 60s
 # COMMANDS is how many shell commands make fuzz generates and runs.
 COMMANDS ?= 100000
+# PACKAGES are those that make mutate tests.
+PACKAGES ?= internal/wire internal/outlog session/keys sandbox/boundary . policy/approval session policy
 # TESTFLAGS is for one's own use: make unit TESTFLAGS='-run Router -v'.
 TESTFLAGS ?=
+# MUTATEFLAGS are those of internal/mutate: make mutate MUTATEFLAGS='-match log.go'.
+MUTATEFLAGS ?=
 
 # Tools are kept in bin/tools under their package path and version.
 STATICCHECK := bin/tools/honnef.co/go/tools/cmd/staticcheck@v0.8.2/staticcheck
@@ -165,6 +169,10 @@ escape: setup-test ## Try to get out of sandboxes on every engine, and let bombs
 fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell commands past the policy
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) e2e/fuzz.sh
 	@CORRAL_COMMANDS=$(COMMANDS) CORRAL_SEED=$$(date +%s) $(GO) test -run TestDifferential -count=1 -timeout 60m -v ./policy
+
+.PHONY: mutate
+mutate: ## Change one operator at a time in PACKAGES, and see whether tests notice (all: an hour)
+	@$(GO) run ./internal/mutate $(MUTATEFLAGS) $(PACKAGES)
 
 .PHONY: bench
 bench: setup-bench build image ## Measure: JSON and a table

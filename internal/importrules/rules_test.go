@@ -142,6 +142,7 @@ var rules = map[string]rule{
 	"internal/sandboxtest":             {imports: append([]string{"internal/enginetest", "internal/exectest", "internal/testdir", "internal/wardenbin/wardenbintest"}, hosts...)},
 	"internal/traces":                  {},
 	"internal/wardenbin/wardenbintest": {imports: []string{"internal/testdir", "internal/wardenbin"}},
+	"internal/mutate":                  {},
 	"internal/testreport":              {},
 	"internal/importrules":             {},
 	"internal/deps":                    {},

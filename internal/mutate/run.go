@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// tests are those of a package, in one program.
+type tests struct {
+	dir     string // where they run
+	program string
+	temp    string
+	all     []test // fastest first
+}
+
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+func (t *tests) build(ctx context.Context, overlay, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", t.program, path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+	}
+	return nil
+}
+
+// slowest is the limit of a test that runs alone without a mutant.
+const slowest = 2 * time.Minute
+
+// measure runs each test alone and tells which ones are left out because they
+// take longer than slow.
+func (t *tests) measure(ctx context.Context, slow time.Duration) (left []string, err error) {
+	out, err := exec.CommandContext(ctx, t.program, "-test.list", "^(Test|Fuzz|Example)").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the tests: %w", err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		file := filepath.Join(t.temp, "reached")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		ok, out, err := t.run(ctx, []string{name}, slowest, "CORRAL_MUTANT_REACHED="+file)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, fmt.Errorf("%s fails alone, without a mutant:\n%s", name, out)
+		}
+		took := time.Since(start)
+		if took > slow {
+			left = append(left, fmt.Sprintf("%s takes %v", name, took.Round(time.Second/10)))
+			continue
+		}
+		reaches, err := readNumbers(file)
+		if err != nil {
+			return nil, err
+		}
+		t.all = append(t.all, test{name, took, reaches})
+	}
+	slices.SortFunc(t.all, func(a, b test) int { return int(a.took - b.took) })
+	return left, nil
+}
+
+func readNumbers(file string) (map[int]bool, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[int]bool{}
+	for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
+		n, err := strconv.Atoi(s.Text())
+		if err != nil {
+			return nil, err
+		}
+		numbers[n] = true
+	}
+	return numbers, nil
+}
+
+// try finds out about each mutant that is not ignored.
+func (t *tests) try(ctx context.Context, mutants []*mutant, parallel int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, m := range mutants {
+		if m.ignored {
+			continue
+		}
+		g.Go(func() (err error) {
+			m.state, err = t.kill(ctx, m.number)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// firstBatch is how long the tests take that run first; the next ones may take
+// four times as long, and so on.
+const firstBatch = 100 * time.Millisecond
+
+func (t *tests) kill(ctx context.Context, number int) (state, error) {
+	found := unreached
+	limit, took := firstBatch, time.Duration(0)
+	var batch []string
+	for i, a := range t.all {
+		if a.reaches[number] {
+			batch = append(batch, a.name)
+			took += a.took
+			found = lived
+		}
+		if len(batch) == 0 || took < limit && i < len(t.all)-1 {
+			continue
+		}
+		ok, _, err := t.run(ctx, batch, 5*took+2*time.Second, "CORRAL_MUTANT="+strconv.Itoa(number))
+		if err != nil {
+			return unreached, err
+		}
+		if !ok {
+			return killed, nil
+		}
+		batch, took, limit = nil, 0, 4*limit
+	}
+	return found, nil
+}
+
+// run runs tests and tells whether they all pass within a time. A mutant may eat
+// memory without end, hence ulimit. timeout kills the whole process group.
+func (t *tests) run(ctx context.Context, names []string, limit time.Duration, env string) (ok bool, output []byte, err error) {
+	temp, err := os.MkdirTemp(t.temp, "")
+	if err != nil {
+		return false, nil, err
+	}
+	defer os.RemoveAll(temp)
+	cmd := exec.CommandContext(ctx, "timeout", "-s", "KILL", fmt.Sprint(limit.Seconds()),
+		"sh", "-c", `ulimit -v 8000000 && exec "$0" "$@"`,
+		t.program, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
+	cmd.Dir = t.dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp, env)
+	// A file, not a pipe that what the tests started could hold open.
+	out, err := os.Create(filepath.Join(temp, "output"))
+	if err != nil {
+		return false, nil, err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return false, nil, ctx.Err()
+	}
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == 125 || exit.ExitCode() == 126 || exit.ExitCode() == 127) {
+		return false, nil, fmt.Errorf("%v: %w", cmd, err)
+	}
+	if err != nil {
+		output, _ = os.ReadFile(out.Name())
+	}
+	return err == nil, output, nil
+}
