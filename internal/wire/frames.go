@@ -198,12 +198,9 @@ func appendStuffed(b, p []byte) []byte {
 		case n >= 0: // n bytes, then a zero
 			b = append(append(b, byte(n+1)), p[:n]...)
 			p = p[n+1:]
-		case len(p) >= 254: // a full group
+		case len(p) > 254: // a full group, and more
 			b = append(append(b, 255), p[:254]...)
 			p = p[254:]
-			if len(p) == 0 {
-				return b
-			}
 		default: // the rest
 			return append(append(b, byte(len(p)+1)), p...)
 		}

@@ -187,8 +187,8 @@ func (p *Packets) encode(m *Message, fds []int) (oob []byte, err error) {
 		return nil, fmt.Errorf("cannot send %d descriptors, at most %d", len(fds), MaxFiles)
 	}
 	p.out = m.Append(append(p.out[:0], 0))
-	if len(p.out)-1 > MaxMessage {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(p.out)-1, MaxMessage)
+	if n := len(p.out) - 1; n > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, n, MaxMessage)
 	}
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
@@ -315,9 +315,7 @@ func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	case err != nil:
 		return 0, nil, nil, fmt.Errorf("cannot receive from the warden connection: %w", err)
 	}
-	if oobn > 0 {
-		fds, err = parseRights(p.oob[:oobn])
-	}
+	fds, err = parseRights(p.oob[:oobn])
 	switch {
 	case err != nil:
 	case n == 0:
@@ -341,10 +339,8 @@ func transfer(trap, fd uintptr, b, oob []byte, flags int) (n, oobn, outFlags int
 	iov.SetLen(len(b))
 	msg := unix.Msghdr{Iov: &iov}
 	msg.SetIovlen(1)
-	if len(oob) > 0 {
-		msg.Control = unsafe.SliceData(oob)
-		msg.SetControllen(len(oob))
-	}
+	msg.Control = unsafe.SliceData(oob)
+	msg.SetControllen(len(oob))
 	r, _, errno := unix.RawSyscall(trap, fd, uintptr(unsafe.Pointer(&msg)), uintptr(flags|unix.MSG_DONTWAIT))
 	if errno != 0 {
 		return 0, 0, 0, errno

@@ -34,7 +34,10 @@ func TestPackets(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
-		if d := cmp.Diff(want, got); d != "" {
+		// cmp takes seconds over the data.
+		same := bytes.Equal(want.Data, got.Data)
+		want.Data, got.Data = nil, nil
+		if !same || !cmp.Equal(want, got) {
 			t.Fatalf("%d bytes: changed on the way", size)
 		}
 		if err := <-sent; err != nil || len(fds) != 1 {
