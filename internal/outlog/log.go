@@ -251,7 +251,9 @@ func (l *Log) setPending(n int64) {
 	l.mu.Unlock()
 }
 
-// advance says that n bytes more are in the log.
+// advance says that n bytes more are in the log. The position stays as it was while
+// the relay holds more: what it holds tells the rest, and the word must not speak of
+// a second batch.
 func (l *Log) advance(n int64) error {
 	if l.pos != nil && l.relay.held == 0 {
 		if err := l.pos.store(l.size+n, 0); err != nil {
@@ -316,10 +318,7 @@ func (l *Log) closeFiles() {
 func (l *Log) gap() (from, to int64) {
 	from = min(l.head, l.runs.headEnd())
 	to = min(max(l.size+l.pending-l.tail, l.runs.tailStart()), l.size)
-	if to <= from {
-		return from, from
-	}
-	return from, to
+	return from, max(from, to)
 }
 
 // Stat implements corral.Log.
@@ -348,8 +347,8 @@ func (l *Log) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, er
 			return corral.Chunk{}, fmt.Errorf("cannot read the log of %s: %w", l.id, fs.ErrClosed)
 		}
 		from, to := l.gap()
-		if from <= off && off < to {
-			off = to
+		if from <= off {
+			off = max(off, to)
 		}
 		if off < l.size {
 			stream, end := l.runs.at(off)

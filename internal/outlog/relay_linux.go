@@ -245,16 +245,6 @@ func (l *Log) drain() error {
 			return errors.New("the relay pipe holds less than it was given")
 		}
 		l.relay.held -= n
-		if l.pos != nil && l.relay.held > 0 {
-			// The position stays as it was: what the relay holds tells
-			// the rest. But the word must not speak of a second batch.
-			l.mu.Lock()
-			l.size += n
-			l.pending -= n
-			l.broadcast()
-			l.mu.Unlock()
-			continue
-		}
 		if err := l.advance(n); err != nil {
 			return err
 		}

@@ -151,9 +151,7 @@ func (r *runs) trim(headEnd, tailStart int64) {
 		return
 	}
 	n := sort.Search(len(r.tail), func(i int) bool { return r.tail[i].off > tailStart })
-	if n > 1 {
-		r.tail = r.tail[n-1:]
-	}
+	r.tail = r.tail[max(n, 1)-1:]
 }
 
 func (r *runs) headEnd() int64   { return r.full }
@@ -198,7 +196,7 @@ func (r *runs) load(index *os.File) error {
 	if r.size = size; !header {
 		r.before, r.size = 0, 0
 	}
-	all := make([]run, 0, len(b)/runSize)
+	var all []run
 	turned := false
 	for ; len(b) >= runSize; b = b[runSize:] {
 		n, again, err := decodeRun(b)
