@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -139,7 +140,12 @@ func systemMountBelow(dir string) string {
 		return ""
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	return kernelMountBelow(f, dir)
+}
+
+// kernelMountBelow is what a table of mounts says of that.
+func kernelMountBelow(r io.Reader, dir string) string {
+	lines := bufio.NewScanner(r)
 	for n := 0; n < maxLines && lines.Scan(); n++ {
 		line := lines.Text()
 		left, right, ok := strings.Cut(line, " - ")
