@@ -144,7 +144,7 @@ func mutatePackage(ctx context.Context, out io.Writer, o options, top, name stri
 }
 
 // sums are of a package.
-type sums struct{ all, reached, killed, lived int }
+type sums struct{ all, reached, killed, hung, lived int }
 
 func count(mutants []*mutant) sums {
 	s := sums{all: len(mutants)}
@@ -152,6 +152,9 @@ func count(mutants []*mutant) sums {
 		switch m.state {
 		case killed:
 			s.killed++
+		case hung:
+			s.killed++
+			s.hung++
 		case lived:
 			s.lived++
 		}
@@ -168,5 +171,5 @@ func (s sums) percent() float64 {
 }
 
 func (s sums) String() string {
-	return fmt.Sprintf("%d mutants, %d reached, %d killed, %d lived: %.1f %%", s.all, s.reached, s.killed, s.lived, s.percent())
+	return fmt.Sprintf("%d mutants, %d reached, %d killed (%d by a time-out), %d lived: %.1f %%", s.all, s.reached, s.killed, s.hung, s.lived, s.percent())
 }

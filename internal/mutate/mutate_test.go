@@ -39,7 +39,7 @@ func TestPackage(t *testing.T) {
 	if !ok {
 		t.Error("it failed")
 	}
-	for _, want := range []string{"33 mutants, 30 reached, 25 killed, 5 lived: 83.3 %", boundary, sample + ": left out: TestSlow takes 1."} {
+	for _, want := range []string{"33 mutants, 30 reached, 25 killed (1 by a time-out), 5 lived: 83.3 %", boundary, sample + ": left out: TestSlow takes 1."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("not printed: %s", want)
 		}

@@ -23,6 +23,7 @@ type state int
 const (
 	unreached state = iota
 	killed
+	hung // killed by a time-out
 	lived
 )
 

@@ -124,7 +124,7 @@ const firstBatch = 100 * time.Millisecond
 
 func (t *tests) kill(ctx context.Context, number int) (state, error) {
 	found := unreached
-	limit, took := firstBatch, time.Duration(0)
+	most, took := firstBatch, time.Duration(0)
 	var batch []string
 	for i, a := range t.all {
 		if a.reaches[number] {
@@ -132,17 +132,21 @@ func (t *tests) kill(ctx context.Context, number int) (state, error) {
 			took += a.took
 			found = lived
 		}
-		if len(batch) == 0 || took < limit && i < len(t.all)-1 {
+		if len(batch) == 0 || took < most && i < len(t.all)-1 {
 			continue
 		}
-		ok, _, err := t.run(ctx, batch, 5*took+2*time.Second, "CORRAL_MUTANT="+strconv.Itoa(number))
-		if err != nil {
+		limit := 5*took + 2*time.Second
+		start := time.Now()
+		ok, _, err := t.run(ctx, batch, limit, "CORRAL_MUTANT="+strconv.Itoa(number))
+		switch {
+		case err != nil:
 			return unreached, err
-		}
-		if !ok {
+		case !ok && time.Since(start) >= limit:
+			return hung, nil
+		case !ok:
 			return killed, nil
 		}
-		batch, took, limit = nil, 0, 4*limit
+		batch, took, most = nil, 0, 4*most
 	}
 	return found, nil
 }
