@@ -34,7 +34,7 @@ const (
 )
 
 func TestPackage(t *testing.T) {
-	ok, out := mutate(t, options{slow: time.Second, min: 60}, "")
+	ok, out := mutate(t, options{slow: time.Second / 10, min: 60}, "")
 	t.Log(out)
 	if !ok {
 		t.Error("it failed")
@@ -53,12 +53,12 @@ func TestPackage(t *testing.T) {
 
 // Survivors of a complete file are explained, and no others.
 func TestFailures(t *testing.T) {
-	positive := options{slow: time.Second, match: regexp.MustCompile("go:15:")}
+	positive := options{slow: time.Second / 10, match: regexp.MustCompile("go:15:")}
 	if _, out := mutate(t, positive, key+"\t# Nobody asks for 0.\n"); strings.Contains(out, "BOUNDARY") {
 		t.Errorf("an explained survivor is listed:\n%s", out)
 	}
 	t.Chdir("internal/mutate")
-	ok, out := mutate(t, options{slow: time.Second, min: 84}, "complete "+sample+"/sample.go\n"+strings.ReplaceAll(key, "n > 0", "n > 1")+"\t# Gone.\n")
+	ok, out := mutate(t, options{slow: time.Second / 10, min: 84}, "complete "+sample+"/sample.go\n"+strings.ReplaceAll(key, "n > 0", "n > 1")+"\t# Gone.\n")
 	for _, want := range []string{boundary + "\tFAILED: ", "FAILED: no survivor is ", "FAILED: less than 84 % are killed"} {
 		if ok || !strings.Contains(out, want) {
 			t.Errorf("%v, not printed: %s\n%s", ok, want, out)

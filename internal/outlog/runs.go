@@ -109,7 +109,7 @@ func (r *runs) begin(index *os.File, off int64, stream corral.Stream) error {
 	n := run{off, stream}
 	slot := r.made
 	if slot >= maxRuns {
-		slot = maxRuns + (slot-maxRuns)%maxRuns
+		slot = maxRuns + slot%maxRuns
 	}
 	at := r.before + slot*runSize
 	if r.before > 0 && at+2*runSize > r.size { // a word of zero has to be after it

@@ -180,3 +180,44 @@ func TestLoadDamaged(t *testing.T) {
 		t.Errorf("cut off: %d changes, %v", len(r.head), err)
 	}
 }
+
+// The same where the index has overwritten older changes.
+func TestChangesAtOneByteOfARing(t *testing.T) {
+	r, m := changed(t, 2*maxRuns+5, 1)
+	const at = 2*maxRuns + 5
+	for _, s := range []corral.Stream{corral.Stdout, corral.Stderr} {
+		if err := r.begin(m, at, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := newRuns()
+	if err := loaded.load(bytes.NewReader(m.b)); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := loaded.at(at); s != corral.Stderr || loaded.made%maxRuns != r.made%maxRuns {
+		t.Errorf("%v, the next is change %d, not %d", s, loaded.made, r.made)
+	}
+}
+
+// A log forgets only changes before its tail.
+func TestLogTrims(t *testing.T) {
+	const changes = maxRuns + 20
+	for _, tt := range []struct {
+		tail int64
+		left int
+	}{{changes, 20}, {11, 10}} {
+		l := New(testRoot(t), "x", corral.LogLimit{Head: 10, Tail: tt.tail})
+		defer l.Abandon()
+		if err := l.Append(corral.Stdout, 0, make([]byte, changes)); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := changed(t, changes, 1)
+		l.runs = *r
+		if err := l.Append(r.current(), changes, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(l.runs.tail); got != tt.left {
+			t.Errorf("a tail of %d bytes: %d changes left, want %d", tt.tail, got, tt.left)
+		}
+	}
+}
