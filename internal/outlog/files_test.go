@@ -94,7 +94,7 @@ func TestOpenPosition(t *testing.T) {
 	for _, tt := range []struct {
 		bytes int
 		size  int64 // 0: an error
-	}{{0, 30}, {1, 0}, {7, 0}, {8, 40}, {9, 0}, {15, 0}, {16, 40}, {17, 0}} {
+	}{{0, 0}, {1, 0}, {7, 0}, {8, 40}, {9, 0}, {15, 0}, {16, 40}, {17, 0}} {
 		root := testRoot(t)
 		l := New(root, "x", limit)
 		if err := l.Append(corral.Stdout, 0, []byte(text)); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"os"
 	"sort"
 
 	"github.com/corral-exec/corral"
@@ -104,8 +103,14 @@ func (r *runs) last() int64 {
 	return 0
 }
 
+// An indexFile is what begin writes to.
+type indexFile interface {
+	io.WriterAt
+	Truncate(size int64) error
+}
+
 // begin records, on disk first, that bytes from off on are of stream.
-func (r *runs) begin(index *os.File, off int64, stream corral.Stream) error {
+func (r *runs) begin(index indexFile, off int64, stream corral.Stream) error {
 	n := run{off, stream}
 	slot := r.made
 	if slot >= maxRuns {
@@ -179,7 +184,7 @@ var (
 
 // load reads what begin wrote. A change that was cut off at the end, by a kill of an
 // earlier version, speaks of no byte and is left out.
-func (r *runs) load(index *os.File) error {
+func (r *runs) load(index io.ReaderAt) error {
 	const most = runSize + 2*maxRuns*runSize + indexPiece
 	b, err := io.ReadAll(io.NewSectionReader(index, 0, most+1))
 	if err != nil {

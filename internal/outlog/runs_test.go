@@ -19,10 +19,15 @@ func (m *memory) WriteAt(p []byte, off int64) (int, error) {
 	return copy(m.b[off:], p), nil
 }
 
+func (m *memory) Truncate(size int64) error {
+	m.b = append(m.b, make([]byte, max(0, int(size)-len(m.b)))...)[:size]
+	return nil
+}
+
 // changed is an index of n changes, one every step bytes, from standard error at 0 on.
 func changed(t *testing.T, n, step int64) (*runs, *memory) {
 	t.Helper()
-	r, m := newRuns(), &memory{}
+	r, m := newRuns(), &memory{append(indexHeader(indexFormat), make([]byte, indexPiece-runSize)...)}
 	for i := range n {
 		if err := r.begin(m, i*step, corral.Stream(2-i%2)); err != nil {
 			t.Fatal(err)
@@ -51,8 +56,10 @@ func TestRuns(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.changes), func(t *testing.T) {
 			made, m := changed(t, tt.changes, step)
-			if most := min(tt.changes, 2*maxRuns) * runSize; int64(len(m.b)) != most {
-				t.Errorf("the index has %d bytes, want %d", len(m.b), most)
+			// The header, the changes, and a word of zero, in whole pieces.
+			words := min(tt.changes, 2*maxRuns) + 2
+			if want := (words*runSize + indexPiece - 1) / indexPiece * indexPiece; int64(len(m.b)) != want {
+				t.Errorf("the index has %d bytes, want %d", len(m.b), want)
 			}
 			loaded := newRuns()
 			if err := loaded.load(bytes.NewReader(m.b)); err != nil {
@@ -119,7 +126,7 @@ func TestTrim(t *testing.T) {
 
 // Of two changes at one byte the later one counts: no byte came in between.
 func TestChangesAtOneByte(t *testing.T) {
-	r, m := newRuns(), &memory{}
+	r, m := newRuns(), &memory{append(indexHeader(indexFormat), make([]byte, indexPiece-runSize)...)}
 	for _, s := range []corral.Stream{corral.Stderr, corral.Stdout} {
 		if err := r.begin(m, 5, s); err != nil {
 			t.Fatal(err)
@@ -152,9 +159,9 @@ func TestDecodeRun(t *testing.T) {
 		{"the last offset", run{mostOffset, corral.Stderr}.encode(false), run{mostOffset, corral.Stderr}, false, nil},
 		{"old", old(7, 1), run{7, corral.Stdout}, false, nil},
 		{"old, the last offset", old(mostOffset, 2), run{mostOffset, corral.Stderr}, false, nil},
-		{"old, too large", old(mostOffset+1, 2), run{}, false, errIndex},
-		{"no stream", old(7, 0), run{}, false, errIndex},
-		{"another stream", old(7, 3), run{}, false, errIndex},
+		{"old, too large", old(mostOffset+1, 2), run{}, false, errWord},
+		{"no stream", old(7, 0), run{}, false, errWord},
+		{"another stream", old(7, 3), run{}, false, errWord},
 	} {
 		got, again, err := decodeRun(tt.word)
 		if got != tt.want || again != tt.again || !errors.Is(err, tt.err) {
@@ -171,7 +178,7 @@ func TestLoadDamaged(t *testing.T) {
 		"overwritten before its end": append(word(5, false), word(6, true)...),
 	} {
 		r := newRuns()
-		if err := r.load(bytes.NewReader(b)); !errors.Is(err, errIndex) {
+		if err := r.load(bytes.NewReader(b)); !errors.Is(err, errOrder) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
