@@ -97,6 +97,23 @@ func TestDomain(t *testing.T) {
 			if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 126 {
 				t.Errorf("a program that is not named: %v, %v", exit, err)
 			}
+			// What it loses is in the result, where something is in force.
+			lost := []string{"It loses this."}
+			for _, tc := range []struct {
+				d    corral.Domain
+				want []string
+			}{
+				{corral.Domain{Programs: []string{sh}, Loaders: loaders, Writable: []string{in}, Lost: lost}, lost},
+				{corral.Domain{AnyProgram: true, AnyFile: true, Lost: lost}, nil},
+			} {
+				p, err := e.Start(t.Context(), corral.Command{Args: []string{sh, "-c", "true"}, Domain: &tc.d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.Wait(t.Context()); err != nil || !slices.Equal(p.Info().Warnings, tc.want) {
+					t.Errorf("warnings %q, %v; want %q", p.Info().Warnings, err, tc.want)
+				}
+			}
 			// Without one, or with one that limits nothing, there is nothing.
 			for _, d := range []*corral.Domain{nil, {AnyProgram: true, AnyFile: true}} {
 				p, err := e.Start(t.Context(), corral.Command{Args: []string{touch, out + "/c"}, Domain: d})

@@ -71,7 +71,7 @@ func TestWithoutLandlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	d := corral.Domain{Programs: []string{program(t, "true")}, Loaders: loaders, Writable: []string{dir}}
+	d := corral.Domain{Programs: []string{program(t, "true")}, Loaders: loaders, Writable: []string{dir}, Lost: []string{"It loses this."}}
 	p, err := e.Start(t.Context(), corral.Command{Args: []string{program(t, "touch"), "a"}, Domain: &d})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,8 @@ func TestWithoutLandlock(t *testing.T) {
 	}
 	if w := strings.Join(p.Info().Warnings, "\n"); !strings.Contains(w, "is not enforced: the kernel has no Landlock") {
 		t.Errorf("it says %q", w)
+	} else if strings.Contains(w, "loses") {
+		t.Errorf("nothing is in force, and it says %q", w)
 	}
 	d.Required = true
 	if _, err := e.Start(t.Context(), corral.Command{Args: []string{program(t, "touch"), "b"}, Domain: &d}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "has no Landlock") {

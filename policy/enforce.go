@@ -129,15 +129,36 @@ func (j *judge) domain(d *Decision, e *Enforcement) {
 		return
 	}
 	e.Domain = dom
+	e.Warnings = j.losses()
+	dom.Lost = e.Warnings
+}
+
+// losses are what programs of the command lose by a domain: those that segments
+// are, and those that a rule has them run.
+func (j *judge) losses() []string {
+	var files []string
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
-			if seg.RealPath != "" && j.privileged(seg.RealPath) {
-				e.Warnings = append(e.Warnings, seg.Path+" does not get the privileges that its file has (setuid, setgid or capabilities): what is enforced takes them away. "+
-					`With runs: "any" and writes: "any" in the rule nothing is enforced for it.`)
+			if seg.RealPath == "" {
+				continue
+			}
+			if files = append(files, seg.RealPath); seg.Leeway != nil {
+				files = append(files, seg.Leeway.Programs...)
 			}
 		}
 	}
+	slices.Sort(files)
+	var list []string
+	for _, file := range slices.Compact(files) {
+		if !strings.HasSuffix(file, "/") && j.privileged(file) {
+			list = append(list, file+" does not get the privileges that its file has (setuid, setgid or capabilities): what is enforced takes them away. "+
+				`With runs: "any" and writes: "any" in the rule nothing is enforced for it.`)
+		}
+	}
+	return list[:min(len(list), maxLosses)]
 }
+
+const maxLosses = 8
 
 // leeway is what a segment may run and write, by its rule or by the table.
 func (j *judge) leeway(seg *Segment) Leeway {

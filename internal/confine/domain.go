@@ -36,6 +36,9 @@ type Domain struct {
 	Required bool `json:"required,omitempty"`
 	// Hint is the rule to change for more, for people.
 	Hint string `json:"hint,omitempty"`
+	// Lost are what the command cannot do by it, seen beforehand, in complete
+	// sentences. They are for the result of the command: the warden is not told.
+	Lost []string `json:"-"`
 }
 
 // Limits reports whether there is anything to enforce.

@@ -2,6 +2,7 @@ package wardenexec
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/confine"
@@ -25,7 +26,7 @@ func (p *process) confine(d *corral.Domain, c *client) error {
 		p.tag.Info.Warnings = append(p.tag.Info.Warnings[:len(p.tag.Info.Warnings):len(p.tag.Info.Warnings)], notEnforced(why))
 		return nil
 	}
-	p.tag.Info.Enforced = &confine.Enforced{Hint: d.Hint}
+	p.tag.Info.Enforced, p.tag.Losses = &confine.Enforced{Hint: d.Hint}, d.Lost
 	return nil
 }
 
@@ -42,6 +43,10 @@ func (p *process) enforced(m *wire.Message) {
 	if p.tag.Info.Enforced = confine.FromNumber(m.Enforced); p.tag.Info.Enforced != nil && hint != nil {
 		p.tag.Info.Enforced.Hint = hint.Hint
 	}
+	warn := func(text ...string) { p.tag.Info.Warnings = slices.Concat(p.tag.Info.Warnings, text) }
+	if p.tag.Info.Enforced != nil {
+		warn(p.tag.Losses...)
+	}
 	if hint == nil || m.Text == "" {
 		return
 	}
@@ -50,5 +55,5 @@ func (p *process) enforced(m *wire.Message) {
 	if p.tag.Info.Enforced != nil {
 		text = "Not all of what the command may execute is enforced: " + why + "."
 	}
-	p.tag.Info.Warnings = append(p.tag.Info.Warnings[:len(p.tag.Info.Warnings):len(p.tag.Info.Warnings)], text)
+	warn(text)
 }

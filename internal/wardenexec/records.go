@@ -29,6 +29,7 @@ type tag struct {
 	Limit  corral.LogLimit `json:"limit"`
 	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Nonce  string          `json:"nonce"`            // of this start: tells ours from another's
+	Losses []string        `json:"losses,omitempty"` // Domain.Lost of the command
 }
 
 // agent is for whom the process was begun; empty if nobody said.
