@@ -46,7 +46,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.parallel, "p", runtime.NumCPU(), "how many mutants are tested at a time")
 	flag.Float64Var(&o.min, "min", 85, "the least `percent` of the reached mutants to kill")
-	flag.DurationVar(&o.slow, "slow", 3*time.Second, "leave out tests that compute for longer, or wait for ten times that")
+	flag.DurationVar(&o.slow, "slow", 4*time.Second, "leave out tests that compute for longer, or wait for ten times that")
 	flag.StringVar(&o.file, "survivors", "internal/mutate/survivors.txt", "`file` with the complete files and the explained survivors")
 	match := flag.String("match", "", "test only mutants whose FILE:LINE:COLUMN matches `regexp`, and list survivors only")
 	flag.Parse()
