@@ -168,3 +168,46 @@ func TestTerminalNotPassedLate(t *testing.T) {
 	o.end()
 	gw.Close()
 }
+
+// A warden that has too many files open to take a command's descriptors answers so, and
+// the connection stays.
+func TestDescriptorsNotTaken(t *testing.T) {
+	s, err := New(Options{Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gw, theirs, err := wire.PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(theirs) }()
+	ask(t, gw, &wire.Message{Type: wire.Hello, Req: 1, Version: wire.Version, Features: []string{wire.FeatureTerminalFirst}})
+	start := &wire.Message{Type: wire.Start, Req: 2, ID: "x", Dir: t.TempDir(), Flags: wire.FlagTTY, Rows: 24, Cols: 80,
+		Env: []string{"PATH=/usr/bin:/bin"}, Args: []string{"/bin/sleep", "60"}}
+	kept := relay(t)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	serr := gw.Send(start, kept...)
+	m, _, err := gw.Recv()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if serr != nil || err != nil || m.Type != wire.Error || m.Req != 2 || m.Code != wire.CodeUnavailable || !strings.Contains(m.Text, "too many open files") {
+		t.Fatalf("%+v, %v, %v", m, serr, err)
+	}
+	start.Req = 3
+	if m, passed := ask(t, gw, start, kept...); m.Type != wire.Started || passed != 1 {
+		t.Errorf("the same start afterwards: %+v with %d descriptors", m, passed)
+	}
+	gw.Close()
+	if err := <-served; err != nil {
+		t.Errorf("the connection ended: %v", err)
+	}
+	s.Close()
+}

@@ -267,6 +267,12 @@ func (s *Supervisor) Serve(conn wire.Conn) error {
 	for {
 		c.conn.ready()
 		m, fds, err := conn.Recv()
+		if errors.Is(err, wire.ErrNotPassed) { // so nothing is done of it
+			if err := c.answer(m, failf(wire.CodeUnavailable, "%v in the warden", err)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
 				return nil

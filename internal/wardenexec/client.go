@@ -1,6 +1,7 @@
 package wardenexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,14 +43,26 @@ type client struct {
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]chan answer
-	early   map[uint64][]int // descriptors that came ahead of an answer; see wire.Terminal
-	err     error            // why the connection ended
+	early   map[uint64]answer // what came ahead of an answer; see wire.Terminal
+	err     error             // why the connection ended
 	done    chan struct{}
 }
 
 type answer struct {
 	m   *wire.Message
 	fds []int
+
+	// notPassed: the descriptors that the warden sent with it did not arrive.
+	notPassed error
+}
+
+// errNotPassed is the error of an answer whose descriptors did not arrive.
+func (a answer) errNotPassed() error {
+	if a.notPassed == nil {
+		return nil
+	}
+	closeFDs(a.fds)
+	return corral.Errorf(corral.ErrUnavailable, "let some commands end, or raise the limit of open files of this program (ulimit -n)", "%w here", a.notPassed)
 }
 
 // helloTimeout bounds the greeting; the other side answers at once or is not a
@@ -61,7 +74,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64][]int{}, done: make(chan struct{}),
+	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, done: make(chan struct{}),
 		epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
 	err := c.hello()
 	if !stop() && err == nil {
@@ -128,40 +141,45 @@ func (c *client) send(ctx context.Context, m *wire.Message, fds ...int) error {
 func (c *client) serve(event func(*wire.Message)) {
 	var err error
 	for {
-		var m *wire.Message
-		var fds []int
-		if m, fds, err = c.conn.Recv(); err != nil {
+		var a answer
+		a.m, a.fds, err = c.conn.Recv()
+		if errors.Is(err, wire.ErrNotPassed) { // of this message alone
+			a.notPassed, err = err, nil
+		}
+		if err != nil {
 			break
 		}
-		if m.Req == 0 {
-			closeFDs(fds)
-			event(m)
+		if a.m.Req == 0 {
+			closeFDs(a.fds)
+			event(a.m)
 			continue
 		}
 		c.mu.Lock()
-		w := c.waiting[m.Req]
-		if m.Type == wire.Terminal && w != nil && c.early[m.Req] == nil {
-			c.early[m.Req] = fds
+		req := a.m.Req
+		w := c.waiting[req]
+		if _, some := c.early[req]; a.m.Type == wire.Terminal && w != nil && !some {
+			c.early[req] = a
 			c.mu.Unlock()
 			continue
 		}
-		if m.Type != wire.Terminal {
-			fds = append(c.early[m.Req], fds...)
-			c.drop(m.Req)
+		if a.m.Type != wire.Terminal {
+			a.fds = append(c.early[req].fds, a.fds...)
+			a.notPassed = cmp.Or(c.early[req].notPassed, a.notPassed)
+			c.drop(req)
 		}
 		c.mu.Unlock()
-		if w == nil || m.Type == wire.Terminal {
-			closeFDs(fds)
+		if w == nil || a.m.Type == wire.Terminal {
+			closeFDs(a.fds)
 			continue
 		}
-		w <- answer{m, fds}
+		w <- a
 	}
 	c.conn.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = fmt.Errorf("the connection to the warden ended: %w", err)
-	for _, fds := range c.early {
-		closeFDs(fds)
+	for _, a := range c.early {
+		closeFDs(a.fds)
 	}
 	c.early = nil
 	close(c.done)
@@ -194,7 +212,7 @@ func (c *client) call(ctx context.Context, m *wire.Message, late func(answer), f
 	c.mu.Unlock()
 	if err := c.send(ctx, m, fds...); err != nil && !errors.Is(err, wire.ErrSending) {
 		c.mu.Lock()
-		closeFDs(c.early[m.Req])
+		closeFDs(c.early[m.Req].fds)
 		c.drop(m.Req)
 		c.mu.Unlock()
 		return answer{}, corral.Errorf(corral.ErrUnavailable, "", "cannot reach the warden: %w", err)

@@ -296,7 +296,11 @@ func (p *process) started(ctx context.Context, c *client, a answer, sent []byte)
 	p.tag.Info.PID = int(a.m.PID)
 	p.tag.Info.StartedAt = unixNano(a.m.StartedAt)
 	p.enforced(a.m)
-	if err := p.carrierStarted(c, a); err != nil {
+	err := a.errNotPassed()
+	if err == nil {
+		err = p.carrierStarted(c, a)
+	}
+	if err != nil {
 		return p.outOfReach(err)
 	}
 	return nil
@@ -345,6 +349,9 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	a, err := c.call(ctx, &wire.Message{Type: wire.Attach, ID: p.id, Offset: uint64(stat.Size)}, nil)
 	if err != nil {
 		return err
+	}
+	if err := a.errNotPassed(); err != nil {
+		return corral.Errorf(err, "", "cannot attach to process %s: %w", p.id, err)
 	}
 	if err := json.Unmarshal(a.m.Tag, &t); err != nil {
 		closeFDs(a.fds)

@@ -14,7 +14,8 @@ type Conn interface {
 	// can pass them, else it is ErrNoFiles; the caller keeps its own.
 	Send(m *Message, fds ...int) error
 	// Recv returns the next message and its descriptors, which the caller
-	// now owns and which are close-on-exec.
+	// now owns and which are close-on-exec. With ErrNotPassed it returns the
+	// message without its descriptors, and the connection goes on.
 	Recv() (*Message, []int, error)
 	// PassesFiles tells whether descriptors travel with messages.
 	PassesFiles() bool
@@ -23,6 +24,10 @@ type Conn interface {
 
 // ErrNoFiles: descriptors were given to a carrier that cannot pass them.
 var ErrNoFiles = errors.New("this connection cannot pass file descriptors")
+
+// ErrNotPassed: the kernel could not pass on the descriptors of a message. This process
+// has as many open as it may have (RLIMIT_NOFILE).
+var ErrNotPassed = errors.New("the kernel passes no descriptor: too many open files")
 
 // A ContextSender is a Conn whose sending a context bounds.
 type ContextSender interface {

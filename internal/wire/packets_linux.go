@@ -256,6 +256,10 @@ func (p *Packets) cutWith(ctx context.Context) (over func()) {
 // Recv returns the next message. io.EOF means that the peer closed.
 func (p *Packets) Recv() (*Message, []int, error) {
 	flag, body, fds, err := p.recvPacket()
+	notPassed := errors.Is(err, ErrNotPassed)
+	if notPassed {
+		err = nil
+	}
 	if err == nil && flag == 1 {
 		body, err = p.recvRest(body)
 	}
@@ -266,6 +270,9 @@ func (p *Packets) Recv() (*Message, []int, error) {
 	if err != nil {
 		closeAll(fds)
 		return nil, nil, err
+	}
+	if notPassed {
+		return m, nil, ErrNotPassed
 	}
 	return m, fds, nil
 }
@@ -289,7 +296,8 @@ func (p *Packets) recvRest(body []byte) ([]byte, error) {
 	}
 }
 
-// recvPacket reads one packet; body is valid until the next call.
+// recvPacket reads one packet; body is valid until the next call. With ErrNotPassed
+// there is a packet, and no descriptor of it.
 func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	var n, oobn, flags int
 	reset := false
@@ -320,8 +328,11 @@ func (p *Packets) recvPacket() (flag byte, body []byte, fds []int, err error) {
 	case err != nil:
 	case n == 0:
 		err = io.EOF
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > MaxFiles || p.in[0] > 1:
+	case flags&unix.MSG_TRUNC != 0 || len(fds) > MaxFiles || p.in[0] > 1:
 		err = fmt.Errorf("%w: packet", ErrMalformed)
+	case flags&unix.MSG_CTRUNC != 0: // there is room for all that can be sent
+		closeAll(fds)
+		return p.in[0], p.in[1:n], nil, ErrNotPassed
 	}
 	if err != nil {
 		closeAll(fds)

@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// withoutFiles runs f while this process can open no file.
+func withoutFiles(t *testing.T, f func()) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	f()
+}
+
+// A message whose descriptors the kernel cannot pass arrives without them, whatever its
+// size, and the connection goes on.
+func TestNotPassed(t *testing.T) {
+	a, b, err := PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	defer b.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, size := range []int{1, 2 * maxPacket} {
+		if err := a.Send(&Message{Type: Started, Req: 7, Data: make([]byte, size)}, int(r.Fd()), int(w.Fd())); err != nil {
+			t.Fatal(err)
+		}
+		withoutFiles(t, func() {
+			m, fds, err := b.Recv()
+			if !errors.Is(err, ErrNotPassed) || m == nil || m.Req != 7 || len(m.Data) != size || len(fds) > 0 {
+				t.Errorf("%d bytes: %+v with %d descriptors, %v", size, m, len(fds), err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+		if err := a.Send(&Message{Type: OK, Req: 8}, int(r.Fd())); err != nil {
+			t.Fatal(err)
+		}
+		m, fds, err := b.Recv()
+		closeAll(fds)
+		if err != nil || m.Req != 8 || len(fds) != 1 {
+			t.Errorf("the next message: %+v with %d descriptors, %v", m, len(fds), err)
+		}
+	}
+}
