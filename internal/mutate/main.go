@@ -15,8 +15,8 @@
 // of its survivors (survivors.go).
 //
 // Constants are not changed, nor are files for other systems than this one. Tests
-// that need more than TIME of a processor are left out and named. Mutants in a program that a
-// test builds are not active there. It needs timeout(1) and sh.
+// that need more than TIME of a processor are left out and named. Mutants in a
+// program that a test builds are not active there. It needs timeout(1) and sh.
 package main
 
 import (
