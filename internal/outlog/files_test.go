@@ -2,8 +2,6 @@ package outlog
 
 import (
 	"encoding/binary"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,28 +42,6 @@ func TestFilesOfALog(t *testing.T) {
 	for _, off := range []int64{0, 20, 31} {
 		if err := l.Append(corral.Stdout, off, make([]byte, 1)); err != nil || l.length() != 32 {
 			t.Errorf("again from %d: %v, %d bytes", off, err, l.length())
-		}
-	}
-}
-
-// At its end a log lets go of its files.
-func TestEndCloses(t *testing.T) {
-	l := New(testRoot(t), "x", corral.LogLimit{Head: 1, Tail: 1})
-	if err := l.Append(corral.Stderr, 0, []byte("abc")); err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.AdoptRelay(r, w); err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]*os.File{"output": l.out, "index": l.idx, "position": l.pos.f, "relay": r, "relay, to write": w}
-	l.End()
-	for name, f := range files {
-		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("%s: still open (%v)", name, err)
 		}
 	}
 }

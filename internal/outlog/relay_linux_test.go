@@ -2,6 +2,8 @@ package outlog
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"testing"
 
@@ -189,6 +191,28 @@ func TestSweepErrors(t *testing.T) {
 	for range 2 {
 		if err := l.Sweep(src); err != nil || l.length() != 4 {
 			t.Errorf("at the end: %v, %d bytes", err, l.length())
+		}
+	}
+}
+
+// At its end a log lets go of its files.
+func TestEndCloses(t *testing.T) {
+	l := New(testRoot(t), "x", corral.LogLimit{Head: 1, Tail: 1})
+	if err := l.Append(corral.Stderr, 0, []byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AdoptRelay(r, w); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*os.File{"output": l.out, "index": l.idx, "position": l.pos.f, "relay": r, "relay, to write": w}
+	l.End()
+	for name, f := range files {
+		if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("%s: still open (%v)", name, err)
 		}
 	}
 }
