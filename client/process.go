@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/api"
@@ -43,7 +44,15 @@ func (p *Process) Info() corral.Info { return p.info }
 func (p *Process) Log() corral.Log { return &p.log }
 
 func (p *Process) call(method string, more ...string) call {
-	return call{method: method, path: append([]string{"sessions", p.info.ID}, more...)}
+	return call{method: method, path: append([]string{"sessions", p.info.ID}, more...), header: p.life()}
+}
+
+// life tells the gateway which session is meant: the ID may be another's by now.
+func (p *Process) life() map[string]string {
+	if p.info.StartedAt.IsZero() {
+		return nil
+	}
+	return map[string]string{api.HeaderStarted: p.info.StartedAt.UTC().Format(time.RFC3339Nano)}
 }
 
 // Status describes the session now.

@@ -58,6 +58,9 @@ func (t *Terminal) dial(ctx context.Context) error {
 	u.RawQuery = "offset=" + strconv.FormatInt(t.next, 10)
 	header := http.Header{}
 	c.identify(header)
+	for name, value := range t.p.life() {
+		header.Set(name, value)
+	}
 	conn, resp, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
 		HTTPClient: c.http, HTTPHeader: header, Subprotocols: []string{api.AttachProtocol},
 	})

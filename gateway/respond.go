@@ -88,7 +88,20 @@ func (s *Server) session(r *http.Request) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Find(r.Context(), r.PathValue("id"))
+	found, err := a.Find(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if text := r.Header.Get(api.HeaderStarted); text != "" {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, corral.Errorf(corral.ErrInvalid, "use the session's startedAt", "the header %s is no time: %w", api.HeaderStarted, err)
+		}
+		if !found.Is(at) {
+			return nil, corral.Errorf(corral.ErrNotFound, "", "session %s was removed, and another has its ID now", found.ID())
+		}
+	}
+	return found, nil
 }
 
 func queryBool(r *http.Request, name string) (bool, error) {

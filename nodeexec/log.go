@@ -31,7 +31,7 @@ func (l *log) Stat(ctx context.Context) (corral.LogStat, error) {
 	if st := l.final.Load(); st != nil {
 		return *st, nil
 	}
-	a, err := l.p.ask(ctx, fabric.OpStat, l.p.info.ID, nil, l.p.f.patience)
+	a, err := l.p.ask(ctx, fabric.OpStat, l.p.ref(), nil, l.p.f.patience)
 	if err == nil && a.Stat == nil {
 		err = l.p.senseless()
 	}

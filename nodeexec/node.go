@@ -119,6 +119,9 @@ func (p *process) is(id string, a fabric.Answer) error {
 		return corral.Errorf(corral.ErrLost, "look at the log of the node", "node %s answers about another process than %s", p.name, id)
 	}
 	p.info = *a.Info
+	if at := a.Info.StartedAt; !at.IsZero() {
+		p.started = at.UnixNano()
+	}
 	p.info.Host, p.info.Node, p.info.Digest = corral.HostNode, p.name, a.Digest
 	p.peer.here(&p.info.StartedAt)
 	p.f.remember(id, p.peer.id)

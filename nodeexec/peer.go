@@ -56,6 +56,13 @@ func (p *peer) turnLocked() bool {
 	return p.turned <= maxTurns
 }
 
+// lives reports whether the node looks at when a process was started.
+func (p *peer) lives() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told.Lives
+}
+
 // greet takes a hello.
 func (p *peer) greet(h fabric.Hello) {
 	p.mu.Lock()
@@ -78,7 +85,7 @@ func (p *peer) rebooted(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.told.Boot != boot && p.turnLocked() {
-		p.told.Boot, p.told.Share, p.told.Epoch = boot, nil, epoch
+		p.told.Boot, p.told.Share, p.told.Epoch, p.told.Lives = boot, nil, epoch, false
 		p.change()
 	}
 }

@@ -18,6 +18,8 @@ type process struct {
 	info corral.Info
 	log  log
 
+	started int64 // by the node's clock, Unix ns; 0: not known
+
 	noStdin bool // it was started without, which is not known of all
 
 	ended sync.Once
@@ -25,6 +27,15 @@ type process struct {
 	exit  corral.Exit
 
 	removed atomic.Bool // by this handle: the ID may be another's by now
+}
+
+// ref says to the node which process is meant: the ID may be another's by now. A node of
+// an earlier version is told the ID alone.
+func (p *process) ref() string {
+	if !p.peer.lives() {
+		return p.info.ID
+	}
+	return fabric.Ref{ID: p.info.ID, Started: p.started}.String()
 }
 
 func (p *process) gone() error {
@@ -71,7 +82,7 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 		}
 	}
 	for {
-		a, err := p.ask(ctx, fabric.OpWait, p.info.ID, nil, 0)
+		a, err := p.ask(ctx, fabric.OpWait, p.ref(), nil, 0)
 		switch {
 		case err != nil:
 			return corral.Exit{}, err
@@ -102,10 +113,10 @@ func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
 	}
 	switch sig {
 	case corral.SIGKILL, corral.SIGTERM, corral.SIGSTOP, corral.SIGCONT:
-		_, err = p.ask(ctx, fabric.OpSignal, p.info.ID, body, p.f.patience)
+		_, err = p.ask(ctx, fabric.OpSignal, p.ref(), body, p.f.patience)
 		return err
 	}
-	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.info.ID, body: fabric.Raw(body), once: true, patience: p.f.patience})
+	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.ref(), body: fabric.Raw(body), once: true, patience: p.f.patience})
 	u := (*unanswered)(nil)
 	switch {
 	case err == nil && a.Error != nil:
@@ -130,7 +141,7 @@ func (p *process) Resize(ctx context.Context, size corral.Size) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.ask(ctx, fabric.OpResize, p.info.ID, body, p.f.patience)
+	_, err = p.ask(ctx, fabric.OpResize, p.ref(), body, p.f.patience)
 	return err
 }
 
@@ -139,7 +150,7 @@ func (p *process) CloseStdin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || p.noStdin || p.removed.Load() {
 		return err
 	}
-	_, err := p.ask(ctx, fabric.OpEOF, p.info.ID, nil, p.f.patience)
+	_, err := p.ask(ctx, fabric.OpEOF, p.ref(), nil, p.f.patience)
 	return err
 }
 
@@ -148,7 +159,7 @@ func (p *process) Remove(ctx context.Context) error {
 	if p.removed.Load() {
 		return nil
 	}
-	_, err := p.ask(ctx, fabric.OpRemove, p.info.ID, nil, p.f.patience)
+	_, err := p.ask(ctx, fabric.OpRemove, p.ref(), nil, p.f.patience)
 	if err == nil {
 		p.removed.Store(true)
 	}

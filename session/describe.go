@@ -50,6 +50,14 @@ func (s *Session) Status(ctx context.Context) Status {
 	return st
 }
 
+// Is reports whether the session is the one that was started at a time, which Status
+// told: an ID that was removed may be another session's by now, which was begun later.
+func (s *Session) Is(startedAt time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info != nil && s.info.StartedAt.Equal(startedAt) || !startedAt.Before(s.start.At)
+}
+
 // waitsForInput guesses whether a command that can read input, and has printed as
 // much, waits for some.
 func (s *Session) waitsForInput(ctx context.Context, size int64) bool {

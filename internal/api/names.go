@@ -7,6 +7,7 @@ const (
 	HeaderAgent     = "Corral-Agent"   // whose sessions; DefaultAgent if absent
 	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of who asks an agent for something
 	HeaderSession   = "Corral-Session" // the key of the conversation, for sandboxes that each has of its own
+	HeaderStarted   = "Corral-Started" // of a session: when the one that is meant was started; another that has its ID now is not found
 	HeaderModel     = "Corral-Model"   // that calls a tool, such as openai/gpt-5.2
 	HeaderFile      = "Corral-File"    // of a file's content: what it is, as JSON
 	HeaderTotals    = "Corral-Totals"  // trailer of an archive: what is in it, as JSON

@@ -163,7 +163,7 @@ var mutants = []struct{ defect, cases string }{
 	{"removes what runs", "remove/running"},
 	{"removes nothing", "remove/forgets remove/start-again remove/start-again-often remove/start-again-killed reopen/removed"},
 	{"removes only once", "remove/twice"},
-	{"signals by ID alone", "remove/old-handle reopen/old-handle"},
+	{"signals by ID alone", "remove/old-handle remove/second-handle reopen/old-handle"},
 
 	{"reports a wrong PID", "info/fields info/shell-pid"},
 	{"claims to be a sandbox", "info/fields"},

@@ -15,6 +15,7 @@ var removeCases = []Case{
 	{Name: "remove/start-again-often", Doc: "An ID can be removed and started again any number of times, at once and through any handle of its process.", Func: removeStartAgainOften},
 	{Name: "remove/start-again-killed", Doc: "An ID whose command was killed, or could not be executed, can be started again after Remove.", Func: removeStartAgainKilled},
 	{Name: "remove/old-handle", Doc: "A handle from before Remove does nothing to the process that has the ID now, and Signal through it is ErrEnded or ErrNotFound.", Func: removeOldHandle},
+	{Name: "remove/second-handle", Doc: "So does another handle, by which the process was not removed.", Func: removeSecondHandle},
 }
 
 func removeRunning(t *T) {
@@ -116,7 +117,19 @@ func removeOldHandle(t *T) {
 	cmd.ID = corral.NewID()
 	old := t.start(cmd)
 	t.wait(old)
-	t.leavesAlone(old)
+	t.leavesAlone(old, old)
+}
+
+func removeSecondHandle(t *T) {
+	cmd := t.sh("exit 3")
+	cmd.ID = corral.NewID()
+	first := t.start(cmd)
+	t.wait(first)
+	second, err := t.X.Attach(t.Ctx, cmd.ID)
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	t.leavesAlone(first, second)
 }
 
 // reopenOldHandle is removeOldHandle for a handle of a process that ended in an
@@ -127,14 +140,15 @@ func reopenOldHandle(t *T) {
 	cmd.ID = corral.NewID()
 	p := t.start(cmd)
 	t.wait(p)
-	t.leavesAlone(t.nextLife(p))
+	old := t.nextLife(p)
+	t.leavesAlone(old, old)
 }
 
-// leavesAlone removes old, which has ended, starts its ID again, and checks that
-// old does nothing to what was started.
-func (t *T) leavesAlone(old corral.Process) {
+// leavesAlone removes a process by one of its handles, starts its ID again, and checks
+// that old, which is a handle of the process too, does nothing to what was started.
+func (t *T) leavesAlone(by, old corral.Process) {
 	t.Helper()
-	t.remove(old)
+	t.remove(by)
 	cmd := withStdin(t.sh("cat; exit 4"))
 	cmd.ID = old.Info().ID
 	p := t.start(cmd)

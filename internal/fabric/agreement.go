@@ -144,6 +144,7 @@ func parseAgreed(b []byte) (*Envelope, error) {
 	case e.Size > MaxData:
 		return nil, fmt.Errorf("%w: a body of %d bytes under an agreement", ErrMalformed, e.Size)
 	}
+	e.refer()
 	return e, nil
 }
 

@@ -157,6 +157,7 @@ func signed(head []byte) []byte { return append([]byte(domain), head...) }
 // before Verify.
 type Envelope struct {
 	Header
+	Ref    Ref    // the process; ID is that of the Ref
 	Body   []byte // nil if it follows in parts
 	Agreed bool   // it is not signed, but made under an agreement
 
@@ -199,7 +200,14 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	if e.InParts() {
 		e.Body = nil
 	}
+	e.refer()
 	return e, nil
+}
+
+// refer reads the Ref in the place of the ID.
+func (e *Envelope) refer() {
+	e.Ref = parseRef(e.ID)
+	e.ID = e.Ref.ID
 }
 
 // Verify reports whether the header is signed by the key it names and the body

@@ -32,6 +32,8 @@ type Hello struct {
 	Host     string   `json:"host,omitempty"`
 	Features []string `json:"features,omitempty"`
 	Load     Load     `json:"load,omitzero"`
+	// Lives: the node looks at Ref.Started.
+	Lives bool `json:"lives,omitempty"`
 	// Share is the public half of the Share of this life. Without, every
 	// request has to be signed.
 	Share []byte `json:"share,omitempty"`

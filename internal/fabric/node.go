@@ -175,6 +175,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	if n.every <= 0 {
 		n.every = Heartbeat
 	}
+	n.about.Lives = true
 	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, n.every.Milliseconds()
 	n.about.Share = share.Public()
 	return n, nil
@@ -380,7 +381,7 @@ func (n *node) do(e *Envelope) Answer {
 		}
 		return isProcess(p)
 	}
-	p, err := n.attach(n.ctx, e.ID)
+	p, err := n.attach(n.ctx, e.Ref)
 	if err != nil {
 		if e.Op == OpRemove && errors.Is(err, corral.ErrNotFound) {
 			return Answer{} // removed before
@@ -479,18 +480,22 @@ func (n *node) startedLocked(id string) {
 
 // attach finds a process, also one that is being started. That it is not found
 // is true.
-func (n *node) attach(ctx context.Context, id string) (corral.Process, error) {
+func (n *node) attach(ctx context.Context, ref Ref) (corral.Process, error) {
 	n.mu.Lock()
-	s := n.starts[id]
+	s := n.starts[ref.ID]
 	n.mu.Unlock()
 	if s != nil {
 		select {
 		case <-s.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("process %s is being started: %w", id, ctx.Err())
+			return nil, fmt.Errorf("process %s is being started: %w", ref.ID, ctx.Err())
 		}
 	}
-	return n.exec.Attach(ctx, id)
+	p, err := n.exec.Attach(ctx, ref.ID)
+	if err == nil {
+		err = ref.check(p)
+	}
+	return p, err
 }
 
 // sweep ends what nobody asks for any more.

@@ -27,7 +27,7 @@ type reader struct {
 	key    string
 	life   string
 	number uint64
-	id     string
+	ref    Ref
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{}
@@ -71,7 +71,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	defer n.mu.Unlock()
 	r := n.readers[key]
 	switch {
-	case r != nil && r.id != e.ID:
+	case r != nil && r.ref.ID != e.ID:
 		n.warn("refused a grant to the reader of another process", "process", e.ID, "gateway", e.Key)
 		return
 	case r != nil && g.Close:
@@ -89,7 +89,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 		return
 	}
 	r = &reader{
-		n: n, key: key, life: e.Life, number: g.Reader, id: e.ID, wake: make(chan struct{}, 1), p: p, agreed: e.Agreed,
+		n: n, key: key, life: e.Life, number: g.Reader, ref: e.Ref, wake: make(chan struct{}, 1), p: p, agreed: e.Agreed,
 		next: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
 	}
 	r.ctx, r.cancel = context.WithCancel(n.ctx)
@@ -127,7 +127,7 @@ func (r *reader) run() {
 	defer r.cancel()
 	p, err := r.p, error(nil)
 	if p == nil {
-		p, err = r.n.attach(r.ctx, r.id)
+		p, err = r.n.attach(r.ctx, r.ref)
 	}
 	if err != nil {
 		r.finish(r.resets0(), r.failed(0, err))

@@ -24,7 +24,7 @@ type write struct {
 	key    string
 	life   string
 	number uint64
-	id     string
+	ref    Ref
 	total  int64
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -65,7 +65,7 @@ func (n *node) input(e *Envelope, in Input) {
 	n.mu.Lock()
 	w := n.writes[key]
 	if w == nil && e.Op == OpOpen && in.Off == 0 && !in.Abort && n.open < maxWrites && !n.closed {
-		w = &write{n: n, key: key, life: e.Life, number: in.Write, id: e.ID, total: in.Total, wake: make(chan struct{}, 1), seen: time.Now()}
+		w = &write{n: n, key: key, life: e.Life, number: in.Write, ref: e.Ref, total: in.Total, wake: make(chan struct{}, 1), seen: time.Now()}
 		w.ctx, w.cancel = context.WithCancel(n.ctx)
 		if len(in.Data) > 0 {
 			w.queue, w.next = [][]byte{in.Data}, int64(len(in.Data))
@@ -82,7 +82,7 @@ func (n *node) input(e *Envelope, in Input) {
 	n.mu.Unlock()
 	switch {
 	case closed: // the next life of the node will be asked
-	case w != nil && w.id == e.ID:
+	case w != nil && w.ref.ID == e.ID:
 		if why := w.take(in); why != "" {
 			n.warn("refused input", "reason", why, "process", e.ID, "gateway", e.Key)
 		}
@@ -188,13 +188,13 @@ func (w *write) run() {
 func (w *write) copy() error {
 	n := w.n
 	n.mu.Lock()
-	t := n.turns[w.id]
+	t := n.turns[w.ref.ID]
 	n.mu.Unlock()
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if t.n--; t.n == 0 {
-			delete(n.turns, w.id)
+			delete(n.turns, w.ref.ID)
 		}
 	}()
 	select {
@@ -203,7 +203,7 @@ func (w *write) copy() error {
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	}
-	p, err := n.attach(w.ctx, w.id)
+	p, err := n.attach(w.ctx, w.ref)
 	if err != nil {
 		return err
 	}
