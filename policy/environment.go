@@ -45,6 +45,7 @@ var plainVariables = []struct {
 	{plainExpr(`TZ`), plainExpr(`[A-Za-z<][A-Za-z0-9_+,./:<>-]{0,63}|`)},
 	{plainExpr(`TERM|COLORTERM`), plainExpr(`[A-Za-z0-9][A-Za-z0-9._+-]{0,63}|`)},
 	{plainExpr(`NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI`), plainExpr(`[A-Za-z0-9_-]{0,32}`)},
+	{plainExpr(`QWEN_CODE|ASIMI_CLI`), plainExpr(`1`)}, // which the tool run_shell_command sets in every call
 	{plainExpr(`COLUMNS|LINES`), plainExpr(`[0-9]{1,6}|`)},
 	{plainExpr(`SOURCE_DATE_EPOCH`), plainExpr(`[0-9]{1,20}|`)},
 }
