@@ -4,11 +4,13 @@ package warden
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -157,8 +159,15 @@ func (s *Supervisor) offered(pid int) {
 	if pid <= 0 {
 		return
 	}
-	// It may have ended, or be none of ours to look at: then it has the other.
-	if f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0); err == nil {
+	// A moment after it was executed it still counts as this program, whose files in
+	// /proc are root's. It may also have ended, or be none of ours: then it keeps
+	// what it has.
+	f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
+	for pause := 10 * time.Microsecond; errors.Is(err, unix.EACCES) && pause < 5*time.Millisecond; pause *= 2 {
+		time.Sleep(pause)
+		f, err = os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
+	}
+	if err == nil {
 		_, _ = f.WriteString(oomScore)
 		_ = f.Close()
 	}
