@@ -18,6 +18,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
 )
 
@@ -82,6 +83,13 @@ func (e containerdEngine) copyOf(ctx context.Context, t *testing.T, original str
 	spec.Linux.CgroupsPath = "/" + containerd.DefaultNamespace + "/" + id
 	spec.Process.Args = with.args
 	spec.Process.Env = append(spec.Process.Env, with.env...)
+	for i := range spec.Mounts {
+		if spec.Mounts[i].Destination == sandbox.Workdir {
+			spec.Mounts[i].Source = with.workspace
+		}
+	}
+	owner := uint32(with.owner)
+	spec.Process.User = specs.User{UID: owner, GID: owner, AdditionalGids: []uint32{owner}}
 	for _, b := range with.binds {
 		spec.Mounts = append(spec.Mounts, hostMount(b.source, b.target, b.readOnly))
 	}

@@ -5,6 +5,7 @@ package escape_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -50,6 +51,12 @@ func (e dockerEngine) weaken(ctx context.Context, t *testing.T, original string,
 	cfg.Env = append(cfg.Env, with.env...)
 	cfg.OpenStdin, cfg.AttachStdin, cfg.AttachStdout = false, false, false
 	cfg.Labels = map[string]string{sandbox.Label: "escape-control"}
+	for i := range host.Mounts {
+		if host.Mounts[i].Target == sandbox.Workdir {
+			host.Mounts[i].Source = with.workspace
+		}
+	}
+	cfg.User = fmt.Sprintf("%d:%d", with.owner, with.owner)
 	for _, b := range with.binds {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: b.source, Target: b.target, ReadOnly: b.readOnly})
 	}

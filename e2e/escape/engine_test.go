@@ -35,6 +35,10 @@ type control struct {
 	args      []string
 	env       []string // beside the original's
 	binds     []bind   // beside the original's, for the weakenings that mount something
+	// workspace is where that of the original is on the disk, and who has its files:
+	// by the original's mount, with mapped IDs, it cannot be had any more.
+	workspace string
+	owner     int
 }
 
 type bind struct {

@@ -51,7 +51,8 @@ func score(t *testing.T, tg target) map[string]row {
 	t.Setenv(hostVar, s.secret)
 	eng := tg.open(t)
 	rows := s.product(t, s.sandbox(t, eng, tg), tg, eng)
-	original := onlyContainer(t, eng, s.state()) // which may have ended
+	original := onlyContainer(t, eng, s.state())    // which may have ended
+	s.meet(t, fmt.Sprintf("%d:%d", nobody, nobody)) // whose processes those of the controls are
 	for _, c := range controls(s) {
 		results := s.control(t, eng, original, c)
 		for _, p := range probesOf(c.weakening) {
@@ -68,7 +69,7 @@ func (s *site) config(t *testing.T, eng engine, tg target, name string) sandbox.
 	t.Helper()
 	return sandbox.Config{
 		Engine: eng, StateDir: s.state(), Name: name, Image: images.Busybox, Runtime: tg.runtime, WardenPath: warden(t, s),
-		Workspace: s.work, WorkspaceAccess: sandbox.AccessReadWrite, User: user,
+		Workspace: s.work, WorkspaceAccess: sandbox.AccessReadWrite,
 	}
 }
 
@@ -89,6 +90,7 @@ func warden(t *testing.T, s *site) string {
 // host sees nothing of them.
 func (s *site) product(t *testing.T, x corral.Executor, tg target, eng engine) map[string]row {
 	t.Helper()
+	s.meet(t, userOf(t, x))
 	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
 	defer cancel()
 	come := make(chan struct{})
@@ -222,6 +224,7 @@ func (s *site) control(t *testing.T, eng engine, original sandbox.Container, c c
 	raw, err := json.Marshal(s.Site)
 	must(t, err)
 	c.env = append(c.env, escape.SiteVar+"="+string(raw))
+	c.workspace, c.owner = s.work, nobody
 	c.args = []string{sandbox.Workdir + "/probe", "init", "-out", sandbox.Workdir + "/out/" + name}
 	switch c.weakening {
 	case probes.Leak:

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/escape/probetest"
@@ -22,10 +23,9 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 )
 
-const (
-	nobody = 65534
-	user   = "65534:65534"
-)
+// nobody is the owner of the workspace, and not the user of the sandbox: that has one
+// of its own, where it can.
+const nobody = 65534
 
 // A site is what is laid out on the host, and in the workspace of the sandbox.
 type site struct {
@@ -52,7 +52,24 @@ func newSite(t *testing.T) *site {
 	must(t, os.Chown(program, nobody, nobody))
 	s.layOut(t, program)
 	s.findDevices(t)
-	canary, err := escape.StartCanary(s.secret, program, "canary", "-user", user, "-listen", "all")
+	return s
+}
+
+// userOf is the user of a sandbox as the host knows it.
+func userOf(t *testing.T, x corral.Executor) string {
+	t.Helper()
+	res, err := corral.Run(t.Context(), x, corral.Command{Shell: escape.UserScript}, corral.RunOptions{})
+	must(t, err)
+	user, err := escape.HostUser(res.Stdout.String())
+	must(t, err)
+	t.Logf("the sandbox has the user %s", user)
+	return user
+}
+
+// meet starts a process of the host for a sandbox to find, which has the same user.
+func (s *site) meet(t *testing.T, user string) {
+	t.Helper()
+	canary, err := escape.StartCanary(s.secret, s.path("probe"), "canary", "-user", user, "-listen", "all")
 	must(t, err)
 	t.Cleanup(func() {
 		if err := canary.Close(); err != nil {
@@ -60,7 +77,6 @@ func newSite(t *testing.T) *site {
 		}
 	})
 	s.canary, s.Process = canary, canary.Process
-	return s
 }
 
 func must(t testing.TB, err error) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/json"
@@ -101,7 +100,11 @@ func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.
 	if _, err := runIn(ctx, box, corral.Command{Shell: "cat >" + inSandbox + " && chmod 755 " + inSandbox}, program); err != nil {
 		return nil, fmt.Errorf("cannot put %s into a sandbox: %w", p.file, err)
 	}
-	site, leave, err := layOut(p, cmp.Or(settings.User, defaultUser()), local)
+	user, err := userOf(ctx, box)
+	if err != nil {
+		return nil, err
+	}
+	site, leave, err := layOut(p, user, local)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +136,17 @@ func runIn(ctx context.Context, box corral.Executor, cmd corral.Command, stdin [
 	return []byte(res.Stdout.String()), err
 }
 
-// defaultUser is whose processes a sandbox's are where no user is named.
-func defaultUser() string {
+// userOf is the user of a sandbox's commands as this machine knows it. If we cannot
+// become that, it is ours.
+func userOf(ctx context.Context, box corral.Executor) (string, error) {
 	if uid := os.Geteuid(); uid > 0 {
-		return fmt.Sprintf("%d:%d", uid, os.Getegid())
+		return fmt.Sprintf("%d:%d", uid, os.Getegid()), nil
 	}
-	return "65534:65534"
+	out, err := runIn(ctx, box, corral.Command{Shell: escape.UserScript}, nil)
+	if err != nil {
+		return "", err
+	}
+	return escape.HostUser(string(out))
 }
 
 // layOut puts something on this machine for a sandbox to find: a file, and a
