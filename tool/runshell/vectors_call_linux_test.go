@@ -27,9 +27,7 @@ func checkConfirmation(t *testing.T, v vector) string {
 		Always string `json:"approved_always"`
 		Next   string
 	}
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	var asked []Request
 	tool := newTool(t, Config{Executor: anything(t, in.Always, in.Next), CoreTools: entries([]string{"nothing"}), Approve: func(_ context.Context, r Request) (Answer, error) {
 		asked = append(asked, r)
@@ -56,9 +54,7 @@ func checkConfirmation(t *testing.T, v vector) string {
 func (v vector) arguments(t *testing.T) json.RawMessage {
 	t.Helper()
 	var in map[string]any
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	if in["is_background"] == nil {
 		in["is_background"] = false
 	}

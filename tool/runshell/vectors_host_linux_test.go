@@ -18,14 +18,13 @@ func checkResult(t *testing.T, v vector) string {
 	var in struct {
 		RawInput, Field, Abort, Command  string
 		Stdout, Stderr, Error, Directory *string
+		Output                           *string // of both streams, which is stdout here
 		ExitCode, Signal                 *int
 		BackgroundPIDs                   *[]int
 		Timeout                          bool
 		TimeoutMs                        int `json:"timeout_ms"`
 	}
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	switch {
 	case in.RawInput != "":
 		out, err := RunShellCommand{onHost(t, Config{Profile: "asimi"})}.Call(t.Context(), in.RawInput)
@@ -76,6 +75,9 @@ func checkResult(t *testing.T, v vector) string {
 	o := Output{Error: in.Error, ExitCode: in.ExitCode, Signal: in.Signal}
 	if in.Stdout != nil {
 		o.Stdout, o.Stderr = *in.Stdout, *in.Stderr
+	}
+	if in.Output != nil {
+		o.Stdout = *in.Output
 	}
 	if in.BackgroundPIDs != nil {
 		o.BackgroundPIDs = *in.BackgroundPIDs
@@ -131,13 +133,12 @@ func sameEnd(t *testing.T, v vector, o Output) string {
 func checkRun(t *testing.T, v vector) string {
 	var in struct {
 		Command      string
+		Cmd          string // how Go's os/exec was used, where that is what the row is of
 		Calls        []string
 		IsBackground bool `json:"is_background"`
 		TimeoutMs    int  `json:"ctx_timeout_ms"`
 	}
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	tool := onHost(t, Config{})
 	if in.Calls != nil {
 		do(t, tool, Input{Command: in.Calls[0]})
@@ -173,11 +174,10 @@ func checkOutput(t *testing.T, v vector) string {
 		Split          int `json:"chunk_split_at_byte"`
 		Stdout, Stderr string
 		Platform       string
+		ExitCode       int
 		Abort          bool `json:"abort_while_running"`
 	}
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	if in.Platform == "win32" {
 		if line := WindowsCommandLine("<command>"); !strings.HasPrefix(line, "cmd.exe ") || !strings.Contains(line, "/c \"<command>\"") {
 			return line
@@ -200,7 +200,7 @@ func checkOutput(t *testing.T, v vector) string {
 			fmt.Fprint(io.Stdout, part)
 		}
 		fmt.Fprint(io.Stderr, in.Stderr)
-		return 0
+		return in.ExitCode
 	}}}
 	defer ex.Close()
 	o := do(t, newTool(t, Config{Executor: ex}), Input{Command: "x"})

@@ -2,6 +2,7 @@ package runshell
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"os"
@@ -56,6 +57,17 @@ func (v vector) answer(t *testing.T, name string, into any) bool {
 	return true
 }
 
+// input reads what the row is about. A part of it that a check does not know is a
+// mistake: it would not be tested.
+func (v vector) input(t *testing.T, into any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(v.Input))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		t.Fatalf("%s: %v", v.ID, err)
+	}
+}
+
 // complete fails if the check has not looked at an answer that the row has, and no
 // reason is listed for that.
 func (v vector) complete(t *testing.T) {
@@ -92,7 +104,7 @@ var unchecked = map[string]string{
 func (v vector) command(t *testing.T) string {
 	t.Helper()
 	var in struct{ Command string }
-	if err := json.Unmarshal(v.Input, &in); err != nil {
+	if err := json.Unmarshal(v.Input, &in); err != nil { // the rest is for arguments
 		t.Fatal(err)
 	}
 	return in.Command
@@ -370,9 +382,7 @@ func checkSubstitution(t *testing.T, v vector) string {
 
 func checkMatch(t *testing.T, v vector) string {
 	var in struct{ Pattern, Command string }
-	if err := json.Unmarshal(v.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	v.input(t, &in)
 	var want bool
 	v.answer(t, "match", &want)
 	tool := newTool(t, Config{CoreTools: entries([]string{in.Pattern})})
