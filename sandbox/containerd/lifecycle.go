@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -178,8 +179,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		switch {
 		case err == nil:
 			return nil
-		case errdefs.IsFailedPrecondition(err), errdefs.IsNotFound(err), errdefs.IsAlreadyExists(err):
-			// Somebody else removes it, too, or has just started it: until
+		case errdefs.IsFailedPrecondition(err), errdefs.IsNotFound(err), errdefs.IsAlreadyExists(err), shimEnded(err):
+			// Another caller removes it, too, or has just started it: until
 			// it is gone.
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -189,6 +190,12 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		}
 		return e.fail("remove the container "+id, err)
 	}
+}
+
+// shimEnded says that a container's shim ended while containerd asked it.
+// containerd removes the container's task then; it has no code for the error.
+func shimEnded(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "ttrpc: closed")
 }
 
 func (e *Engine) remove(ctx context.Context, id string) error {
