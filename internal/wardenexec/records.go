@@ -567,3 +567,22 @@ func (r *records) rewrite(f *os.File) error {
 	}
 	return r.root.Rename(newName, journalName)
 }
+
+// fromRecord is a process that ended.
+func (e *Executor) fromRecord(id string, rec *record) (*process, error) {
+	log, err := outlog.Open(e.records.root, id, rec.Limit)
+	if err != nil {
+		return nil, err
+	}
+	log.End()
+	p := newProcess(e, id)
+	p.tag, p.log, p.exit = rec.tag, log, rec.Exit
+	if rec.Lost {
+		p.err = errLost(id, rec.How)
+	}
+	p.concluded = true
+	close(p.done)
+	close(p.recorded)
+	p.settled(nil)
+	return p, nil
+}
