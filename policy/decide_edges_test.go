@@ -74,11 +74,12 @@ func TestWhichRuleForbids(t *testing.T) {
 // The hint of what to allow has the arguments that are certain, and each hint once.
 func TestNarrow(t *testing.T) {
 	for text, want := range map[string]string{
-		"git push origin": "/usr/bin/git push", "git": "/usr/bin/git", "rm -r x": "/bin/rm -r x", "rm -r $x y": "/bin/rm -r",
-		"rm '*' y": "/bin/rm", "rm 'a?' y": "/bin/rm", "rm -f \"a\tb\"": "/bin/rm -f",
+		"git push origin": `"/usr/bin/git", args: ["push", "origin"]`, "git": `"/usr/bin/git", args: []`,
+		"rm -r x": `"/bin/rm", args: ["-r", "x"]`, "rm -r $x y": `"/bin/rm -r"`,
+		"rm '*' y": `"/bin/rm", args: ["*", "y"]`, "rm -f \"a\tb\"": `"/bin/rm", args: ["-f", "a\tb"]`,
 	} {
 		d := Decide(requestOf(text), rulesOf(SecurityAllowlist, AskOnMiss), someFiles)
-		if fix := strings.Join(d.Fix, "; "); fix != `add the rule {allow: "`+want+`"}` {
+		if fix := strings.Join(d.Fix, "; "); fix != "add the rule {allow: "+want+"}" {
 			t.Errorf("%s: %s, want %s", text, fix, want)
 		}
 	}
