@@ -62,17 +62,23 @@ func openFDs(t *testing.T) int {
 	return len(names)
 }
 
-// Where the kernel passes no descriptor, a start on a terminal fails before
-// anything runs, what runs can be attached to later, and the connection stays.
-func TestDescriptorsNotPassed(t *testing.T) {
+// unserved is a supervisor and two connected ends. It does not serve them yet.
+func unserved(t *testing.T) (s *Supervisor, gw, theirs *wire.Packets) {
+	t.Helper()
 	s, err := New(Options{Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gw, theirs, err := wire.PacketPair()
-	if err != nil {
+	if gw, theirs, err = wire.PacketPair(); err != nil {
 		t.Fatal(err)
 	}
+	return s, gw, theirs
+}
+
+// Where the kernel passes no descriptor, a start on a terminal fails before
+// anything runs, what runs can be attached to later, and the connection stays.
+func TestDescriptorsNotPassed(t *testing.T) {
+	s, gw, theirs := unserved(t)
 	full := &atomic.Bool{}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(unpassable{theirs, full}) }()
@@ -172,14 +178,7 @@ func TestTerminalNotPassedLate(t *testing.T) {
 // A warden that has too many files open to take a command's descriptors answers so, and
 // the connection stays.
 func TestDescriptorsNotTaken(t *testing.T) {
-	s, err := New(Options{Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gw, theirs, err := wire.PacketPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, gw, theirs := unserved(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(theirs) }()
 	ask(t, gw, &wire.Message{Type: wire.Hello, Req: 1, Version: wire.Version, Features: []string{wire.FeatureTerminalFirst}})

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,18 +28,7 @@ func withoutFiles(t *testing.T, f func()) {
 // A message whose descriptors the kernel cannot pass arrives without them, whatever its
 // size, and the connection goes on.
 func TestNotPassed(t *testing.T) {
-	a, b, err := PacketPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	defer b.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
+	a, b, r, w := pairAndPipe(t)
 	for _, size := range []int{1, 2 * maxPacket} {
 		if err := a.Send(&Message{Type: Started, Req: 7, Data: make([]byte, size)}, int(r.Fd()), int(w.Fd())); err != nil {
 			t.Fatal(err)

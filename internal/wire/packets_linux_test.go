@@ -34,14 +34,14 @@ func TestPackets(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
+		if err := <-sent; err != nil || len(fds) != 1 {
+			t.Fatalf("%d bytes: %v, %d descriptors", size, err, len(fds))
+		}
 		// cmp takes seconds over the data.
 		same := bytes.Equal(want.Data, got.Data)
 		want.Data, got.Data = nil, nil
 		if !same || !cmp.Equal(want, got) {
 			t.Fatalf("%d bytes: changed on the way", size)
-		}
-		if err := <-sent; err != nil || len(fds) != 1 {
-			t.Fatalf("%d bytes: %v, %d descriptors", size, err, len(fds))
 		}
 		if _, err := unix.Write(fds[0], []byte("hi")); err != nil {
 			t.Fatal(err)
@@ -123,27 +123,31 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// Surplus descriptors come to us to be closed. Those for which there is no room
-// the kernel closes within recvmsg, which must not take long.
-func TestSurplusFiles(t *testing.T) {
+// pairAndPipe are two connected ends, and a pipe whose descriptors can be sent.
+func pairAndPipe(t *testing.T) (a, b *Packets, r, w *os.File) {
+	t.Helper()
 	a, b, err := PacketPair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
-	defer b.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
+	t.Cleanup(func() { a.Close(); b.Close() })
+	if r, w, err = os.Pipe(); err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	defer w.Close()
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return a, b, r, w
+}
+
+// Surplus descriptors come to us to be closed. Those for which there is no room
+// the kernel closes within recvmsg, which must not take long.
+func TestSurplusFiles(t *testing.T) {
+	a, b, _, w := pairAndPipe(t)
 	const most = 253 // SCM_MAX_FD
 	fds := make([]int, most)
 	for i := range fds {
 		fds[i] = int(w.Fd())
 	}
-	err = a.rc.Write(func(fd uintptr) bool {
+	err := a.rc.Write(func(fd uintptr) bool {
 		if err := unix.Sendmsg(int(fd), []byte{0}, unix.UnixRights(fds...), nil, 0); err != nil {
 			t.Error(err)
 		}
