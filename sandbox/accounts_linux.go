@@ -1,17 +1,16 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/spawn"
 )
 
 // maxAccounts bounds an image's /etc/passwd, in bytes.
@@ -90,53 +89,17 @@ func moveInto(pid, tree, target int) error {
 		return ignoreMissing(err)
 	}
 	defer unix.Close(ns)
-	runtime.LockOSThread()
-	child, errno := forkToMove(ns, tree, target, new(byte))
-	runtime.UnlockOSThread()
-	if errno != 0 {
-		return fmt.Errorf("fork: %w", errno)
+	err = spawn.Calls(
+		spawn.Call{Number: unix.SYS_SETNS, Args: [6]uintptr{uintptr(ns), unix.CLONE_NEWNS}},
+		spawn.Call{Number: unix.SYS_MOVE_MOUNT, Args: [6]uintptr{
+			uintptr(tree), uintptr(unsafe.Pointer(&empty)), uintptr(target), uintptr(unsafe.Pointer(&empty)),
+			unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH,
+		}},
+	)
+	if err != nil {
+		return fmt.Errorf("move_mount: %w", err)
 	}
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(int(child), &status, 0, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err == nil && (!status.Exited() || status.ExitStatus() != 0) {
-			err = fmt.Errorf("move_mount: %w", syscall.Errno(status.ExitStatus()))
-		}
-		return err
-	}
+	return nil
 }
 
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
-
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
-
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
-
-// forkToMove makes the child. As in package syscall nothing is called in it but
-// what needs no stack, no memory and no other thread.
-//
-//go:noinline
-//go:norace
-func forkToMove(ns, tree, target int, empty *byte) (child uintptr, errno syscall.Errno) {
-	beforeFork()
-	child, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if child != 0 || errno != 0 {
-		afterFork()
-		return child, errno
-	}
-	afterForkInChild()
-	_, _, errno = syscall.RawSyscall(unix.SYS_SETNS, uintptr(ns), unix.CLONE_NEWNS, 0)
-	if errno == 0 {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_MOVE_MOUNT, uintptr(tree), uintptr(unsafe.Pointer(empty)), uintptr(target), uintptr(unsafe.Pointer(empty)),
-			unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH, 0)
-	}
-	for {
-		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
-	}
-}
+var empty [1]byte // a path

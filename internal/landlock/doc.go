@@ -6,10 +6,10 @@
 //     spawn): no other process and no thread is made for that.
 //   - A loader (ld.so) has to be executable, and runs whatever it is given as an
 //     argument. A seccomp filter has the kernel ask (5.0) before a process maps
-//     code of a file; a process of which /proc/PID/exe is a loader may not. The
-//     kernel asks about each execve too, except the first: so it is known what
-//     Landlock refuses, and that until then all is the first program, which is
-//     looked at once.
+//     code of a file. If the process's /proc/PID/exe is a loader, the answer is no.
+//     The kernel asks about each execve too, except the first one. So this package
+//     knows the programs that Landlock refuses. Before the second execve every
+//     process runs the first program, which is looked at once.
 //
 // Who asked waits for the answer of this process. Without it, after it was killed,
 // commands in a domain can start no program any more; they fail closed.

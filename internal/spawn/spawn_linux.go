@@ -80,22 +80,15 @@ func Start(file string, args []string, a *Attr) (pid, listener int, err error) {
 	if err != nil {
 		return 0, -1, err
 	}
-	syscall.ForkLock.Lock()
-	child, errno := fork(p)
-	afterFork()
-	syscall.ForkLock.Unlock()
+	pid, err = locked(func() (uintptr, uintptr) { return fork(p) })
 	runtime.KeepAlive(p)
-	if errno != 0 {
-		return 0, -1, syscall.Errno(errno)
+	if err != nil {
+		return 0, -1, err
 	}
 	if p.errno == 0 {
-		return int(child), p.listener, nil
+		return pid, p.listener, nil
 	}
-	for {
-		if _, err := syscall.Wait4(int(child), nil, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
+	_, _ = reap(pid)
 	if p.listener >= 0 {
 		_ = syscall.Close(p.listener)
 	}
@@ -133,7 +126,6 @@ type plan struct {
 	listener int
 
 	clone3 cloneArgs
-	keep   []unix.SockFilter
 }
 
 // cloneArgs is struct clone_args, as far as it is needed.
@@ -165,7 +157,6 @@ func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 	}
 	flags := uintptr(unix.CLONE_VM | unix.CLONE_VFORK)
 	if len(a.Filter) > 0 {
-		p.keep = a.Filter
 		p.filter = &unix.SockFprog{Len: uint16(len(a.Filter)), Filter: &a.Filter[0]}
 		flags |= unix.CLONE_FILES // the descriptor on which the kernel asks is for this process
 	}
@@ -178,8 +169,7 @@ func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 }
 
 // openFiles is the limit that package syscall raised for this process, and that
-// its children are to have again; nil if it raised none, or somebody has set
-// another since.
+// its children are to have again; nil if it raised none, or another was set since.
 func openFiles() *unix.Rlimit {
 	was := unix.Rlimit{Cur: vfork.Files[0], Max: vfork.Files[1]}
 	var is unix.Rlimit
@@ -188,15 +178,6 @@ func openFiles() *unix.Rlimit {
 	}
 	return &was
 }
-
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
-
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
-
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
 
 // fork makes the child, which never returns. The child uses the parent's stack
 // from this function on, so the parent returns at once, and nothing of this frame

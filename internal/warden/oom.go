@@ -162,13 +162,12 @@ func (s *Supervisor) offered(pid int) {
 	// A moment after it was executed it still counts as this program, whose files in
 	// /proc are root's. It may also have ended, or be none of ours: then it keeps
 	// what it has.
-	f, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
+	write := func() error {
+		return os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(oomScore), 0)
+	}
+	err := write()
 	for pause := 10 * time.Microsecond; errors.Is(err, unix.EACCES) && pause < 5*time.Millisecond; pause *= 2 {
 		time.Sleep(pause)
-		f, err = os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_WRONLY, 0)
-	}
-	if err == nil {
-		_, _ = f.WriteString(oomScore)
-		_ = f.Close()
+		err = write()
 	}
 }
