@@ -175,7 +175,7 @@ func TestTokenDamaged(t *testing.T) {
 	})
 }
 
-// Tokens of earlier versions, and those that somebody chose, have no checksum.
+// Tokens of earlier versions have no checksum, nor have tokens that an operator chose.
 func TestTokenPlain(t *testing.T) {
 	for _, token := range []string{strings.Repeat("0123456789abcdef", 4), "chosen.by-somebody.with-dots.c0ffee00"} {
 		path := filepath.Join(testdir.New(t), "token")

@@ -23,7 +23,7 @@ const (
 
 // A token that was made here is tokenPrefix, 64 hexadecimal digits, and tokenMark with the
 // checksum of what is before it. Clients send it as it is. Tokens of earlier versions are
-// the digits alone, and who writes the file may choose any other text.
+// the digits alone. An operator may also write any other text into the file.
 const (
 	tokenPrefix = "corral_"
 	tokenMark   = '.'

@@ -41,8 +41,8 @@ func TestAllMentioned(t *testing.T) {
 	}
 }
 
-// Code in another language that mentions a forbidden program needs somebody's eyes,
-// and nothing else does.
+// A command is asked about if its code in another language mentions a forbidden
+// program. Other code is not asked about.
 func TestMentions(t *testing.T) {
 	view := files{"/bin/bash": "", "/usr/bin/python3": "", "/usr/bin/awk": "", "/bin/ls": "", "/bin/git": "", "/bin/rm": "", "/bin/echo": ""}
 	for _, tt := range []struct {

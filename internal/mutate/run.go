@@ -153,8 +153,9 @@ func (t *tests) kill(ctx context.Context, number int) (state, error) {
 	return found, nil
 }
 
-// run runs tests and tells whether they all pass within a time, and what they compute. A mutant may eat
-// memory without end, hence ulimit. timeout kills the whole process group.
+// run runs tests and tells whether they all pass within a time, and what they
+// compute. A mutant may eat memory without end, hence ulimit. timeout kills the whole
+// process group.
 func (t *tests) run(ctx context.Context, names []string, limit time.Duration, env string) (ok bool, cpu time.Duration, output []byte, err error) {
 	temp, err := os.MkdirTemp(t.temp, "")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package sample has mutants of which the tests notice some.
+// Package sample has mutants. Its tests notice some of them.
 package sample
 
 const limit = 10 - 3 // a constant is not changed
