@@ -60,7 +60,8 @@ func TestEngineConnectionBreaks(t *testing.T) {
 	})
 	broken := 0
 	var short []*session
-	for k := range cuts {
+	// On a busy machine some cuts meet no connection.
+	for k := 0; k < cuts || broken < cuts/2 && k < 5*cuts; k++ {
 		time.Sleep(moments.Between(rng, 0, 150*time.Millisecond))
 		s := newSession(fmt.Sprintf("short-%d", k), "echo %d; exit %d", k, k)
 		s.code = k
@@ -101,7 +102,7 @@ func TestEngineConnectionBreaks(t *testing.T) {
 			t.Errorf("%s ran other than once: %q, %v", s.Cmd.ID, ran, err)
 		}
 	}
-	t.Logf("%d cuts, %d connections broken, %d bytes", cuts, broken, bytes)
+	t.Logf("%d cuts, %d connections broken, %d bytes", len(short), broken, bytes)
 }
 
 // insist starts a command as a caller does that knows the contract.

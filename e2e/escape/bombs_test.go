@@ -37,7 +37,7 @@ type bomb struct {
 const ownThreads = "each process of the sandbox is some threads of gVisor's on the machine, of which there may be sixteen times as many as processes: gVisor itself ends"
 
 var bombs = []bomb{
-	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f; exec sleep 60", "processes of a sandbox", "`can't fork` by the shell", `can't fork`, ownThreads, false},
+	{"fork", "starts processes that start two of their own each", "f() { f | f & }; f & exec sleep 60", "processes of a sandbox", "`can't fork` by the shell", `can't fork`, ownThreads, false},
 	{"memory", "takes memory and uses it, again when it was killed", "while :; do " + program + " bomb memory; echo ended $?; done", "memory of a sandbox", "the reason `oom`", `ended 137`, "gVisor holds the memory of all its processes, so it is gVisor that is killed", false},
 	{"disk", "fills /tmp, /var/tmp and /dev/shm", "while :; do for d in /tmp /var/tmp /dev/shm; do cat /dev/zero > $d/full; done; done", "size of each of them", "`No space left on device` to who writes", `No space left`, "", false},
 	{"inode", "makes empty files", program + " bomb inode", "number of files in /tmp", "`no space left on device` to who makes one", `inode stopped after \d+: no space left`, "it knows no such limit and holds the files in its memory, so it is gVisor that is killed", false},
