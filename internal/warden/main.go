@@ -88,7 +88,8 @@ func limitFiles(n uint64) error {
 
 // background starts this program again, without ties to who started it.
 func background(dir string) error {
-	logFile, err := os.OpenFile(dir+"/"+LogName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// It may be that of a warden that runs: whoever has the lock empties it.
+	logFile, err := os.OpenFile(dir+"/"+LogName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot make a log: %w", err)
 	}
@@ -128,8 +129,13 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(64 << 20)
 	// What it does is short and mostly in the kernel: with one processor, one
-	// thread does it without waking others, which is where the time goes.
+	// thread does it without waking others, which is where the time goes. On a host
+	// one more answers what the kernel asks about commands in a domain, which wait
+	// meanwhile.
 	runtime.GOMAXPROCS(1)
+	if host {
+		runtime.GOMAXPROCS(2)
+	}
 	if err := reserveThreads(); err != nil {
 		return err
 	}
@@ -157,6 +163,9 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 			return err
 		}
 		defer lock.Close()
+		if err := os.Truncate(dir+"/"+LogName, 0); err != nil {
+			return fmt.Errorf("cannot begin the log: %w", err)
+		}
 		opts.Cgroup = FindCgroup()
 		defer RemoveCgroup(opts.Cgroup)
 		opts.Ledger, opts.TakeOver = dir, []string{dir}
