@@ -82,12 +82,12 @@ func trace(c Command, files [3]*os.File) (t *tracer, refused []string, err error
 		attr.Files[i] = int(f.Fd())
 	}
 	var got landlock.Started
+	starter := new(landlock.Starter)
+	defer starter.Close()
 	if c.Domain.Limits() {
-		starter := new(landlock.Starter)
-		defer starter.Close()
 		got, err = starter.Start(c.Domain, c.Args[0], c.Args, attr)
 	} else {
-		got.PID, _, err = spawn.Start(c.Args[0], c.Args, &attr)
+		got.PID, err = spawn.Start(c.Args[0], c.Args, &attr)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot start %s: %w", c.Args[0], err)
@@ -95,11 +95,11 @@ func trace(c Command, files [3]*os.File) (t *tracer, refused []string, err error
 	t = &tracer{root: got.PID, live: map[int]bool{got.PID: true}}
 	timer := time.AfterFunc(c.Timeout, t.kill)
 	defer timer.Stop()
-	if err := t.follow(); err != nil {
+	if ended := starter.OnThread(func() { err = t.follow() }); ended != nil || err != nil {
 		t.kill()
-		return nil, nil, err
+		return nil, nil, errors.Join(ended, err)
 	}
-	return t, got.Jail.Refused(), nil
+	return t, got.Jail.End(), nil
 }
 
 const (

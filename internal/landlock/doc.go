@@ -7,9 +7,11 @@
 //   - A loader (ld.so) has to be executable, and runs whatever it is given as an
 //     argument. A seccomp filter has the kernel ask (5.0) before a process maps
 //     code of a file. If the process's /proc/PID/exe is a loader, the answer is no.
+//     One thread has the filter, and makes the processes, which inherit it: to
+//     install it for each would take longer than all the rest.
 //     The kernel asks about each execve too, except the first one. So this package
 //     knows the programs that Landlock refuses. Before the second execve every
-//     process runs the first program, which is looked at once.
+//     process of a session runs the first program, which is looked at once.
 //
 // Who asked waits for the answer of this process. Without it, after it was killed,
 // commands in a domain can start no program any more; they fail closed.

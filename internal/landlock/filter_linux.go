@@ -1,7 +1,6 @@
 package landlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,62 +63,35 @@ var mapping = []unix.SockFilter{
 	ask, allow,
 }
 
-// A callCase is what happens if a system call has this number; it ends with an
-// answer.
-type callCase struct {
-	number uint32
-	body   []unix.SockFilter
-}
-
-// choose finds the case of the number that was loaded, among cases in order of
-// their numbers; without one the answer is otherwise. The kernel runs a filter for
-// every number when it is installed, so the way to an answer has to be short.
-func choose(cases []callCase, otherwise []unix.SockFilter) []unix.SockFilter {
-	if len(cases) <= 2 {
-		var list []unix.SockFilter
-		for _, c := range cases {
-			list = append(list, when(c.number, c.body...)...)
-		}
-		return append(list, otherwise...)
-	}
-	half := len(cases) / 2
-	below := choose(cases[:half], []unix.SockFilter{allow})
-	return slices.Concat([]unix.SockFilter{jump(unix.BPF_JGE, cases[half].number, uint8(len(below)), 0)}, below, choose(cases[half:], otherwise))
-}
-
 // filter is the program for processes in a domain. An execve whose fourth argument,
 // which means nothing to the kernel, is the secret is not asked about: it is that of
 // the first program, while this program waits for it and could not answer.
 func filter(secret uint64) []unix.SockFilter {
 	program := []unix.SockFilter{load(offsetArch)}
 	for _, c := range architectures {
-		cases := []callCase{
-			{c.execve, []unix.SockFilter{
+		body := slices.Concat(
+			[]unix.SockFilter{load(offsetNumber)},
+			when(c.execve,
 				argument(3), jump(unix.BPF_JEQ, uint32(secret), 0, 3),
-				load(offsetArgs + 8*3 + 4), jump(unix.BPF_JEQ, uint32(secret>>32), 0, 1),
-				allow, ask,
-			}},
-			{c.execveat, []unix.SockFilter{ask}},
+				load(offsetArgs+8*3+4), jump(unix.BPF_JEQ, uint32(secret>>32), 0, 1),
+				allow, ask),
+			when(c.execveat, ask),
 			// Landlock is not asked about a file in memory that has no name.
-			{c.memfdCreate, []unix.SockFilter{argument(1), jump(unix.BPF_JSET, unix.MFD_NOEXEC_SEAL, 1, 0), refuse(unix.EACCES), allow}},
-			{c.personality, []unix.SockFilter{
+			when(c.memfdCreate, argument(1), jump(unix.BPF_JSET, unix.MFD_NOEXEC_SEAL, 1, 0), refuse(unix.EACCES), allow),
+			when(c.personality,
 				argument(0), jump(unix.BPF_JEQ, 0xffffffff, 2, 0),
-				jump(unix.BPF_JSET, readImpliesExec, 0, 1), refuse(unix.EPERM), allow,
-			}},
-		}
+				jump(unix.BPF_JSET, readImpliesExec, 0, 1), refuse(unix.EPERM), allow),
+		)
 		for _, n := range c.mmap {
-			cases = append(cases, callCase{n, mapping})
+			body = append(body, when(n, mapping...)...)
 		}
 		for _, n := range c.mmapAny {
-			cases = append(cases, callCase{n, []unix.SockFilter{ask}})
+			body = append(body, when(n, ask)...)
 		}
-		slices.SortFunc(cases, func(a, b callCase) int { return cmp.Compare(a.number, b.number) })
-		otherwise := []unix.SockFilter{allow}
-		if c.x32 { // the largest numbers of all
-			otherwise = []unix.SockFilter{jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse(unix.ENOSYS), allow}
+		if c.x32 {
+			body = append(body, jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse(unix.ENOSYS))
 		}
-		body := append([]unix.SockFilter{load(offsetNumber)}, choose(cases, otherwise)...)
-		program = append(program, when(c.arch, body...)...)
+		program = append(program, when(c.arch, append(body, allow)...)...)
 	}
 	return append(program, refuse(unix.ENOSYS))
 }
@@ -128,21 +100,27 @@ func filter(secret uint64) []unix.SockFilter {
 var errNoFilter = errors.New("the system calls of this processor are not known")
 
 // install puts a filter in force for this thread and what it makes. It returns the
-// flags that the kernel knows of a filter for which it asks.
-func install(program []unix.SockFilter) (flags uintptr, err error) {
+// descriptor on which the kernel asks.
+func install(program []unix.SockFilter) (listener int, err error) {
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// With the first flag a signal does not have a call be asked about again.
 	for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER} {
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&f)))
 		switch errno {
 		case 0:
-			return flags, unix.Close(int(fd))
+			// Linux 6.6 has it; without it all is the same but slower.
+			_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, setFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+			return int(fd), nil
 		case unix.EINVAL:
 			continue
 		case unix.EBUSY:
-			return 0, errors.New("whoever started this program has the kernel ask already, and it asks only one")
+			return -1, errors.New("whoever started this program has the kernel ask already, and it asks only one")
 		}
-		return 0, fmt.Errorf("cannot install a seccomp filter: %w", errno)
+		return -1, fmt.Errorf("cannot install a seccomp filter: %w", errno)
 	}
-	return 0, errors.New("the kernel cannot ask about system calls (Linux 5.0 can)")
+	return -1, errors.New("the kernel cannot ask about system calls (Linux 5.0 can)")
 }
+
+// setFlags is SECCOMP_IOCTL_NOTIF_SET_FLAGS, by which who asks runs on when it
+// is answered, on the processor of who answers.
+const setFlags = 0x40082104

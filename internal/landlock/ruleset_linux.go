@@ -67,7 +67,7 @@ type ruleset struct {
 	fd          int
 	programs    map[file]bool
 	directories []string
-	loaders     map[file]bool
+	loaders     map[file]int // a descriptor of each
 
 	key   string
 	paths map[string]identity // nil: it is not kept
@@ -95,7 +95,7 @@ func newRuleset(d *confine.Domain, version int) (*ruleset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a Landlock ruleset: %w", err)
 	}
-	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]bool{}, paths: map[string]identity{}}
+	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]int{}, paths: map[string]identity{}}
 	if err := r.fill(d, attr.Handled_access_fs); err != nil {
 		r.close()
 		return nil, err
@@ -107,7 +107,7 @@ func newRuleset(d *confine.Domain, version int) (*ruleset, error) {
 func (r *ruleset) fill(d *confine.Domain, handled uint64) error {
 	if !d.AnyProgram {
 		for _, path := range d.Programs {
-			if err := r.add(path, execute, execute, r.programs); err != nil {
+			if err := r.add(path, execute, execute, r.isProgram); err != nil {
 				return err
 			}
 			if strings.HasSuffix(path, "/") {
@@ -115,12 +115,9 @@ func (r *ruleset) fill(d *confine.Domain, handled uint64) error {
 			}
 		}
 		for _, path := range d.Loaders {
-			if err := r.add(path, execute, 0, r.loaders); err != nil {
+			if err := r.add(path, execute, 0, r.isLoader); err != nil {
 				return err
 			}
-		}
-		for f := range r.programs { // a rule names it
-			delete(r.loaders, f)
 		}
 	}
 	all := handled &^ execute
@@ -141,9 +138,25 @@ func (r *ruleset) fill(d *confine.Domain, handled uint64) error {
 	return nil
 }
 
+func (r *ruleset) isProgram(f file, _ int) error {
+	r.programs[f] = true
+	return nil
+}
+
+func (r *ruleset) isLoader(f file, fd int) error {
+	if _, ok := r.loaders[f]; ok || r.programs[f] { // a rule names it
+		return nil
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		r.loaders[f] = own
+	}
+	return err
+}
+
 // add grants the rights to a file, or others to what is in a directory, and notes
 // which file it is.
-func (r *ruleset) add(path string, ofFile, ofDir uint64, known map[file]bool) error {
+func (r *ruleset) add(path string, ofFile, ofDir uint64, is func(f file, fd int) error) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	switch {
 	case absent(err):
@@ -161,8 +174,10 @@ func (r *ruleset) add(path string, ofFile, ofDir uint64, known map[file]bool) er
 	access := ofFile
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		access = ofDir
-	} else if known != nil {
-		known[file{st.Dev, st.Ino}] = true
+	} else if is != nil {
+		if err := is(file{st.Dev, st.Ino}, fd); err != nil {
+			return fmt.Errorf("cannot hold %s for a Landlock rule: %w", path, err)
+		}
 	}
 	if access == 0 {
 		return nil
@@ -174,11 +189,9 @@ func (r *ruleset) add(path string, ofFile, ofDir uint64, known map[file]bool) er
 	return nil
 }
 
-// isLoader reports whether a process, a directory of /proc, executes a loader.
-func (r *ruleset) isLoader(proc string) (bool, error) {
-	var st unix.Stat_t
-	err := unix.Stat(proc+"/exe", &st)
-	return r.loaders[file{st.Dev, st.Ino}], err
+func (r *ruleset) close() {
+	_ = unix.Close(r.fd)
+	for _, fd := range r.loaders {
+		_ = unix.Close(fd)
+	}
 }
-
-func (r *ruleset) close() { _ = unix.Close(r.fd) }

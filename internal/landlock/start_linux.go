@@ -3,12 +3,7 @@ package landlock
 import (
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"strconv"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/confine"
 	"github.com/corral-exec/corral/internal/spawn"
@@ -56,13 +51,12 @@ func (s *Starter) Start(d *confine.Domain, file string, args []string, attr spaw
 	}
 	defer s.rules.put(rules)
 	attr.Confine, attr.Ruleset = true, rules.fd
+	j := &Jail{watch: w, rules: rules}
 	if w != nil {
-		attr.Filter, attr.FilterFlags, attr.Secret = w.program, w.flags, uintptr(w.secret)
-	}
-	pid, listener, err := spawn.Start(file, args, &attr)
-	if c := (*spawn.ConfineError)(nil); errors.As(err, &c) && c.Filter && !d.Required {
-		unable, attr.Filter = err, nil
-		pid, listener, err = spawn.Start(file, args, &attr)
+		attr.Secret = uintptr(w.secret)
+		err = w.start(j, func() (int, error) { return spawn.Start(file, args, &attr) })
+	} else {
+		j.pid, err = spawn.Start(file, args, &attr)
 	}
 	switch {
 	case errors.As(err, new(*spawn.ConfineError)):
@@ -70,16 +64,12 @@ func (s *Starter) Start(d *confine.Domain, file string, args []string, attr spaw
 	case err != nil:
 		return Started{}, err
 	}
-	got := Started{PID: pid, Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Hint: d.Hint}, Jail: &Jail{rules: rules}}
+	got := Started{
+		PID: j.pid, Jail: j,
+		Enforced: &confine.Enforced{Programs: !d.AnyProgram, Files: !d.AnyFile, Loaders: w != nil, Hint: d.Hint},
+	}
 	if unable != nil {
 		got.Missing = notWatched(unable).Error()
-	}
-	if listener >= 0 {
-		// Its first program, while it begins to load: any other is asked about.
-		loads, err := rules.isLoader("/proc/" + strconv.Itoa(pid))
-		got.Jail.first = err == nil && !loads
-		w.add(listener, got.Jail)
-		got.Enforced.Loaders = true
 	}
 	return got, nil
 }
@@ -96,17 +86,30 @@ func (s *Starter) prepare(d *confine.Domain) (*watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch == nil && s.unable == nil {
-		var flags uintptr
-		if flags, s.unable = askFlags(); s.unable == nil {
-			s.watch, s.unable = newWatch(flags)
-		}
+		s.watch, s.unable = newWatch()
 	}
 	return s.watch, s.unable
 }
 
+// OnThread calls f on the thread on which processes are made, which traces those
+// that are to be traced.
+func (s *Starter) OnThread(f func()) error {
+	s.mu.Lock()
+	w := s.watch
+	s.mu.Unlock()
+	if w == nil {
+		f()
+		return nil
+	}
+	return w.calls.call(f)
+}
+
 // Watchable says why loaders cannot be watched here; nil: they can.
 func Watchable() error {
-	_, err := askFlags()
+	w, err := newWatch()
+	if err == nil {
+		w.close()
+	}
 	return err
 }
 
@@ -114,44 +117,10 @@ func Watchable() error {
 func (s *Starter) Close() {
 	s.mu.Lock()
 	w := s.watch
-	s.watch, s.unable = nil, errors.New("it has ended")
+	s.watch, s.unable = nil, errEnded
 	s.mu.Unlock()
 	s.rules.close()
 	if w != nil {
 		w.close()
 	}
-}
-
-// askFlags are those of a filter, as far as the kernel knows them. That is found out
-// on a thread that ends, since it keeps the filter.
-var askFlags = sync.OnceValues(func() (flags uintptr, err error) {
-	if len(architectures) == 0 {
-		return 0, errNoFilter
-	}
-	var try func()
-	try = func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() {
-			// The first thread of a program never ends. It is held, so that
-			// another tries.
-			wait(try)
-			runtime.UnlockOSThread()
-			return
-		}
-		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
-			flags, err = install([]unix.SockFilter{allow})
-		}
-	}
-	wait(try)
-	if err != nil {
-		err = fmt.Errorf("the kernel does not ask about system calls: %w", err)
-	}
-	return flags, err
-})
-
-// wait runs f in another goroutine.
-func wait(f func()) {
-	var group sync.WaitGroup
-	group.Go(f)
-	group.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +23,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run starts a program in a domain and returns what it wrote, and its exit code.
-func run(t *testing.T, s *Starter, d *confine.Domain, args ...string) (out string, code int, got Started) {
+// A result is how a program in a domain went.
+type result struct {
+	Started
+	out     string
+	code    int
+	refused []string
+}
+
+// run starts a program in a domain and waits for it.
+func run(t *testing.T, s *Starter, d *confine.Domain, args ...string) result {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -35,7 +44,7 @@ func run(t *testing.T, s *Starter, d *confine.Domain, args ...string) (out strin
 		t.Fatal(err)
 	}
 	defer null.Close()
-	got, err = s.Start(d, args[0], args, spawn.Attr{Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}, Files: [3]int{int(null.Fd()), int(w.Fd()), int(w.Fd())}})
+	got, err := s.Start(d, args[0], args, spawn.Attr{Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}, Files: [3]int{int(null.Fd()), int(w.Fd()), int(w.Fd())}})
 	w.Close()
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
@@ -53,7 +62,7 @@ func run(t *testing.T, s *Starter, d *confine.Domain, args ...string) (out strin
 	if _, err := syscall.Wait4(got.PID, &ws, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	return text.String(), ws.ExitStatus(), got
+	return result{got, text.String(), ws.ExitStatus(), got.Jail.End()}
 }
 
 func real(t *testing.T, name string) string {
@@ -111,9 +120,9 @@ func testStart(t *testing.T) {
 		{"a write outside", "echo a >" + out + "/b", 1, nil},
 		{"a copy", "cat " + touch + " >" + in + "/x; chmod() { :; }; exec " + in + "/x " + in + "/a", 126, nil},
 	} {
-		text, code, got := run(t, s, &d, bash, "-c", tc.text)
-		if code != tc.code || !slices.Equal(got.Jail.Refused(), tc.refused) {
-			t.Errorf("%s: exit code %d, refused %q: %s", tc.name, code, got.Jail.Refused(), text)
+		got := run(t, s, &d, bash, "-c", tc.text)
+		if got.code != tc.code || !slices.Equal(got.refused, tc.refused) {
+			t.Errorf("%s: exit code %d, refused %q: %s", tc.name, got.code, got.refused, got.out)
 		}
 		if e := got.Enforced; !e.Programs || !e.Files || !e.Loaders {
 			t.Errorf("%s: in force is %+v", tc.name, e)
@@ -145,9 +154,9 @@ func TestFilter(t *testing.T) {
 		"everything that is read runs": "import ctypes; assert ctypes.CDLL(None).personality(0x0400000) != -1, 'Permission'",
 		"one that is executed":         "import os; fd = os.open('/usr/bin/touch', os.O_RDONLY); os.execve(fd, ['touch', '/tmp/x'], {})",
 	} {
-		out, code, _ := run(t, s, &d, python, "-c", text)
-		if code == 0 || !strings.Contains(out, "Permission") && !strings.Contains(out, "not permitted") {
-			t.Errorf("%s: %d, %s", name, code, out)
+		got := run(t, s, &d, python, "-c", text)
+		if got.code == 0 || !strings.Contains(got.out, "Permission") && !strings.Contains(got.out, "not permitted") {
+			t.Errorf("%s: %d, %s", name, got.code, got.out)
 		}
 	}
 	for name, text := range map[string]string{
@@ -156,34 +165,98 @@ func TestFilter(t *testing.T) {
 		"code that is made":           "import mmap; mmap.mmap(-1, 4096, prot=7)",
 		"a rename":                    "import os, tempfile; a, b = tempfile.mkdtemp(), tempfile.mkdtemp(); open(a+'/x', 'w'); os.rename(a+'/x', b+'/x')",
 	} {
-		if out, code, _ := run(t, s, &d, python, "-c", text); code != 0 {
-			t.Errorf("%s: %d, %s", name, code, out)
+		if got := run(t, s, &d, python, "-c", text); got.code != 0 {
+			t.Errorf("%s: %d, %s", name, got.code, got.out)
 		}
 	}
 }
 
-// No thread of this program is restricted: only the one was that found out how the
-// kernel asks, and it has ended.
+// One thread of this program has the filter, as long as the Starter is used.
 func TestThreads(t *testing.T) {
 	s := new(Starter)
 	defer s.Close()
 	d := confine.Domain{Programs: []string{real(t, "true")}, Loaders: []string{loader(t)}}
-	run(t, s, &d, real(t, "true"))
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		tasks, err := filepath.Glob("/proc/self/task/*/status")
-		if err != nil {
-			t.Fatal(err)
+	for _, want := range []int{1, 0} {
+		if want > 0 {
+			run(t, s, &d, real(t, "true"))
+		} else {
+			s.Close()
 		}
-		restricted := slices.IndexFunc(tasks, func(task string) bool {
-			b, err := os.ReadFile(task)
-			return err == nil && strings.Contains(string(b), "NoNewPrivs:\t1")
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			tasks, err := filepath.Glob("/proc/self/task/*/status")
+			if err != nil {
+				t.Fatal(err)
+			}
+			restricted := 0
+			for _, task := range tasks {
+				b, err := os.ReadFile(task)
+				if err == nil && strings.Contains(string(b), "NoNewPrivs:\t1") && strings.Contains(string(b), "Seccomp_filters:\t1") {
+					restricted++
+				}
+			}
+			if restricted == want {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d threads are restricted, not %d", restricted, len(tasks), want)
+			}
+		}
+	}
+}
+
+// A loader runs what it is given in a domain that names it as a program, for as long
+// as the command does, and in no other.
+func TestNamedLoader(t *testing.T) {
+	s := new(Starter)
+	defer s.Close()
+	bash, cat, ld := real(t, "bash"), real(t, "cat"), loader(t)
+	named := confine.Domain{Programs: []string{bash, cat, ld}, Loaders: []string{ld}, AnyFile: true}
+	other := confine.Domain{Programs: []string{bash, cat}, Loaders: []string{ld}, AnyFile: true}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for range 4 {
+		group.Go(func() {
+			for range 20 {
+				for _, args := range [][]string{{ld, cat, "/dev/null"}, {bash, "-c", ld + " " + cat + " /dev/null; exit"}} {
+					if got := run(t, s, &named, args...); got.code != 0 {
+						t.Errorf("%q: exit code %d, refused %q: %s", args, got.code, got.refused, got.out)
+					}
+					if got := run(t, s, &other, args...); got.code != 127 || !slices.Equal(got.refused, []string{cat}) {
+						t.Errorf("%q, not named: exit code %d, refused %q: %s", args, got.code, got.refused, got.out)
+					}
+				}
+			}
 		})
-		if restricted < 0 {
-			return
+	}
+}
+
+// Whose process it is that is refused: of another session, of another thread. What is left
+// of a command that has ended is refused as well.
+func TestOwner(t *testing.T) {
+	s := new(Starter)
+	defer s.Close()
+	python, ld, touch, dir := real(t, "/usr/bin/python3"), loader(t), real(t, "touch"), t.TempDir()
+	d := confine.Domain{Programs: []string{python}, Loaders: []string{ld}, Writable: []string{dir}}
+	for name, tc := range map[string]struct {
+		text, out string
+		refused   []string
+	}{
+		"another session": {"if os.fork() == 0: os.setsid(); os.fork() or os.execv(touch, ['touch', made])\nelse: os.wait()", "Permission", []string{touch}},
+		"another thread":  {"threading.Thread(target=os.execv, args=(ld, [ld, touch, made])).start(); time.sleep(60)", "shared object", []string{touch}},
+		// It has another parent and another session by then.
+		"one that is left": {"if os.fork() == 0:\n if os.fork() == 0: os.setsid(); time.sleep(0.2); os.execv(ld, [ld, touch, made])", "shared object", nil},
+	} {
+		text := "import os, threading, time; ld, touch, made = '" + ld + "', '" + touch + "', '" + dir + "/a'\n" + tc.text
+		got := run(t, s, &d, python, "-c", text)
+		if !strings.Contains(got.out, tc.out) || !slices.Equal(got.refused, tc.refused) {
+			t.Errorf("%s: refused %q: %s", name, got.refused, got.out)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s of %d threads is restricted", tasks[restricted], len(tasks))
+		if _, err := os.Stat(dir + "/a"); err == nil {
+			t.Fatalf("%s: touch ran", name)
 		}
+	}
+	if len(s.watch.jails) != 0 {
+		t.Errorf("%d commands are still known", len(s.watch.jails))
 	}
 }
 
@@ -201,67 +274,6 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// A process that is just made has a copy of every descriptor, so that the kernel
-// may tell again that a command has ended after the watch has closed its own. What
-// has its number by then is somebody else's.
-func TestDescriptorThatIsShared(t *testing.T) {
-	s := new(Starter)
-	defer s.Close()
-	name := real(t, "cat")
-	d := confine.Domain{Programs: []string{name}, Loaders: []string{loader(t)}}
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Start(&d, name, []string{name}, spawn.Attr{Files: [3]int{pipe[0], 1, 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := -1
-	s.watch.mu.Lock()
-	for n, j := range s.watch.jails {
-		if j == got.Jail {
-			fd = int(n)
-		}
-	}
-	s.watch.mu.Unlock()
-	shared, err := unix.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(shared)
-	unix.Close(pipe[0])
-	unix.Close(pipe[1])
-	if _, err := syscall.Wait4(got.PID, nil, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		s.watch.mu.Lock()
-		_, watched := s.watch.jails[int32(fd)]
-		s.watch.mu.Unlock()
-		if !watched {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the end is not seen")
-		}
-	}
-	// Somebody else's, with that number.
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
-		t.Fatalf("descriptor %d is still open", fd)
-	}
-	if err := unix.Dup3(s.watch.end, fd, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	for range 20 {
-		time.Sleep(time.Millisecond)
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
-			t.Fatalf("the watch closed a descriptor that is not its own: %v", err)
-		}
-	}
-	unix.Close(fd)
-}
-
 // The rules that an older kernel can be told.
 func TestOlderKernels(t *testing.T) {
 	s := new(Starter)
@@ -270,8 +282,8 @@ func TestOlderKernels(t *testing.T) {
 		abi = func() (int, error) { return max(version, 1), nil }
 		dir := t.TempDir()
 		d := confine.Domain{Programs: []string{real(t, "bash")}, Loaders: []string{loader(t)}, Writable: []string{dir}}
-		if out, code, _ := run(t, s, &d, real(t, "bash"), "-c", "echo a >"+dir+"/a; cat /dev/null"); code != 126 {
-			t.Errorf("version %d: %d, %s", version, code, out)
+		if got := run(t, s, &d, real(t, "bash"), "-c", "echo a >"+dir+"/a; cat /dev/null"); got.code != 126 {
+			t.Errorf("version %d: %d, %s", version, got.code, got.out)
 		}
 		if _, err := os.Stat(dir + "/a"); err != nil {
 			t.Error(err)
@@ -291,25 +303,25 @@ func BenchmarkStart(b *testing.B) {
 	d := confine.Domain{Programs: []string{"/usr/bin/bash", "/usr/bin/true"}, Loaders: []string{ld}, Writable: []string{"/tmp", "/var/tmp", b.TempDir()}}
 	args := []string{"/usr/bin/true"}
 	attr := spawn.Attr{Files: [3]int{0, 1, 2}}
-	fork := func() (int, error) { pid, _, err := spawn.Start(args[0], args, &attr); return pid, err }
 	loose := d
 	loose.AnyProgram = true
-	starts := []func() (int, error){
-		fork,
-		func() (int, error) { g, err := s.Start(&loose, args[0], args, attr); return g.PID, err },
-		func() (int, error) { g, err := s.Start(&d, args[0], args, attr); return g.PID, err },
+	starts := []func() (Started, error){
+		func() (Started, error) { pid, err := spawn.Start(args[0], args, &attr); return Started{PID: pid}, err },
+		func() (Started, error) { return s.Start(&loose, args[0], args, attr) },
+		func() (Started, error) { return s.Start(&d, args[0], args, attr) },
 	}
 	took := make([][]time.Duration, len(starts))
 	for b.Loop() {
 		for i, start := range starts {
 			began := time.Now()
-			pid, err := start()
+			got, err := start()
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+			if _, err := syscall.Wait4(got.PID, nil, 0, nil); err != nil {
 				b.Fatal(err)
 			}
+			got.Jail.End()
 			took[i] = append(took[i], time.Since(began))
 		}
 	}

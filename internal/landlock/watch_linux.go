@@ -3,10 +3,10 @@ package landlock
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,197 +54,173 @@ func reply(fd int, id uint64, refused unix.Errno) {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
 }
 
-// A watch answers what the kernel asks about the processes in domains.
+// A watch has a thread with the filter, on which the processes of all domains are
+// made, and answers what the kernel asks about them.
 type watch struct {
-	program []unix.SockFilter // the filter, the same for all
-	flags   uintptr
-	secret  uint64 // see filter
+	secret   uint64 // see filter
+	tid      int    // of the thread
+	listener int
+	running  sync.WaitGroup
+	calls    handoff // that the thread makes
 
-	epoll, end int // end can be read from when the watch ends
-	running    sync.WaitGroup
+	// starting is held while a process is made, until it is in jails: its first
+	// question may come before.
+	starting sync.Mutex
 
-	mu     sync.Mutex
-	closed bool
-	jails  map[int32]*Jail // by descriptor
+	mu      sync.Mutex
+	jails   map[int]*Jail // by their first processes
+	loaders map[file]int  // of all domains; a descriptor of each, so that no other file gets its number
 }
 
-func newWatch(flags uintptr) (*watch, error) {
+func newWatch() (*watch, error) {
 	var secret [8]byte
 	if _, err := unix.Getrandom(secret[:], 0); err != nil {
 		return nil, fmt.Errorf("cannot have a random number: %w", err)
 	}
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make an epoll: %w", err)
+	w := &watch{secret: binary.NativeEndian.Uint64(secret[:]), jails: map[int]*Jail{}, loaders: map[file]int{}}
+	if err := w.calls.open(); err != nil {
+		return nil, err
 	}
-	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err == nil {
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, end, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(end)})
-		if err != nil {
-			unix.Close(end)
-		}
+	ready := make(chan error)
+	w.running.Go(func() { w.thread(ready, nil) })
+	if err := <-ready; err != nil {
+		w.calls.close()
+		return nil, fmt.Errorf("the kernel does not ask about system calls: %w", err)
 	}
-	if err != nil {
-		unix.Close(epoll)
-		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
-	}
-	w := &watch{flags: flags, secret: binary.NativeEndian.Uint64(secret[:]), epoll: epoll, end: end, jails: map[int32]*Jail{}}
-	w.program = filter(w.secret)
 	w.running.Go(w.run)
 	return w, nil
 }
 
-// setFlags is SECCOMP_IOCTL_NOTIF_SET_FLAGS, by which who asks runs on when it
-// is answered, on the processor of who answers.
-const setFlags = 0x40082104
-
-// add watches the descriptor on which the kernel asks about a command. After the
-// end its processes fail to execute anything.
-func (w *watch) add(fd int, j *Jail) {
-	// Linux 6.6 has it; without it all is the same but slower.
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		unix.Close(fd)
+// thread installs the filter and makes the calls that it is given. It keeps its
+// thread, which ends with it, and the filter with the thread. The first thread of a
+// program never ends, so that another takes its place; left, if it is given, is
+// closed when it has one.
+func (w *watch) thread(ready chan<- error, left chan<- struct{}) {
+	runtime.LockOSThread()
+	if left != nil {
+		close(left)
+	}
+	if w.tid = unix.Gettid(); w.tid == os.Getpid() {
+		left := make(chan struct{})
+		w.running.Go(func() { w.thread(ready, left) })
+		<-left
+		runtime.UnlockOSThread()
 		return
 	}
-	w.jails[int32(fd)] = j
-	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-		w.running.Go(func() { w.runAlone(fd) }) // a user may have so many of these, and no more
+	err := errNoFilter
+	if len(architectures) > 0 {
+		err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	}
+	if err == nil {
+		w.listener, err = install(filter(w.secret))
+	}
+	ready <- err
+	if err == nil {
+		w.calls.make()
 	}
 }
 
-func (w *watch) run() {
-	events := make([]unix.EpollEvent, 16)
-	for {
-		count, err := unix.EpollWait(w.epoll, events, -1)
-		if err != nil && err != unix.EINTR {
-			return
-		}
-		for _, e := range events[:max(count, 0)] {
-			switch {
-			case int(e.Fd) == w.end:
-				return
-			case e.Events&unix.EPOLLIN != 0:
-				w.answer(int(e.Fd))
-			default: // no process is left in it
-				w.remove(int(e.Fd))
-			}
-		}
-	}
-}
+// errEnded is what there is after the end.
+var errEnded = errors.New("it has ended")
 
-// runAlone watches one descriptor without the epoll.
-func (w *watch) runAlone(fd int) {
-	for {
-		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(w.end), Events: unix.POLLIN}}
-		switch _, err := unix.Poll(list, -1); {
-		case err == unix.EINTR:
-		case err != nil || list[1].Revents != 0:
-			return
-		case list[0].Revents&unix.POLLIN != 0:
-			w.answer(fd)
-		default:
-			w.remove(fd)
-			return
-		}
+// start makes a process on the thread, by a function that returns its number.
+func (w *watch) start(j *Jail, make func() (pid int, err error)) (err error) {
+	if err := w.hold(j.rules.loaders); err != nil {
+		return err
 	}
-}
-
-func (w *watch) answer(fd int) {
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	if ended := w.calls.call(func() { j.pid, err = make() }); ended != nil || err != nil {
+		return errors.Join(ended, err)
+	}
+	f, err := executed(uint32(j.pid))
 	w.mu.Lock()
-	j := w.jails[int32(fd)]
+	_, loads := w.loaders[f]
+	j.first = err == nil && !loads
+	w.jails[j.pid] = j
 	w.mu.Unlock()
-	var n notification
-	if j != nil && receive(fd, &n) == nil {
-		reply(fd, n.id, j.look(&n))
-	}
+	return nil
 }
 
-func (w *watch) remove(fd int) {
+// hold notes which files are loaders.
+func (w *watch) hold(loaders map[file]int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// That it is closed is not enough: a process that is just made has a copy,
-	// and with it this would be told again, of a descriptor that is another by
-	// then.
-	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil)
-	delete(w.jails, int32(fd))
-	unix.Close(fd)
+	for f, fd := range loaders {
+		if _, ok := w.loaders[f]; ok {
+			continue
+		}
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return fmt.Errorf("cannot hold a loader: %w", err)
+		}
+		w.loaders[f] = own
+	}
+	return nil
+}
+
+func (w *watch) remove(j *Jail) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jails[j.pid] == j {
+		delete(w.jails, j.pid)
+	}
+}
+
+// run answers until the end. After it processes in a domain fail to execute anything.
+func (w *watch) run() {
+	for {
+		var n notification
+		switch err := receive(w.listener, &n); {
+		case err == nil && int(n.pid) == w.tid: // see close
+			reply(w.listener, n.id, unix.EPERM)
+			return
+		case err == nil:
+			reply(w.listener, n.id, w.look(&n))
+		case err != unix.EINTR && err != unix.ENOENT:
+			return
+		}
+	}
 }
 
 // close ends the watch. Who is asked about from then on fails.
 func (w *watch) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	_, _ = unix.Write(w.end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	// The kernel asks about the thread itself, which tells run to end.
+	_ = w.calls.call(func() { _, _, _ = unix.Syscall6(unix.SYS_EXECVEAT, ^uintptr(0), 0, 0, 0, 0, 0) })
+	w.calls.end()
 	w.running.Wait()
+	w.calls.close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for fd := range w.jails {
-		unix.Close(int(fd))
+	for _, fd := range w.loaders {
+		unix.Close(fd)
 	}
-	w.jails = nil
-	unix.Close(w.epoll)
-	unix.Close(w.end)
-}
-
-// maxRefused bounds how many refused programs are remembered of a command.
-const maxRefused = 8
-
-// A Jail is a command in its domain.
-type Jail struct {
-	rules *ruleset // its descriptor is closed
-	// first: all of its processes execute its first program, which is no loader.
-	// The watch alone uses it.
-	first bool
-
-	mu      sync.Mutex
-	refused []string
-}
-
-// Refused are the programs that the command, or what it started, tried to execute
-// and the kernel refused: the first few. Nil of a nil Jail.
-func (j *Jail) Refused() []string {
-	if j == nil {
-		return nil
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.refused)
-}
-
-func (j *Jail) note(path string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.refused) < maxRefused && !slices.Contains(j.refused, path) {
-		j.refused = append(j.refused, path)
-	}
+	w.loaders, w.jails = nil, nil
+	unix.Close(w.listener)
 }
 
 // look answers a question: what to refuse the call with, or 0.
-func (j *Jail) look(n *notification) unix.Errno {
-	proc := "/proc/" + strconv.FormatUint(uint64(n.pid), 10)
+func (w *watch) look(n *notification) unix.Errno {
 	for i := range architectures {
 		c := &architectures[i]
 		if c.arch != n.arch {
 			continue
 		}
 		switch call := uint32(n.number); {
-		case call == c.execve:
-			j.first = false
-			j.lookAt(proc, n, unix.AT_FDCWD, n.args[0])
-			return 0 // what Landlock says counts
-		case call == c.execveat:
-			j.first = false
-			j.lookAt(proc, n, int32(n.args[0]), n.args[1])
-			return 0
-		case slices.Contains(c.mmap, call), slices.Contains(c.mmapAny, call):
-			if j.first {
-				return 0
+		case call == c.execve, call == c.execveat:
+			// Every thread of a process is of its session, and none leaves that of
+			// which it is the leader: first is seen to.
+			if j := w.owner(n.pid); j != nil {
+				j.first = false
+				if call == c.execve {
+					j.lookAt(n, unix.AT_FDCWD, n.args[0])
+				} else {
+					j.lookAt(n, int32(n.args[0]), n.args[1])
+				}
 			}
-			return j.lookAtLoader(proc, n.args[4], slices.Contains(c.mmap, call))
+			return 0 // what Landlock says counts
+		case slices.Contains(c.mmap, call), slices.Contains(c.mmapAny, call):
+			return w.lookAtLoader(n, slices.Contains(c.mmap, call))
 		}
 	}
 	return unix.EACCES
@@ -252,16 +228,31 @@ func (j *Jail) look(n *notification) unix.Errno {
 
 // lookAtLoader refuses a loader that was executed itself to load anything: only
 // then it is what the process executes. Of another process it is the
-// interpreter.
-func (j *Jail) lookAtLoader(proc string, fd uint64, known bool) unix.Errno {
-	if isLoader, err := j.rules.isLoader(proc); err != nil {
-		return unix.EACCES // it has ended, or is none that can be looked at
-	} else if !isLoader {
+// interpreter. Who may execute a loader, since a rule names it, is known.
+func (w *watch) lookAtLoader(n *notification, known bool) unix.Errno {
+	if j := w.bySession(n.pid); j != nil && j.first {
 		return 0
 	}
-	name, err := "", error(nil)
+	f, err := executed(n.pid)
+	if err != nil {
+		return unix.EACCES // it has ended, or is none that can be looked at
+	}
+	w.mu.Lock()
+	_, loads := w.loaders[f]
+	w.mu.Unlock()
+	if !loads {
+		return 0
+	}
+	w.starting.Lock()
+	//lint:ignore SA2001 waiting until it is known who was being made is the point
+	w.starting.Unlock()
+	j := w.owner(n.pid)
+	if j != nil && j.rules.programs[f] {
+		return 0
+	}
+	proc, name := procDir(n.pid), ""
 	if known {
-		name, err = os.Readlink(proc + "/fd/" + strconv.FormatUint(uint64(uint32(fd)), 10))
+		name, err = os.Readlink(proc + "/fd/" + strconv.FormatUint(uint64(uint32(n.args[4])), 10))
 	}
 	if name == "" || err != nil {
 		name, _ = os.Readlink(proc + "/exe")
@@ -272,91 +263,56 @@ func (j *Jail) lookAtLoader(proc string, fd uint64, known bool) unix.Errno {
 	return unix.EACCES
 }
 
-// lookAt notes a program that Landlock is about to refuse. What the process says
-// may change before the kernel reads it; this is for people.
-func (j *Jail) lookAt(proc string, n *notification, dir int32, address uint64) {
-	name := readString(int(n.pid), address)
-	if name == "" {
-		return // a descriptor, or nothing that can be executed
+// maxParents bounds a search for whose process one is.
+const maxParents = 64
+
+// owner is the command of a thread: that of its session, or of the session that
+// somebody is in from whom it descends. It is nil if all of them have ended, or the
+// command has.
+func (w *watch) owner(tid uint32) *Jail {
+	for range maxParents {
+		if j := w.bySession(tid); j != nil {
+			return j
+		}
+		if tid = parent(tid); tid <= 1 {
+			return nil
+		}
 	}
-	switch {
-	case filepath.IsAbs(name):
-		name = proc + "/root" + name
-	case dir == unix.AT_FDCWD:
-		name = proc + "/cwd/" + name
-	default:
-		name = proc + "/fd/" + strconv.Itoa(int(dir)) + "/" + name
-	}
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	return nil
+}
+
+func (w *watch) bySession(tid uint32) *Jail {
+	session, err := unix.Getsid(int(tid))
 	if err != nil {
-		return // there is none
+		return nil
 	}
-	defer unix.Close(fd)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.jails[session]
+}
+
+// parent is the process from which a thread's process is; 0 if it has ended.
+func parent(tid uint32) uint32 {
+	b, err := os.ReadFile(procDir(tid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from the state on
+	if len(fields) < 2 {
+		return 0
+	}
+	n, err := strconv.ParseUint(fields[1], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+// executed is what a process executes.
+func executed(tid uint32) (file, error) {
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o111 == 0 {
-		return
-	}
-	f := file{st.Dev, st.Ino}
-	if j.rules.programs[f] || j.rules.loaders[f] { // a loader gets no further than its first file
-		return
-	}
-	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-	if err != nil {
-		return
-	}
-	if !slices.ContainsFunc(j.rules.directories, func(d string) bool { return strings.HasPrefix(path, d) }) {
-		j.note(path)
-		return
-	}
-	if in := interpreter(path); in != "" && unix.Stat(in, &st) == nil && !j.rules.programs[file{st.Dev, st.Ino}] &&
-		!slices.ContainsFunc(j.rules.directories, func(d string) bool { return strings.HasPrefix(in, d) }) {
-		j.note(in)
-	}
+	err := unix.Stat(procDir(tid)+"/exe", &st)
+	return file{st.Dev, st.Ino}, err
 }
 
-// interpreter is that of a script; empty if it is none.
-func interpreter(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	b := make([]byte, 256)
-	k, _ := io.ReadFull(f, b)
-	line, ok := bytes.CutPrefix(b[:k], []byte("#!"))
-	if !ok {
-		return ""
-	}
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	words := strings.Fields(string(line))
-	if len(words) == 0 {
-		return ""
-	}
-	real, err := filepath.EvalSymlinks(words[0])
-	if err != nil {
-		return words[0]
-	}
-	return real
-}
-
-// readString reads a string of a process, page by page; empty if it cannot be read.
-func readString(pid int, address uint64) string {
-	const page = 4096
-	buf := make([]byte, 0, unix.PathMax)
-	for len(buf) < unix.PathMax && address != 0 {
-		size := min(page-int(address%page), unix.PathMax-len(buf))
-		part := buf[len(buf) : len(buf)+size]
-		local := []unix.Iovec{{Base: &part[0]}}
-		local[0].SetLen(size)
-		n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: size}}, 0)
-		if err != nil || n <= 0 {
-			return ""
-		}
-		if end := bytes.IndexByte(part[:n], 0); end >= 0 {
-			return string(buf[:len(buf)+end])
-		}
-		buf = buf[:len(buf)+n]
-		address += uint64(n)
-	}
-	return ""
-}
+func procDir(tid uint32) string { return "/proc/" + strconv.FormatUint(uint64(tid), 10) }

@@ -2,9 +2,8 @@
 
 // Package spawn makes processes, as syscall.ForkExec does. It can set what that
 // cannot, between the fork and the program's first instruction: a limit of
-// real-time processor time, and an execution domain of the kernel's (Landlock, and
-// a seccomp filter with a descriptor on which the kernel asks). So neither a tracer
-// nor a thread of its own is needed for them.
+// real-time processor time, and a Landlock ruleset. So neither a tracer nor a thread
+// of its own is needed for them.
 //
 // A process is always the leader of a new session.
 package spawn
@@ -31,13 +30,10 @@ type Attr struct {
 	RealTime *unix.Rlimit // RLIMIT_RTTIME; nil: that of this process
 	Trace    bool         // the calling thread traces it, and it stops when it has been executed
 
-	// Confine has the process give up gaining privileges. Then Filter, if there is
-	// one, is put in force, and Ruleset.
-	Confine     bool
-	Filter      []unix.SockFilter
-	FilterFlags uintptr
-	Secret      uintptr // the fourth argument of execve, for the filter to look at; the kernel knows three
-	Ruleset     int     // a descriptor of a Landlock ruleset
+	// Confine has the process give up gaining privileges, and puts Ruleset in force.
+	Confine bool
+	Ruleset int     // a descriptor of a Landlock ruleset
+	Secret  uintptr // the fourth argument of execve, for a seccomp filter to look at; the kernel knows three
 }
 
 // A step is what a new process does before it executes its program.
@@ -52,7 +48,6 @@ const (
 	stepLimit
 	stepTrace
 	stepPrivileges
-	stepFilter
 	stepRuleset
 	stepExecute
 )
@@ -60,46 +55,39 @@ const (
 var steps = [...]string{
 	stepSession: "make a session", stepDir: "change to the directory", stepFiles: "put its files in place",
 	stepTerminal: "have a controlling terminal", stepLimit: "limit its real-time processor time", stepTrace: "have it traced",
-	stepPrivileges: "give up gaining privileges", stepFilter: "install a seccomp filter", stepRuleset: "put a Landlock ruleset in force",
+	stepPrivileges: "give up gaining privileges", stepRuleset: "put a Landlock ruleset in force",
 }
 
 // A ConfineError says that a process could not be confined.
-type ConfineError struct {
-	Filter bool // it is the filter that could not be installed
-	err    error
-}
+type ConfineError struct{ err error }
 
 func (e *ConfineError) Error() string { return e.err.Error() }
 func (e *ConfineError) Unwrap() error { return e.err }
 
-// Start makes a process that executes a file. The listener is the descriptor on
-// which the kernel asks, -1 without a filter. The error is a syscall.Errno if it is
+// Start makes a process that executes a file. The error is a syscall.Errno if it is
 // the file that could not be executed.
-func Start(file string, args []string, a *Attr) (pid, listener int, err error) {
+func Start(file string, args []string, a *Attr) (pid int, err error) {
 	p, err := newPlan(file, args, a)
 	if err != nil {
-		return 0, -1, err
+		return 0, err
 	}
 	pid, err = locked(func() (uintptr, uintptr) { return fork(p) })
 	runtime.KeepAlive(p)
 	if err != nil {
-		return 0, -1, err
+		return 0, err
 	}
 	if p.errno == 0 {
-		return pid, p.listener, nil
+		return pid, nil
 	}
 	_, _ = reap(pid)
-	if p.listener >= 0 {
-		_ = syscall.Close(p.listener)
-	}
 	if p.step == stepExecute {
-		return 0, -1, p.errno
+		return 0, p.errno
 	}
 	err = fmt.Errorf("cannot %s: %w", steps[p.step], p.errno)
 	if p.step >= stepPrivileges {
-		err = &ConfineError{p.step == stepFilter, err}
+		err = &ConfineError{err}
 	}
-	return 0, -1, err
+	return 0, err
 }
 
 // A plan is all that the child needs. It is on the heap, which the child shares
@@ -108,22 +96,19 @@ type plan struct {
 	clone uintptr // the number of the system call, and its arguments
 	args  [2]uintptr
 
-	file, dir   *byte
-	argv, envv  []*byte
-	files       [3]uintptr
-	restoreTo   *unix.Rlimit // of open files
-	limit       *unix.Rlimit
-	terminal    bool
-	trace       bool
-	confine     bool
-	filter      *unix.SockFprog
-	filterFlags uintptr
-	secret      uintptr
-	ruleset     uintptr
+	file, dir  *byte
+	argv, envv []*byte
+	files      [3]uintptr
+	restoreTo  *unix.Rlimit // of open files
+	limit      *unix.Rlimit
+	terminal   bool
+	trace      bool
+	confine    bool
+	secret     uintptr
+	ruleset    uintptr
 
-	step     step
-	errno    syscall.Errno
-	listener int
+	step  step
+	errno syscall.Errno
 
 	clone3 cloneArgs
 }
@@ -136,7 +121,7 @@ type cloneArgs struct {
 func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 	p = &plan{
 		restoreTo: openFiles(), limit: a.RealTime, terminal: a.Terminal, trace: a.Trace,
-		confine: a.Confine, filterFlags: a.FilterFlags, secret: a.Secret, ruleset: uintptr(a.Ruleset), listener: -1,
+		confine: a.Confine, secret: a.Secret, ruleset: uintptr(a.Ruleset),
 	}
 	for i, fd := range a.Files {
 		p.files[i] = uintptr(fd)
@@ -156,10 +141,6 @@ func newPlan(file string, args []string, a *Attr) (p *plan, err error) {
 		return nil, err
 	}
 	flags := uintptr(unix.CLONE_VM | unix.CLONE_VFORK)
-	if len(a.Filter) > 0 {
-		p.filter = &unix.SockFprog{Len: uint16(len(a.Filter)), Filter: &a.Filter[0]}
-		flags |= unix.CLONE_FILES // the descriptor on which the kernel asks is for this process
-	}
 	p.clone, p.args = unix.SYS_CLONE, [2]uintptr{flags | uintptr(unix.SIGCHLD), 0}
 	if a.Cgroup != 0 {
 		p.clone3 = cloneArgs{flags: uint64(flags) | unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(a.Cgroup)}
@@ -192,7 +173,6 @@ func fork(p *plan) (pid, errno uintptr) {
 		e    syscall.Errno
 		i    int
 		high [3]uintptr
-		fd   uintptr
 	)
 	beforeFork()
 	pid, errno = vfork.Call(p.clone, p.args[0], p.args[1], 0)
@@ -212,24 +192,6 @@ func fork(p *plan) (pid, errno uintptr) {
 			goto failed
 		}
 	}
-	if p.confine {
-		p.step = stepPrivileges
-		if _, _, e = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
-			goto failed
-		}
-	}
-	if p.filter != nil {
-		p.step = stepFilter
-		if fd, _, e = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, p.filterFlags, uintptr(unsafe.Pointer(p.filter))); e != 0 {
-			goto failed
-		}
-		p.listener = int(fd)
-		// From here on descriptors are the child's own.
-		if _, _, e = syscall.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_FILES, 0, 0); e != 0 {
-			goto failed
-		}
-	}
-
 	p.step = stepFiles
 	for i = range p.files { // out of the way of each other
 		if high[i], _, e = syscall.RawSyscall(unix.SYS_FCNTL, p.files[i], unix.F_DUPFD_CLOEXEC, 3); e != 0 {
@@ -263,6 +225,10 @@ func fork(p *plan) (pid, errno uintptr) {
 		}
 	}
 	if p.confine {
+		p.step = stepPrivileges
+		if _, _, e = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
+			goto failed
+		}
 		p.step = stepRuleset
 		if _, _, e = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, p.ruleset, 0, 0); e != 0 {
 			goto failed

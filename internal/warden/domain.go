@@ -37,6 +37,5 @@ func (s *Supervisor) spawn(p *proc, file string, args []string, attr spawn.Attr)
 		}
 		p.unenforced = err.Error()
 	}
-	pid, _, err = spawn.Start(file, args, &attr)
-	return pid, err
+	return spawn.Start(file, args, &attr)
 }
