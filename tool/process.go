@@ -13,7 +13,7 @@ import (
 	"github.com/corral-exec/corral/session/keys"
 )
 
-// maxListed bounds a command in a list, in bytes.
+// maxListed bounds a command in a list, and what it is for, in bytes.
 const maxListed = 2000
 
 // maxPattern bounds ProcessRequest.Pattern, in bytes.
@@ -123,8 +123,9 @@ func (t *Tools) list(ctx context.Context, r *ProcessResult) {
 	for _, st := range t.cfg.Agent.List(ctx) {
 		end := exitOf(st)
 		command, _ := bounded(st.Command, maxListed)
+		description, _ := bounded(st.Description, maxListed)
 		r.Sessions = append(r.Sessions, SessionEntry{
-			SessionID: st.ID, Status: Status(st.State), Reason: Reason(st.Reason), Name: st.Name, Command: command,
+			SessionID: st.ID, Status: Status(st.State), Reason: Reason(st.Reason), Name: st.Name, Command: command, Description: description,
 			PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir, PTY: st.TTY,
 			StartedAt: st.StartedAt, EndedAt: st.EndedAt, RuntimeMs: st.Duration(now).Milliseconds(), Background: st.Background,
 			ExitCode: end.ExitCode, Signal: end.Signal, SignalName: end.SignalName,

@@ -60,6 +60,9 @@ func (r ProcessResult) listText() string {
 
 func (s SessionEntry) line() string {
 	line := fmt.Sprintf("%s %-9s %s :: %s", s.SessionID, s.Status, duration(time.Duration(s.RuntimeMs)*time.Millisecond), s.Name)
+	if s.Description != "" {
+		line += " (" + strings.Join(strings.Fields(s.Description), " ") + ")"
+	}
 	var notes []string
 	switch {
 	case s.SignalName != nil:

@@ -122,6 +122,8 @@ type SessionEntry struct {
 	Reason    Reason `json:"reason,omitempty"`
 	Name      string `json:"name"`
 	Command   string `json:"command"` // of a long one, the beginning and the end
+	// Description is what it is for, as its caller said.
+	Description string `json:"description,omitempty"`
 
 	PID       int         `json:"pid"` // 0: not known
 	Host      corral.Host `json:"host,omitempty"`

@@ -89,10 +89,10 @@ func TestProcessText(t *testing.T) {
 		"list": {
 			ProcessResult{Action: ActionList, SessionList: &SessionList{Sessions: []SessionEntry{
 				{SessionID: "a", Status: StatusRunning, Name: "cat", RuntimeMs: 999, WaitingForInput: true, Unreachable: true},
-				{SessionID: "b", Status: StatusCompleted, Name: "npm run", RuntimeMs: 61_000, ExitCode: ptr(1)},
+				{SessionID: "b", Status: StatusCompleted, Name: "npm run", Description: "the\nbuild", RuntimeMs: 61_000, ExitCode: ptr(1)},
 				{SessionID: "c", Status: StatusCompleted, Name: "ls", RuntimeMs: 3_725_000, ExitCode: ptr(0)},
 			}}},
-			"a running   999ms :: cat [waiting for input, unreachable]\nb completed 1m01s :: npm run [code 1]\nc completed 1h02m :: ls"},
+			"a running   999ms :: cat [waiting for input, unreachable]\nb completed 1m01s :: npm run (the build) [code 1]\nc completed 1h02m :: ls"},
 	} {
 		if got := tc.r.Text(); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
