@@ -99,7 +99,7 @@ func trace(c Command, files [3]*os.File) (t *tracer, refused []string, err error
 		t.kill()
 		return nil, nil, errors.Join(ended, err)
 	}
-	return t, got.Jail.End(), nil
+	return t, got.Jail.Refused(), nil
 }
 
 const (

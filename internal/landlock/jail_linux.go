@@ -29,15 +29,19 @@ type Jail struct {
 	refused []string
 }
 
-// End is to be called when the command's first process has been reaped. It returns
-// the programs that the command, or what it started, tried to execute and the kernel
-// refused: the first few. Nil of a nil Jail.
-func (j *Jail) End() (refused []string) {
+// Forget is to be called before the command's first process is reaped: its number may
+// be another's then. A nil Jail has nothing to forget.
+func (j *Jail) Forget() {
+	if j != nil && j.watch != nil {
+		j.watch.remove(j)
+	}
+}
+
+// Refused are the programs that the command, or what it started, tried to execute
+// and the kernel refused: the first few. Nil of a nil Jail.
+func (j *Jail) Refused() []string {
 	if j == nil {
 		return nil
-	}
-	if j.watch != nil {
-		j.watch.remove(j)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

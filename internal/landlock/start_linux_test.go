@@ -58,11 +58,21 @@ func run(t *testing.T, s *Starter, d *confine.Domain, args ...string) result {
 			break
 		}
 	}
-	var ws syscall.WaitStatus
-	if _, err := syscall.Wait4(got.PID, &ws, 0, nil); err != nil {
+	ws := reap(t, got.Jail)
+	return result{got, text.String(), ws.ExitStatus(), got.Jail.Refused()}
+}
+
+// reap waits for a command's first process.
+func reap(t testing.TB, j *Jail) (ws syscall.WaitStatus) {
+	t.Helper()
+	if err := unix.Waitid(unix.P_PID, j.pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	return result{got, text.String(), ws.ExitStatus(), got.Jail.End()}
+	j.Forget()
+	if _, err := syscall.Wait4(j.pid, &ws, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	return ws
 }
 
 func real(t *testing.T, name string) string {
@@ -230,6 +240,56 @@ func TestNamedLoader(t *testing.T) {
 	}
 }
 
+// What a process asks before it is known whose it is, since who made it is slow, has
+// the same answers as what it asks later.
+func TestQuestionsBefore(t *testing.T) {
+	s := new(Starter)
+	defer s.Close()
+	version, err := ABI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash, cat, ld := real(t, "bash"), real(t, "cat"), loader(t)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	args := []string{bash, "-c", "exec " + ld + " " + cat + " /dev/null"}
+	for _, named := range []bool{false, true} {
+		d := confine.Domain{Programs: []string{bash, cat}, Loaders: []string{ld}, AnyFile: true}
+		if named {
+			d.Programs = append(d.Programs, ld)
+		}
+		w, err := s.prepare(&d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, err := s.rules.get(&d, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd := int(null.Fd())
+		attr := spawn.Attr{Files: [3]int{fd, fd, fd}, Confine: true, Ruleset: rules.fd, Secret: uintptr(w.secret)}
+		for delay := time.Duration(0); delay < 5*time.Millisecond; delay += 10 * time.Microsecond {
+			j := &Jail{watch: w, rules: rules}
+			if err := w.start(j, func() (int, error) {
+				pid, err := spawn.Start(bash, args, &attr)
+				for end := time.Now().Add(delay); time.Now().Before(end); {
+				}
+				return pid, err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ws := reap(t, j)
+			if refused := j.Refused(); named != (ws.ExitStatus() == 0) || named != (len(refused) == 0) {
+				t.Errorf("named %v, known after %v: exit code %d, refused %q", named, delay, ws.ExitStatus(), refused)
+			}
+		}
+		s.rules.put(rules)
+	}
+}
+
 // Whose process it is that is refused: of another session, of another thread. What is left
 // of a command that has ended is refused as well.
 func TestOwner(t *testing.T) {
@@ -318,10 +378,10 @@ func BenchmarkStart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := syscall.Wait4(got.PID, nil, 0, nil); err != nil {
-				b.Fatal(err)
+			if got.Jail == nil {
+				got.Jail = &Jail{pid: got.PID}
 			}
-			got.Jail.End()
+			reap(b, got.Jail)
 			took[i] = append(took[i], time.Since(began))
 		}
 	}

@@ -169,6 +169,7 @@ func (w *watch) remove(j *Jail) {
 
 // run answers until the end. After it processes in a domain fail to execute anything.
 func (w *watch) run() {
+	defer unix.Close(w.listener)
 	for {
 		var n notification
 		switch err := receive(w.listener, &n); {
@@ -196,7 +197,6 @@ func (w *watch) close() {
 		unix.Close(fd)
 	}
 	w.loaders, w.jails = nil, nil
-	unix.Close(w.listener)
 }
 
 // look answers a question: what to refuse the call with, or 0.
@@ -210,7 +210,7 @@ func (w *watch) look(n *notification) unix.Errno {
 		case call == c.execve, call == c.execveat:
 			// Every thread of a process is of its session, and none leaves that of
 			// which it is the leader: first is seen to.
-			if j := w.owner(n.pid); j != nil {
+			if j := w.registered(n.pid); j != nil {
 				j.first = false
 				if call == c.execve {
 					j.lookAt(n, unix.AT_FDCWD, n.args[0])
@@ -243,10 +243,7 @@ func (w *watch) lookAtLoader(n *notification, known bool) unix.Errno {
 	if !loads {
 		return 0
 	}
-	w.starting.Lock()
-	//lint:ignore SA2001 waiting until it is known who was being made is the point
-	w.starting.Unlock()
-	j := w.owner(n.pid)
+	j := w.registered(n.pid)
 	if j != nil && j.rules.programs[f] {
 		return 0
 	}
@@ -279,6 +276,18 @@ func (w *watch) owner(tid uint32) *Jail {
 		}
 	}
 	return nil
+}
+
+// registered is owner. It waits for who is just being made, and may have asked before
+// it is known.
+func (w *watch) registered(tid uint32) *Jail {
+	if j := w.owner(tid); j != nil {
+		return j
+	}
+	w.starting.Lock()
+	//lint:ignore SA2001 to wait is the point
+	w.starting.Unlock()
+	return w.owner(tid)
 }
 
 func (w *watch) bySession(tid uint32) *Jail {

@@ -128,6 +128,7 @@ func (s *Supervisor) take(pid int) *proc {
 	if p != nil {
 		delete(s.byPID, pid)
 		p.reaped = true
+		p.jail.Forget()
 	}
 	return p
 }

@@ -320,7 +320,7 @@ func (s *Supervisor) notExecuted(p *proc, name string, err error, stdio *stdio) 
 func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	how.Type, how.ID, how.StartedAt = wire.Exited, p.id, p.started
 	how.EndedAt = max(now(), p.started)
-	how.Refused = p.jail.End()
+	how.Refused = p.jail.Refused()
 	p.exited = how
 	p.unnote()
 	if p.timer != nil {
