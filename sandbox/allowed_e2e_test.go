@@ -222,6 +222,21 @@ func TestManyProcessesInGVisor(t *testing.T) {
 	}
 }
 
+// A terminal of gVisor's takes all that a process writes, which has ended long before
+// the last of it was taken.
+func TestTerminalInGVisor(t *testing.T) {
+	const size = 6_000_000
+	x := newBox(t, sandbox.Config{Runtime: "runsc", OutputRate: 1 << 20})
+	cmd := corral.Command{Shell: `head -c 6000000 /dev/zero | tr '\0' x`, TTY: &corral.Size{}}
+	r, err := corral.Run(t.Context(), x, cmd, corral.RunOptions{})
+	if err != nil || !r.Exit.Success() {
+		t.Fatalf("%v, %v", r.Exit, err)
+	}
+	if r.Next != size {
+		t.Errorf("%d bytes came out of %d", r.Next, size)
+	}
+}
+
 func TestStats(t *testing.T) { testStats(t, enginetest.New(t)) }
 
 // testStats is what an engine says of a container's use, after its limits were

@@ -138,19 +138,20 @@ func (st *streams) read(f *os.File, stream uint64) {
 
 var errEnd = errors.New("end of output")
 
-// terminalHolds is more than a terminal holds of output, in bytes, of which
-// TIOCINQ counts only a part; outlog has Linux' reason. GVisor's holds 132 KiB.
-const terminalHolds = 256 << 10
+// terminalHolds is more than a terminal of Linux holds of output, in bytes, of which
+// TIOCINQ counts only a part; outlog has the reason. GVisor's holds all that is
+// written, and TIOCINQ counts it.
+const terminalHolds = 64 << 10
 
 // sweep takes what is in the pipe now: the process wrote it before its exit,
 // and only a full window kept it from being read in time.
 func (st *streams) sweep(rc interface{ Control(func(uintptr)) error }, stream uint64) {
-	left := terminalHolds
-	if !st.tty {
-		left = 0
-		_ = rc.Control(func(fd uintptr) { // fails when it was closed: nothing is left
-			left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-		})
+	left := 0
+	_ = rc.Control(func(fd uintptr) { // fails when it was closed: nothing is left
+		left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	})
+	if st.tty {
+		left = max(left, terminalHolds)
 	}
 	for left > 0 {
 		buf := make([]byte, min(left, chunk))
