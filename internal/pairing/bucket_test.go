@@ -107,6 +107,18 @@ func TestSeveralGateways(t *testing.T) {
 	}
 	_, err = b.Approve(ID(key(1)), Approval{By: "bert"})
 	wantKind(t, err, corral.ErrConflict, "was approved by anna")
+	// Who was perhaps not told repeats it, at either; another answer is another.
+	for _, r := range []*Registry{a, b} {
+		again, err := r.Approve(ID(key(1)), Approval{By: "anna", Labels: map[string]string{"pool": "gpu"}})
+		ok(t, err)
+		if diff := cmp.Diff(n, again); diff != "" {
+			t.Errorf("approved again:\n%s", diff)
+		}
+		for _, other := range []Approval{{By: "anna"}, {By: "anna", Name: "x", Labels: n.Labels}, {Labels: n.Labels}} {
+			_, err := r.Approve(ID(key(1)), other)
+			wantKind(t, err, corral.ErrConflict, "was approved by anna")
+		}
+	}
 	_, err = b.Approve(ID(key(2)), Approval{By: "bert", Name: "web"})
 	wantKind(t, err, corral.ErrConflict, "the name web is taken")
 	second, err := b.Approve(ID(key(2)), Approval{By: "bert"})

@@ -2,6 +2,8 @@ package pairing
 
 import (
 	"cmp"
+	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -192,7 +194,8 @@ type Approval struct {
 }
 
 // Approve makes a node of the key with that code, id or key. If somebody else
-// answered first, it is an ErrConflict that says who answered what.
+// answered first, it is an ErrConflict that says who answered what. The same answer
+// of the same person, who was perhaps not told that it counts, returns the node.
 func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	if err := cmp.Or(validateWho(a.By), validateLabels(a.Labels)); err != nil {
 		return Node{}, err
@@ -206,7 +209,7 @@ func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	defer r.mu.Unlock()
 	q, err := r.unanswered(ref)
 	if err != nil {
-		return Node{}, err
+		return r.repeated(ref, a, err)
 	}
 	var n *Node
 	err = r.update(func(st *state) (*state, error) {
@@ -224,12 +227,31 @@ func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 		return next, nil
 	})
 	if err != nil {
-		return Node{}, err
+		return r.repeated(ref, a, err)
 	}
 	r.settle(q, Approved, a.By, n.Name)
 	r.tell(Change{Event: EventPaired, Key: n.Key, Node: n.clone()})
 	return n.clone(), nil
 }
+
+// repeated returns the node that an answer made before, if it is one that conflicts
+// with itself; else its error. mu is held.
+func (r *Registry) repeated(ref string, a Approval, err error) (Node, error) {
+	if !errors.Is(err, corral.ErrConflict) || a.By == "" {
+		return Node{}, err
+	}
+	for _, q := range r.requests {
+		n := r.now.Load().nodes[q.ID]
+		if q.is(strings.TrimSpace(ref)) && n != nil && n.Key == q.Key && n.active() &&
+			n.ApprovedBy == a.By && (a.Name == "" || a.Name == n.Name) && maps.Equal(n.Labels, a.Labels) {
+			return n.clone(), nil
+		}
+	}
+	return Node{}, err
+}
+
+// is reports whether it has that code, id or key.
+func (q *Request) is(ref string) bool { return SameCode(q.Code, ref) || q.ID == ref || q.Key == ref }
 
 // pair adds a node, or pairs again one that was revoked: the same key is the same
 // node. A name that is asked for has to be free, a suggested one is made so.
@@ -287,7 +309,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 	var pending, settled []*Request
 	for _, q := range r.requests {
 		switch {
-		case !SameCode(q.Code, ref) && q.ID != ref && q.Key != ref:
+		case !q.is(ref):
 		case q.State == Pending:
 			pending = append(pending, q)
 		default:

@@ -303,7 +303,7 @@ func TestModel(t *testing.T) {
 		for n := range 5 {
 			keys[n] = &model{}
 		}
-		pending, rejected := map[int]bool{}, map[int]bool{}
+		pending, rejected, known := map[int]bool{}, map[int]bool{}, map[int]bool{}
 		tokens, cutOff := map[string]int{}, map[string]bool{}
 		reopen := func() *Registry {
 			r, err := Open(Options{Dir: dir, GatewayKey: gateway, unsynced: true, code: quickCode, Changed: func(c Change) {
@@ -337,7 +337,7 @@ func TestModel(t *testing.T) {
 				case rejected[n]:
 					want = Rejected
 				default:
-					pending[n] = true
+					pending[n], known[n] = true, true
 				}
 				if q.State != want {
 					t.Fatalf("it is %s, want %s", q.State, want)
@@ -345,9 +345,10 @@ func TestModel(t *testing.T) {
 			},
 			"approve": func(*rapid.T) {
 				n := some()
+				// The same answer again changes nothing, as long as the request is known.
 				_, err := r.Approve(ID(key(n)), Approval{By: "x"})
-				expect("approve", err, pending[n])
-				if err == nil {
+				expect("approve", err, pending[n] || known[n] && keys[n].paired)
+				if pending[n] {
 					*keys[n] = model{paired: true}
 					delete(pending, n)
 				}
@@ -397,6 +398,7 @@ func TestModel(t *testing.T) {
 					tokens[secret]--
 					*keys[n] = model{paired: true}
 					delete(pending, n)
+					delete(known, n)
 					delete(rejected, n)
 				}
 			},
@@ -410,6 +412,7 @@ func TestModel(t *testing.T) {
 					t.Fatal(diff)
 				}
 				clear(pending)
+				clear(known)
 			},
 			"": func(*rapid.T) {
 				names, nodes := map[string]bool{}, 0
