@@ -304,6 +304,14 @@ func restartBeside(t *testing.T, tg target) {
 	// Where the attacker holds everything and takes no processor: a neighbour that
 	// computes is for the bombs.
 	beside := latency(t, quiet)
+	// What else this machine does passes, and what the attacker holds does not.
+	for range 10 {
+		if ratio(beside, before) <= slower {
+			break
+		}
+		time.Sleep(2 * time.Second)
+		beside = min(beside, latency(t, quiet))
+	}
 	t.Logf("a command takes %v in quiet, and %v beside it", before, beside)
 	if long {
 		fmt.Printf("NEIGHBOUR %-13s quiet %8v  beside %8v (%.2f)\n", tg.name, before.Round(time.Microsecond), beside.Round(time.Microsecond), ratio(beside, before))
