@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 // ListenUnix listens on a Unix socket that only this user can open. A socket
@@ -25,7 +26,7 @@ func ListenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the socket %s: %w", path, err)
 	}
-	if err := tryLock(lock); err != nil {
+	if err := filelock.Own(lock); err != nil {
 		lock.Close()
 		return nil, corral.Errorf(corral.ErrConflict, "stop the other gateway, or give this one another state directory", "another gateway listens on %s: %w", path, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -79,7 +80,7 @@ func readToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot read the token file: %w", err)
 	}
-	if privateFiles && info.Mode().Perm()&0o077 != 0 {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return "", corral.Errorf(corral.ErrDenied, "remove it to have a new one made, since the token may be known", "the token file %s may be read by others (%v)", path, info.Mode().Perm())
 	}
 	if info.Size() > maxToken {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 const lockPoll = 100 * time.Millisecond
@@ -67,8 +69,8 @@ func tryLock(path string) (_ *os.File, err error) {
 	if int(mine.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("it belongs to user %d", mine.Uid)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = filelock.TryLock(f)
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, nil
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -143,7 +144,7 @@ func openLocked(root *os.Root) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lock(f); err != nil {
+		if err := filelock.Own(f); err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -256,7 +257,7 @@ func (j *table) compact(snapshot func() []line) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), lock(f), j.root.Rename(tmp, journalName)); err != nil {
+	if err := errors.Join(f.Sync(), filelock.TryLock(f), j.root.Rename(tmp, journalName)); err != nil {
 		f.Close()
 		return err
 	}

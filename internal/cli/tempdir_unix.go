@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 // lockDir locks a directory of this user that nobody has locked. It follows no
@@ -30,11 +32,11 @@ func lockDir(dir string) (_ *os.File, err error) {
 	if int(opened.Uid) != os.Geteuid() {
 		return nil, errInUse
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
+	if err := filelock.TryLock(f); err != nil {
+		if errors.Is(err, filelock.ErrLocked) {
 			return nil, errInUse
 		}
-		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+		return nil, err
 	}
 	// It may have been removed, and its name be another's, in between.
 	if err := unix.Lstat(dir, &named); err != nil || named.Ino != opened.Ino || named.Dev != opened.Dev {

@@ -13,7 +13,7 @@ type rule struct {
 // beside it, unless the table says so.
 var (
 	contract = []string{"."}
-	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/spawn", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/journal"})
+	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/spawn", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/filelock", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
 	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
@@ -30,7 +30,7 @@ var rules = map[string]rule{
 	".": {imports: []string{"internal/confine"}, tests: []string{"hostexec", "nodeexec"}},
 
 	"policy":          {imports: contract},
-	"policy/approval": {imports: []string{".", "internal/atomicfile", "internal/state/journal", "policy"}},
+	"policy/approval": {imports: []string{".", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy"}},
 	"policy/guard":    {imports: []string{".", "internal/turn", "internal/atomicfile", "internal/state/journal", "internal/strictjson", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
 
 	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
@@ -38,18 +38,19 @@ var rules = map[string]rule{
 	"internal/turn":  {},
 	"internal/wire":  {imports: contract},
 	// What a command may execute and write, and how the kernel keeps it to that.
-	"internal/confine":       {},
-	"internal/landlock":      {imports: []string{"internal/confine", "internal/spawn"}},
-	"internal/spawn":         {imports: []string{"internal/spawn/vfork"}},
-	"internal/spawn/vfork":   {},
-	"internal/outlog":        {imports: contract},
-	"internal/atomicfile":    {},
-	"internal/state/journal": {imports: contract},
-	"internal/strictjson":    {},
-	"internal/coalesce":      {},
-	"internal/wardenbin":     {imports: contract},
-	"internal/warden":        {imports: ground},
-	"internal/wardenexec":    {imports: append([]string{"internal/warden"}, ground...)},
+	"internal/confine":        {},
+	"internal/landlock":       {imports: []string{"internal/confine", "internal/spawn"}},
+	"internal/spawn":          {imports: []string{"internal/spawn/vfork"}},
+	"internal/spawn/vfork":    {},
+	"internal/outlog":         {imports: contract},
+	"internal/atomicfile":     {},
+	"internal/state/filelock": {},
+	"internal/state/journal":  {imports: contract},
+	"internal/strictjson":     {},
+	"internal/coalesce":       {},
+	"internal/wardenbin":      {imports: contract},
+	"internal/warden":         {imports: ground},
+	"internal/wardenexec":     {imports: append([]string{"internal/warden"}, ground...)},
 	// Work on files through commands.
 	"internal/script": {imports: contract, tests: hosts},
 	"sandbox/files":   {imports: []string{".", "internal/script"}, tests: hosts},
@@ -64,18 +65,18 @@ var rules = map[string]rule{
 	"sandbox/boundary": {imports: contract},
 	"sandbox/seccomp":  {imports: contract},
 	"nodeexec":         {imports: []string{".", "internal/fabric", "internal/streams"}, tests: append([]string{"internal/broker", "policy", "policy/approval", "policy/guard", "config"}, hosts...)},
-	"images":           {imports: contract},
+	"images":           {imports: []string{".", "internal/state/filelock"}},
 	"config":           {imports: []string{".", "policy", "pathenv", "internal/atomicfile", "internal/json5", "internal/spelling"}},
 	"internal/json5":   {},
 	// What a mistyped name was meant to be.
 	"internal/spelling": {},
-	"session":           {imports: []string{".", "internal/state/journal", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
+	"session":           {imports: []string{".", "internal/state/filelock", "internal/state/journal", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
 	"session/keys":      {imports: contract},
 	"tool":              {imports: []string{".", "internal/strictjson", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
 	"tool/runshell":     {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
-	"tool/patch":        {imports: []string{".", "internal/strictjson", "internal/script"}, tests: hosts},
+	"tool/patch":        {imports: []string{".", "internal/strictjson", "internal/script", "internal/state/filelock"}, tests: hosts},
 	"tool/mcp":          {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "internal/api", "internal/atomicfile", "internal/state/journal", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "internal/api", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
 	"client":            {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
 	"internal/api":      {imports: contract},
 	"internal/streams":  {},
@@ -89,7 +90,7 @@ var rules = map[string]rule{
 	"internal/fabric": {imports: []string{".", "internal/api", "internal/confine"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
-	"internal/pairing":        {imports: []string{".", "internal/natskv", "internal/state/journal"}},
+	"internal/pairing":        {imports: []string{".", "internal/natskv", "internal/state/filelock", "internal/state/journal"}},
 	"internal/join":           {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
 	"internal/hub":            {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
 	"internal/cli/termfilter": {},
@@ -98,7 +99,7 @@ var rules = map[string]rule{
 	"internal/approvals":      {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
-	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "internal/state/journal"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
+	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "internal/state/filelock", "internal/state/journal"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 

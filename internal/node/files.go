@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
@@ -39,7 +40,7 @@ func readPrivate(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, corral.Errorf(corral.ErrDenied, "see who changed it", "%s is not a regular file", path)
 	}
-	if privateFiles && info.Mode().Perm()&0o077 != 0 {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, corral.Errorf(corral.ErrDenied, "see who changed it, then make it a file that only its owner can use (0600)",
 			"%s can be used by others (%v)", path, info.Mode().Perm())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/join"
 	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -50,10 +51,6 @@ func (g *gateway) forget() { g.Name, g.Asked, g.PairedAt, g.EndedAt = "", "", ti
 // stateVersion is that of the file about the gateway.
 const stateVersion = 1
 
-// lockPatience is for how long a directory may be in use: whoever asks about a
-// node (see Look) has it for a moment.
-const lockPatience = time.Second
-
 // Open opens a state directory, which is made if there is none, and so is the
 // machine's key. Close closes it. It is an ErrConflict if another program has it
 // open.
@@ -85,15 +82,10 @@ func (s *State) take() error {
 	if s.lock, err = os.OpenFile(s.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "use a state directory that can be written", "cannot lock the node's state directory: %w", err)
 	}
-	for end := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
-		if err = tryLock(s.lock); err == nil {
-			return nil
-		}
-		if time.Now().After(end) {
-			break
-		}
+	if err = filelock.Own(s.lock); err == nil {
+		return nil
 	}
-	if !errors.Is(err, errLocked) {
+	if !errors.Is(err, filelock.ErrLocked) {
 		return corral.Errorf(corral.ErrUnavailable, "use a state directory of a file system with locks", "cannot lock the node's state directory %s: %w", s.dir, err)
 	}
 	who := "another program"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 // A Phase is how far a node is.
@@ -114,7 +115,7 @@ func inUse(dir string) (bool, error) {
 		return false, corral.Errorf(corral.ErrDenied, "ask as the user that the node runs as", "cannot tell whether a node runs: %w", err)
 	}
 	defer f.Close()
-	return tryLock(f) != nil, nil
+	return filelock.TryLock(f) != nil, nil
 }
 
 // readRecord reads the record of a state directory; nil if there is none.

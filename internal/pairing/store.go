@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 const (
@@ -54,7 +55,7 @@ func openStore(dir string) (_ *store, _ *state, err error) {
 	if s.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|noFollow, 0o600); err != nil {
 		return nil, nil, corral.Errorf(corral.ErrUnavailable, "", "cannot lock the registry of nodes: %w", err)
 	}
-	if err := tryLock(s.lock); err != nil {
+	if err := filelock.Own(s.lock); err != nil {
 		return nil, nil, corral.Errorf(corral.ErrConflict, "stop the program that has it open, or use another state directory",
 			"another program has the registry of nodes in %s open: %w", dir, err)
 	}

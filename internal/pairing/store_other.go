@@ -14,8 +14,4 @@ const noFollow = 0
 func checkFile(string, fs.FileInfo) error { return nil }
 func checkDir(string, fs.FileInfo) error  { return nil }
 
-// tryLock does nothing: that one process at a time has the directory open is up
-// to its user here.
-func tryLock(*os.File) error { return nil }
-
 func syncDir(*os.Root) error { return nil }

@@ -37,11 +37,6 @@ func checkUser(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// tryLock takes f for this process alone, until it is closed.
-func tryLock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-}
-
 func syncDir(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -165,7 +166,7 @@ func (r *records) open(before time.Time) error {
 			return err
 		}
 	}
-	return shareJournal(r.journal)
+	return filelock.Share(r.journal)
 }
 
 // tidy keeps what is on disk from growing for as long as a program runs: it
@@ -214,7 +215,7 @@ func (r *records) tidy() error {
 	if err == nil {
 		err = r.compact()
 	}
-	return errors.Join(err, shareJournal(r.journal))
+	return errors.Join(err, filelock.Share(r.journal))
 }
 
 // openJournal opens the journal and tells whether nobody else has it open.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	sums "github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -96,7 +97,7 @@ func openJournal(dir string, each func(line) error) (_ *journal, cut int, err er
 	if j.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, 0, corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
-	if err := tryLock(j.lock); err != nil {
+	if err := filelock.Own(j.lock); err != nil {
 		return nil, 0, corral.Errorf(corral.ErrConflict, "stop the program that has them open, or use another state directory",
 			"another program has the approvals in %s open: %w", dir, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 // fileID tells whether a file was changed.
@@ -99,7 +100,7 @@ func (f *File) locked(change func(path string) error) error {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
 	defer lock.Close()
-	if err := waitLock(lock); err != nil {
+	if err := filelock.Lock(lock); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot lock the approvals: %w", err)
 	}
 	return change(path)

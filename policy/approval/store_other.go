@@ -23,9 +23,3 @@ func checkDir(dir string) error {
 	_, err := os.Stat(dir)
 	return err
 }
-
-// The locks do nothing: that one process at a time changes the files is up to
-// their user here.
-
-func waitLock(*os.File) error { return nil }
-func tryLock(*os.File) error  { return nil }

@@ -54,17 +54,3 @@ func checkUser(path string, info fs.FileInfo) error {
 	}
 	return nil
 }
-
-func waitLock(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
-// tryLock takes f for this process alone, until it is closed.
-func tryLock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
 const openNonblock = unix.O_NONBLOCK
@@ -33,11 +34,11 @@ func lockRoot(ctx context.Context, root *os.Root, name string) (io.Closer, error
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
 	for delay := time.Millisecond; ; delay = min(2*delay, 50*time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := filelock.TryLock(f)
 		if err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if !errors.Is(err, filelock.ErrLocked) {
 			return nil, errors.Join(fmt.Errorf("cannot lock the workspace %s: %w", name, err), f.Close())
 		}
 		select {

@@ -1,0 +1,34 @@
+package filelock
+
+import (
+	"errors"
+	"math"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// beyond is a byte that no file has: what is locked here cannot be read by others.
+func beyond() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: math.MaxInt32} }
+
+func lock(f *os.File, alone, wait bool) error {
+	h := windows.Handle(f.Fd())
+	flags := uint32(0)
+	if alone {
+		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	} else {
+		// It does not become another: it would be held twice.
+		_ = windows.UnlockFileEx(h, 0, 1, 0, beyond()) // which fails without one
+	}
+	if !wait {
+		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
+	}
+	err := windows.LockFileEx(h, flags, 0, 1, 0, beyond())
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, windows.ERROR_LOCK_VIOLATION):
+		return ErrLocked
+	}
+	return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+}
