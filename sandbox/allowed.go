@@ -114,7 +114,14 @@ func oneOrMore(errs []error) error {
 // several are refusals that are told together.
 type several struct{ errs []error }
 
-func (s *several) Error() string   { return oneLine(s.errs) }
+func (s *several) Error() string {
+	texts := make([]string, len(s.errs))
+	for i, err := range s.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
 func (s *several) Unwrap() []error { return s.errs }
 
 // readProfile reads somebody's own seccomp profile.

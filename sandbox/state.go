@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/corral-exec/corral"
 )
 
@@ -56,11 +54,11 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 // use stays. It returns the names of the containers that it removed.
 func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
 	removed, err := sweepContainers(ctx, engine, stateDir)
-	errs := &multierror.Error{ErrorFormat: oneLine}
+	var errs []error
 	note := func(names []string, err error) {
 		removed = append(removed, names...)
 		if err != nil {
-			errs = multierror.Append(errs, err)
+			errs = append(errs, err)
 		}
 	}
 	note(nil, err)
@@ -69,7 +67,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 	note(sweepLeft(ctx, engine, stateDir))
 	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), sweepUsers(ctx)))
 	slices.Sort(removed)
-	return slices.Compact(removed), errs.ErrorOrNil()
+	return slices.Compact(removed), errors.Join(errs...)
 }
 
 // sweepContainers removes containers without a box. A box is there before its
@@ -81,7 +79,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 	}
 	var removed []string
 	dirs := map[string]bool{} // to go with their last container
-	errs := &multierror.Error{ErrorFormat: oneLine}
+	var errs []error
 	for _, c := range list {
 		dir := c.Labels[labelState]
 		ephemeral := c.Labels[labelEphemeral] == "1"
@@ -96,7 +94,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 			}
 		case ephemeral:
 			if gone, err := ownerGone(ctx, engine, c); err != nil || !gone {
-				errs = multierror.Append(errs, err) // if any
+				errs = append(errs, err) // if any
 				continue
 			}
 		case !ours:
@@ -107,7 +105,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 			}
 		}
 		if err := engine.Remove(ctx, c.ID); err != nil {
-			errs = multierror.Append(errs, err)
+			errs = append(errs, err)
 			continue
 		}
 		removed = append(removed, c.Name)
@@ -117,10 +115,10 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 	}
 	for dir := range dirs {
 		if err := removeState(ctx, engine, dir); err != nil {
-			errs = multierror.Append(errs, err)
+			errs = append(errs, err)
 		}
 	}
-	return removed, errs.ErrorOrNil()
+	return removed, errors.Join(errs...)
 }
 
 // sweepSandbox removes boxes of a sandbox to which it does not refer. Its lock
@@ -250,15 +248,6 @@ func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []s
 		}
 	}
 	return removed, errors.Join(errs...)
-}
-
-// oneLine lists errors in a line.
-func oneLine(errs []error) string {
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
 }
 
 // removeState removes the state directory of an ephemeral sandbox that nobody

@@ -112,14 +112,14 @@ func TestPTYExecAsks(t *testing.T) {
 
 func TestPTYWatch(t *testing.T) {
 	g := newGateway(t, allowlisted(t))
-	_ = g.command("exec", "-q", "--id", "one", "touch one").Run() // it is pending
+	_ = g.command("exec", "-q", "--id", "one", "expr one").Run() // it is pending
 	c := onConsoleWith(t, g.env, "approvals", "watch")
-	c.expect(`Command:\r\n  touch one\r\n(.|\n)*kip: $`)
+	c.expect(`Command:\r\n  expr one\r\n(.|\n)*kip: $`)
 	c.send("once\r")
-	c.expect(`Allowed once: touch one\r\n`)
+	c.expect(`Allowed once: expr one\r\n`)
 	g.corral("wait", "one")
-	_ = g.command("exec", "-q", "touch two").Run()
-	c.expect(`  touch two\r\n(.|\n)*kip: $`)
+	_ = g.command("exec", "-q", "expr two").Run()
+	c.expect(`  expr two\r\n(.|\n)*kip: $`)
 	// What was meant for one that is settled is no answer to the next, whether
 	// it was entered already or not.
 	c.send("o")
@@ -129,8 +129,8 @@ func TestPTYWatch(t *testing.T) {
 	c.expect(`nce\r\no\r\no$`)
 	g.kill()
 	g.start()
-	_ = g.command("exec", "-q", "touch three").Run()
-	c.expect(`  touch three\r\n(.|\n)*kip: $`)
+	_ = g.command("exec", "-q", "expr three").Run()
+	c.expect(`  expr three\r\n(.|\n)*kip: $`)
 	c.send("\r")
 	c.expect(`kip: \r\n.*kip: $`)
 	c.send("s\r")
