@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/internal/wardenbin"
 	"github.com/corral-exec/corral/internal/wardenexec"
 	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // An Executor runs commands on this machine; it is a corral.Executor and an
@@ -98,9 +99,9 @@ func KilledWithCommands(stateDir string) bool { return warden.HasLedger(runDir(s
 
 // Plan says how Start would execute a command, for whoever decides whether it
 // may: which environment it gets, and which shell reads it.
-func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (Plan, error) {
+func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	if err := cmd.Validate(); err != nil {
-		return Plan{}, err
+		return pathenv.Plan{}, err
 	}
 	return e.cfg.plan(ctx, cmd)
 }

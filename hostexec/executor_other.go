@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // An Executor runs commands on this machine. On this system there is none.
@@ -33,7 +34,7 @@ func (*Executor) Start(context.Context, corral.Command) (corral.Process, error) 
 }
 
 // Plan fails as New does.
-func (*Executor) Plan(context.Context, corral.Command) (Plan, error) { return Plan{}, errUnsupported }
+func (*Executor) Plan(context.Context, corral.Command) (pathenv.Plan, error) { return pathenv.Plan{}, errUnsupported }
 
 // Attach fails as New does.
 func (*Executor) Attach(context.Context, string) (corral.Process, error) { return nil, errUnsupported }

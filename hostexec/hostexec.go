@@ -58,19 +58,8 @@ type Config struct {
 	probe *pathenv.LoginProbe // that Close ends; nil: none
 }
 
-// A Plan is how a command is executed.
-type Plan struct {
-	Args []string // the program and its arguments; for shell text the shell's
-	Dir  string   // working directory
-	// Workspace is that of the executor.
-	Workspace string
-	Env       pathenv.Environment // with the origin of what is in it
-	Notice    string              // for Info.Notice: what is never in Env
-	Warnings  []string            // complete sentences
-}
-
 // plan says how a command is executed.
-func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
+func (c *Config) plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	var warnings []string
 	login := ""
 	if c.LoginPath != nil {
@@ -79,7 +68,7 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 			warnings = append(warnings, "The login shell's PATH could not be found out and is left out: "+err.Error()+".")
 		}
 	}
-	p := Plan{Args: cmd.Args, Dir: cmd.Dir, Workspace: c.Workspace}
+	p := pathenv.Plan{Args: cmd.Args, Dir: cmd.Dir, Workspace: c.Workspace}
 	if !filepath.IsAbs(p.Dir) {
 		p.Dir = filepath.Join(c.Workspace, p.Dir)
 	}
@@ -95,7 +84,7 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 		err = c.planGateway(ctx, cmd, login, &p)
 	}
 	if err != nil {
-		return Plan{}, err
+		return pathenv.Plan{}, err
 	}
 	notice, left := p.Env.Report()
 	p.Notice, p.Warnings = notice, append(warnings, left...)
@@ -103,7 +92,7 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (Plan, error) {
 }
 
 // planGateway fills in the environment, and the shell if there are no Args.
-func (c *Config) planGateway(ctx context.Context, cmd corral.Command, login string, p *Plan) (err error) {
+func (c *Config) planGateway(ctx context.Context, cmd corral.Command, login string, p *pathenv.Plan) (err error) {
 	rules := c.rules(ctx)
 	p.Env, err = pathenv.Gateway(pathenv.GatewayOptions{
 		Inherited: c.Environ, Call: cmd.Env,
@@ -119,7 +108,7 @@ func (c *Config) planGateway(ctx context.Context, cmd corral.Command, login stri
 
 // planNode is planGateway on a node: both ends of what package pathenv says of
 // nodes are here, since the call comes as it was made.
-func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string, p *Plan) (warnings []string, err error) {
+func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string, p *pathenv.Plan) (warnings []string, err error) {
 	call, warnings, err := pathenv.NodeRequest(pathenv.NodeRequestOptions{Call: cmd.Env, PathPrepend: cmd.PathPrepend, GOOS: runtime.GOOS})
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func TestOrigin(t *testing.T) {
 	} {
 		ctx := t.Context()
 		if c.agent != "" {
-			ctx = hostexec.WithAgent(ctx, c.agent)
+			ctx = corral.WithAgent(ctx, c.agent)
 		}
 		c.cmd.ID = id
 		p, err := e.Start(ctx, c.cmd)

@@ -11,7 +11,7 @@ import (
 // Callers of one executor have rules of their own, and nobody has another's.
 func TestEnvRules(t *testing.T) {
 	c := Config{Workspace: "/w", Environ: []string{"PATH=/usr/bin", "GH_TOKEN=hush", "OTHER_TOKEN=hush"}, Keep: []string{"OTHER_TOKEN"}}
-	theirs := WithEnvRules(t.Context(), EnvRules{EnvPath: pathenv.EnvPathReplace, Keep: []string{"GH_TOKEN"}})
+	theirs := pathenv.WithRules(t.Context(), pathenv.Rules{EnvPath: pathenv.EnvPathReplace, Keep: []string{"GH_TOKEN"}})
 
 	p, err := c.plan(t.Context(), corral.Command{Shell: "true"})
 	if err != nil || !slices.Contains(p.Env.Vars, "OTHER_TOKEN=hush") || slices.Contains(p.Env.Vars, "GH_TOKEN=hush") {

@@ -7,19 +7,6 @@ import (
 	"github.com/corral-exec/corral/internal/fabric"
 )
 
-type agentKey struct{}
-
-// WithAgent has what is started with the context be an agent's: nodes have rules
-// for each.
-func WithAgent(ctx context.Context, agent string) context.Context {
-	return context.WithValue(ctx, agentKey{}, agent)
-}
-
-func agentOf(ctx context.Context) string {
-	agent, _ := ctx.Value(agentKey{}).(string)
-	return agent
-}
-
 // Decide asks a node, chosen as Select does, what it would do with a command of
 // an agent: the id and the full name of the node, and its answer as JSON, which
 // package policy/guard makes and reads. The answer is what the node claims.

@@ -43,7 +43,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	p := n.newProcess(cmd.ID)
 	first := p.log.open(0, false, 0)
 	done := n.peer.begin()
-	err := n.start(ctx, cmd.ID, &fabric.StartRequest{Agent: agentOf(ctx), Command: cmd, Read: first.first(cmd.Log.Head)}, p)
+	err := n.start(ctx, cmd.ID, &fabric.StartRequest{Agent: corral.AgentFrom(ctx), Command: cmd, Read: first.first(cmd.Log.Head)}, p)
 	done(err == nil)
 	if err != nil {
 		first.Close()

@@ -18,7 +18,6 @@ import (
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
@@ -155,7 +154,7 @@ func (b *between) end() {
 }
 
 func (b *between) start(cmd corral.Command) (corral.Process, error) {
-	return b.router.Start(nodeexec.WithAgent(b.Context(), "main"), cmd)
+	return b.router.Start(corral.WithAgent(b.Context(), "main"), cmd)
 }
 
 func (b *between) output(cmd corral.Command) string {
@@ -213,7 +212,7 @@ func TestApprovedAtGateway(t *testing.T) {
 	x := b.rig.node()
 	replay := func(agent string, cmd corral.Command, grant []byte) error {
 		cmd.Grant = grant
-		_, err := x.Start(nodeexec.WithAgent(t.Context(), agent), cmd)
+		_, err := x.Start(corral.WithAgent(t.Context(), agent), cmd)
 		return err
 	}
 	p, err := x.Attach(t.Context(), "one")
@@ -283,7 +282,7 @@ func TestStrictNode(t *testing.T) {
 	}
 	forged := cmd
 	forged.Grant = grant
-	if _, err := b.rig.node().Start(nodeexec.WithAgent(t.Context(), "main"), forged); !errors.Is(err, corral.ErrApproval) || !strings.Contains(b.said.String(), "counts for nothing here") {
+	if _, err := b.rig.node().Start(corral.WithAgent(t.Context(), "main"), forged); !errors.Is(err, corral.ErrApproval) || !strings.Contains(b.said.String(), "counts for nothing here") {
 		t.Errorf("%v", err)
 	}
 	if _, err := b.node.desk.Answer(t.Context(), list[0].ID, approval.Answer{Decision: approval.AllowOnce}); err != nil {

@@ -26,7 +26,7 @@ import (
 type owned struct{ *hostexec.Executor }
 
 func (x owned) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
-	return x.Start(hostexec.WithAgent(ctx, agent), cmd)
+	return x.Start(corral.WithAgent(ctx, agent), cmd)
 }
 
 func (owned) Decide(context.Context, string, corral.Command) ([]byte, error) {
@@ -151,5 +151,5 @@ type ofAgent struct {
 }
 
 func (a ofAgent) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	return a.Executor.Start(nodeexec.WithAgent(ctx, a.name), cmd)
+	return a.Executor.Start(corral.WithAgent(ctx, a.name), cmd)
 }

@@ -38,7 +38,7 @@ type executor interface {
 }
 
 type gatewayOptions struct {
-	rules     hostexec.EnvRules
+	rules     pathenv.Rules
 	workspace string
 	environ   []string
 }

@@ -228,8 +228,8 @@ func (a *agentHosts) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 	if err != nil {
 		return nil, err
 	}
-	ctx = hostexec.WithAgent(nodeexec.WithAgent(ctx, a.name), a.name)
-	ctx = hostexec.WithEnvRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
+	ctx = corral.WithAgent(ctx, a.name)
+	ctx = pathenv.WithRules(ctx, guard.EnvRules(a.hosts.policies.agent(a.name).Tools.Exec))
 	if cmd, err = a.placed(ctx, cmd, route); err != nil {
 		return nil, err
 	}

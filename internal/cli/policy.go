@@ -12,7 +12,6 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -30,7 +29,7 @@ const (
 // A planner says how a command would run on this machine, as
 // hostexec.Executor does.
 type planner interface {
-	Plan(context.Context, corral.Command) (hostexec.Plan, error)
+	Plan(context.Context, corral.Command) (pathenv.Plan, error)
 }
 
 // policies are what stands before the commands of a gateway's agents.
@@ -123,12 +122,12 @@ func (p *policies) decide(on executor, nodes guard.Nodes) {
 }
 
 // planned is for what cannot say how it would run a command.
-func planned(_ context.Context, cmd corral.Command) (hostexec.Plan, error) {
+func planned(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	args := cmd.Args
 	if cmd.Shell != "" {
 		args = []string{"/bin/sh", "-c", cmd.Shell}
 	}
-	return hostexec.Plan{Args: args, Dir: cmd.Dir, Env: pathenv.Environment{Vars: []string{"PATH=" + pathenv.DefaultPath("linux")}}}, nil
+	return pathenv.Plan{Args: args, Dir: cmd.Dir, Env: pathenv.Environment{Vars: []string{"PATH=" + pathenv.DefaultPath("linux")}}}, nil
 }
 
 // agent is what the configuration says of an agent now, with what /exec set.

@@ -31,7 +31,7 @@ var rules = map[string]rule{
 
 	"policy":          {imports: contract},
 	"policy/approval": {imports: []string{".", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy"}},
-	"policy/guard":    {imports: []string{".", "internal/turn", "internal/atomicfile", "internal/state/journal", "internal/strictjson", "policy", "policy/approval", "config", "hostexec", "pathenv"}, tests: hosts},
+	"policy/guard":    {imports: []string{".", "internal/turn", "internal/atomicfile", "internal/state/journal", "internal/strictjson", "policy", "policy/approval", "config", "pathenv"}, tests: hosts},
 
 	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup": {},

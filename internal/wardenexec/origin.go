@@ -7,20 +7,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-type agentKey struct{}
-
-// WithAgent has it kept beside the processes that are started with the context
-// whose they are, and what they were begun as: see corral.Info.Origin.
-func WithAgent(ctx context.Context, agent string) context.Context {
-	return context.WithValue(ctx, agentKey{}, agent)
-}
-
 // maxOriginText bounds the text of a command that is kept, in bytes.
 const maxOriginText = 512
 
 // origin is what is kept of a command; nil if nobody wants it.
 func origin(ctx context.Context, cmd corral.Command) *corral.Origin {
-	agent, _ := ctx.Value(agentKey{}).(string)
+	agent := corral.AgentFrom(ctx)
 	if agent == "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -28,7 +28,7 @@ type Config struct {
 	Desk *approval.Desk
 	// Plan says how the gateway would run a command, as
 	// hostexec.Executor.Plan does.
-	Plan func(context.Context, corral.Command) (hostexec.Plan, error)
+	Plan func(context.Context, corral.Command) (pathenv.Plan, error)
 	// Nodes are asked about commands that go to them. Nil: such commands are
 	// decided on by their text alone.
 	Nodes Nodes
@@ -212,7 +212,7 @@ type Explanation struct {
 	Guarded  bool            `json:"guarded"`
 	Decision policy.Decision `json:"decision"`
 	Request  policy.Request  `json:"-"`
-	Plan     hostexec.Plan   `json:"-"`
+	Plan     pathenv.Plan   `json:"-"`
 
 	// Requested and Host are the two sides of which the stricter counts.
 	Requested approval.Settings `json:"requested"`
@@ -264,7 +264,7 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 		// is decided.
 		e.Request, e.view = textOf(cmd), policy.Nothing{}
 	} else {
-		if e.Plan, err = g.cfg.Plan(hostexec.WithEnvRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
+		if e.Plan, err = g.cfg.Plan(pathenv.WithRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
 			return e, err
 		}
 		path, _ := e.Plan.Env.Lookup("PATH")
@@ -350,8 +350,8 @@ func (e *Explanation) again(further []policy.Rule) policy.Decision {
 }
 
 // EnvRules are those of the executor of this machine by a configuration.
-func EnvRules(exec config.Exec) hostexec.EnvRules {
-	return hostexec.EnvRules{EnvPath: exec.EnvPath.Value, Keep: exec.EnvAllow.Value}
+func EnvRules(exec config.Exec) pathenv.Rules {
+	return pathenv.Rules{EnvPath: exec.EnvPath.Value, Keep: exec.EnvAllow.Value}
 }
 
 func (g *Guard) settings(agent string) config.Agent {

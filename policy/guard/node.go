@@ -15,8 +15,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/turn"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -118,14 +118,14 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 	} else if !errors.Is(err, corral.ErrNotFound) {
 		return nil, err
 	}
-	ctx = hostexec.WithEnvRules(ctx, EnvRules(n.guard.settings(agent).Tools.Exec))
+	ctx = pathenv.WithRules(ctx, EnvRules(n.guard.settings(agent).Tools.Exec))
 	leave, err := n.leave(ctx, agent, cmd, said)
 	if err != nil {
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
 	leave.cmd.Fresh = old == nil // on this machine, which was looked at
-	p, err := leave.on.Start(decided(hostexec.WithAgent(ctx, agent), leave.cmd), leave.cmd)
+	p, err := leave.on.Start(decided(corral.WithAgent(ctx, agent), leave.cmd), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
 			n.notUsed(leave.approval)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -115,7 +114,7 @@ func (r *rig) again() {
 	r.open()
 }
 
-func (r *rig) plan(_ context.Context, cmd corral.Command) (hostexec.Plan, error) {
+func (r *rig) plan(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	args := cmd.Args
 	if cmd.Shell != "" {
 		args = []string{"/bin/sh", "-c", cmd.Shell}
@@ -124,7 +123,7 @@ func (r *rig) plan(_ context.Context, cmd corral.Command) (hostexec.Plan, error)
 	if dir == "" {
 		dir = r.at("work")
 	}
-	return hostexec.Plan{Args: args, Dir: dir, Env: pathenv.Environment{Vars: []string{"PATH=" + r.at("first") + ":" + r.at("bin") + ":/usr/bin:/bin"}}}, nil
+	return pathenv.Plan{Args: args, Dir: dir, Env: pathenv.Environment{Vars: []string{"PATH=" + r.at("first") + ":" + r.at("bin") + ":/usr/bin:/bin"}}}, nil
 }
 
 var gateway = corral.Route{Host: corral.HostGateway, Guarded: true}
