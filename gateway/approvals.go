@@ -12,7 +12,6 @@ import (
 	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/policy/guard"
 )
 
 // Approvals are those of all agents. An approval.Desk has these methods.
@@ -49,7 +48,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := s.current(r, s.cfg.Approvals.List(f)...)
 	for i := range list {
-		list[i] = guard.Shown(list[i])
+		list[i] = list[i].Shown()
 	}
 	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: list})
 }
@@ -71,7 +70,7 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, guard.Shown(s.current(r, rec)[0]))
+	return writeJSON(w, http.StatusOK, s.current(r, rec)[0].Shown())
 }
 
 // current is records as they are decided on now.
@@ -113,7 +112,7 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 	if rec, err = s.cfg.Approvals.Answer(context.WithoutCancel(r.Context()), rec.ID, a); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, guard.Shown(rec))
+	return writeJSON(w, http.StatusOK, rec.Shown())
 }
 
 // denyApprovals denies all that is pending. It goes on when its client does not.
@@ -137,7 +136,7 @@ func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for i := range denied {
-		denied[i] = guard.Shown(denied[i])
+		denied[i] = denied[i].Shown()
 	}
 	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: denied})
 }
@@ -164,7 +163,7 @@ func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
 			if agent != "" && rec.Agent != agent {
 				continue
 			}
-			data, err := json.Marshal(guard.Shown(rec))
+			data, err := json.Marshal(rec.Shown())
 			if err != nil {
 				return "", after, fmt.Errorf("%w: cannot encode an approval: %w", api.ErrInternal, err)
 			}

@@ -178,7 +178,7 @@ func (b *between) output(cmd corral.Command) string {
 func (b *between) allowed(cmd corral.Command, v approval.Verdict) corral.Command {
 	b.Helper()
 	_, err := b.start(cmd)
-	p, ok := guard.Pending(err)
+	p, ok := approval.AsPending(err)
 	if !ok {
 		b.Fatalf("%+v is not asked about: %v", cmd, err)
 	}

@@ -1,13 +1,14 @@
 package tool
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/policy/guard"
+	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -22,8 +23,8 @@ type Config struct {
 	// StatusApprovalPending, and the command runs in the background when it is
 	// allowed. It needs Guard. See WithApprover for one of a single call.
 	Approve Approver
-	// Guard is that of the executor under Agent. Nil: it has none.
-	Guard *guard.Guard
+	// Guard is that of the executor under Agent: a guard.Guard. Nil: it has none.
+	Guard Guard
 
 	// Allowed says why a tool may not be called, by its name; nil if it may.
 	// Nil: every tool may. Without process, exec runs everything to its end in
@@ -39,6 +40,11 @@ type Config struct {
 	MaxOutput int
 
 	Log *slog.Logger // nil: nothing is logged
+}
+
+// A Guard has people approve commands; see guard.Guard.Await.
+type Guard interface {
+	Await(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error), run func(approval.Record) error) (approval.Record, error)
 }
 
 // DefaultMaxOutput is how many bytes of output a result shows when

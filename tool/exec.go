@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -33,7 +33,7 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 		return refused(ctx, err, warnings)
 	}
 	s, err := t.begin(ctx, p)
-	if pending, ok := guard.Pending(err); ok && t.cfg.Guard != nil {
+	if pending, ok := approval.AsPending(err); ok && t.cfg.Guard != nil {
 		if approve := t.approver(ctx); approve != nil {
 			s, err = t.approved(ctx, p, pending, approve)
 		}
@@ -87,11 +87,11 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 
 // approved waits for an approval that begin needs, where somebody can be asked,
 // and begins then.
-func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingError, approve Approver) (s *session.Session, err error) {
+func (t *Tools) approved(ctx context.Context, p plan, pending *approval.PendingError, approve Approver) (s *session.Session, err error) {
 	began := false
 	rec, err := t.cfg.Guard.Await(ctx, pending.Record, approve, func(rec approval.Record) error {
 		began = true
-		p.command = guard.Approved(rec, p.command)
+		p.command = rec.Apply(p.command)
 		var err error
 		s, err = t.begin(ctx, p)
 		return err
@@ -108,7 +108,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *guard.PendingErro
 		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
 	}
 	// It expired, or was used by the same command of another call.
-	p.command = guard.Approved(rec, p.command)
+	p.command = rec.Apply(p.command)
 	return t.begin(ctx, p)
 }
 
@@ -118,12 +118,12 @@ func refused(ctx context.Context, err error, warnings []string) ExecResult {
 	r.Status, r.Reason = outcome(ctx, err)
 	switch r.Status {
 	case StatusApprovalPending:
-		if p, ok := guard.Pending(err); ok {
+		if p, ok := approval.AsPending(err); ok {
 			r.pending(p.Record)
 		}
 	case StatusDenied:
 		r.Denial = &Denial{Rule: r.Error, Allow: r.Hint}
-		if d, ok := guard.Refused(err); ok {
+		if d, ok := policy.AsDenied(err); ok {
 			r.Denial.Rule, r.Decision = d.Reason, &d.Decision
 		}
 	default:
@@ -135,7 +135,7 @@ func refused(ctx context.Context, err error, warnings []string) ExecResult {
 // pending is about an approval that a command waits for.
 func (r *ExecResult) pending(rec approval.Record) {
 	r.Error, r.Hint = "", "" // it is what was to be expected
-	r.Host, r.Node, r.Cwd, r.SessionID = rec.Host, rec.Node, rec.Cwd, guard.CommandID(rec)
+	r.Host, r.Node, r.Cwd, r.SessionID = rec.Host, rec.Node, rec.Cwd, rec.StartID()
 	r.Approval = &Approval{
 		ApprovalID: rec.ID, ApprovalSlug: rec.Slug, ExpiresAt: rec.ExpiresAt, AllowedDecisions: rec.AllowedDecisions,
 		Command: rec.Text(), Why: rec.Decision.Reason,

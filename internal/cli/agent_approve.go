@@ -107,7 +107,7 @@ type askedStarts struct {
 
 func (s askedStarts) Start(ctx context.Context, cmd corral.Command) (p corral.Process, err error) {
 	p, err = s.Executor.Start(ctx, cmd)
-	pending, ok := guard.Pending(err)
+	pending, ok := approval.AsPending(err)
 	ask := tool.ApproverOf(ctx)
 	if !ok || ask == nil {
 		return p, err
@@ -115,7 +115,7 @@ func (s askedStarts) Start(ctx context.Context, cmd corral.Command) (p corral.Pr
 	began := false
 	start := func(rec approval.Record) error {
 		began = true
-		cmd = guard.Approved(rec, cmd)
+		cmd = rec.Apply(cmd)
 		p, err = s.Executor.Start(ctx, cmd)
 		return err
 	}

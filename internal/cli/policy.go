@@ -200,7 +200,7 @@ func (r released) Denied(_ context.Context, rec approval.Record, why string, att
 		about += ", " + why
 	}
 	return r.sessions.Announce(session.Event{
-		Type: session.EventDenied, Agent: rec.Agent, SessionID: guard.CommandID(rec), Approval: rec.ID, Name: session.Name(rec.Text()),
+		Type: session.EventDenied, Agent: rec.Agent, SessionID: rec.StartID(), Approval: rec.ID, Name: session.Name(rec.Text()),
 		State: session.Failed, Wake: !attended,
 		Text: fmt.Sprintf("Exec denied (%s): %s", about, rec.Text()),
 	})

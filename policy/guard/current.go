@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -31,8 +30,8 @@ func (g *Guard) Current(ctx context.Context, recs []approval.Record) []approval.
 }
 
 func (g *Guard) decideAnew(ctx context.Context, rec *approval.Record) {
-	var n note
-	if json.Unmarshal(rec.Note, &n) != nil || n.Route == nil {
+	n, ok := rec.Noted()
+	if !ok || n.Route == nil {
 		return
 	}
 	g.mu.Lock()

@@ -4,9 +4,9 @@
 // people approve.
 //
 // [Guard.For] is what a corral.Router asks. A command that needs an approval is
-// a [PendingError], with the record at the desk; when it is allowed,
+// a [approval.PendingError], with the record at the desk; when it is allowed,
 // [Guard.Serve] has it run, also by a later life of the program. A command that
-// may not run is a [DeniedError], with the decision.
+// may not run is a [policy.DeniedError], with the decision.
 //
 // # Nodes
 //

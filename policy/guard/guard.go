@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -82,7 +81,7 @@ func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, rou
 	d := e.Decision
 	switch {
 	case d.Outcome == policy.Denied:
-		return cmd, &DeniedError{Decision: d, Reason: d.Reason}
+		return cmd, &policy.DeniedError{Decision: d, Reason: d.Reason}
 	case e.node.answersForItself() && e.gateway.Outcome == policy.Allowed:
 		return e.pinned(cmd), nil // whom it asks, if need be, the node says when it is to start it
 	case d.Outcome == policy.Allowed:
@@ -140,7 +139,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	}
 	claim, err := g.claimOf(agent, cmd, e)
 	if err != nil {
-		return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; and it cannot be approved: " + err.Error()}
+		return cmd, &policy.DeniedError{Decision: d, Reason: d.Reason + "; and it cannot be approved: " + err.Error()}
 	}
 	if cmd.Approval != "" {
 		return g.claim(ctx, cmd, e, claim)
@@ -168,7 +167,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	if note != nil {
 		g.remember(rec.ID, cmd)
 	}
-	return cmd, &PendingError{Record: rec}
+	return cmd, &approval.PendingError{Record: rec}
 }
 
 // claim uses an approval up.
@@ -199,7 +198,7 @@ func (g *Guard) fallback(cmd corral.Command, e Explanation, why string) (corral.
 		g.cfg.Log.Info("a command runs by askFallback", "reason", why)
 		return e.granted(cmd, approval.Record{})
 	}
-	return cmd, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, " + why + ", and askFallback is " +
+	return cmd, &policy.DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, " + why + ", and askFallback is " +
 		string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
 }
 
@@ -422,16 +421,4 @@ func (e *Explanation) text() string {
 		return e.Request.Command
 	}
 	return policy.QuotePattern(e.Request.Args...)
-}
-
-// Refused returns the decision of a command that was denied, if err has one.
-func Refused(err error) (*DeniedError, bool) {
-	var e *DeniedError
-	return e, errors.As(err, &e)
-}
-
-// Pending returns the approval that a command waits for, if err is about one.
-func Pending(err error) (*PendingError, bool) {
-	var e *PendingError
-	return e, errors.As(err, &e)
 }

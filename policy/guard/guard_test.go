@@ -57,7 +57,7 @@ func TestAlways(t *testing.T) {
 	}
 	r.pending(corral.Command{ID: "three", Shell: "tool b"})
 	_, err := r.guard.For("other")(t.Context(), corral.Command{ID: "four", Shell: "tool a"}, gateway)
-	if _, ok := Pending(err); !ok {
+	if _, ok := approval.AsPending(err); !ok {
 		t.Errorf("it was remembered for another agent: %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestDenyBeatsApproval(t *testing.T) {
 	r.ok(r.file.Add("*", "", policy.Rule{Action: policy.Deny, Pattern: "tool", Reason: "not today"}))
 	cmd.Approval = rec.ID
 	_, err := r.check(cmd)
-	d, ok := Refused(err)
+	d, ok := policy.AsDenied(err)
 	if !ok || d.Decision.Rule == nil || d.Decision.Rule.Reason != "not today" || !strings.Contains(err.Error(), "not today") {
 		t.Errorf("%v, %+v", err, d)
 	}
@@ -209,12 +209,12 @@ func TestEnvironmentIsNotWritten(t *testing.T) {
 func TestErrors(t *testing.T) {
 	r := newRig(t, onHost)
 	_, err := r.check(corral.Command{ID: "one", Shell: "tool", Env: map[string]string{"A": "1"}})
-	p, _ := Pending(err)
+	p, _ := approval.AsPending(err)
 	if p.Record.Note == nil || p.Details().(approval.Record).Note != nil || corral.Hint(err) != "corral approvals allow "+p.Record.Slug {
 		t.Errorf("%+v, hint %q", p.Details(), corral.Hint(err))
 	}
-	if CommandID(p.Record) != "one" || CommandID(approval.Record{}) != "" {
-		t.Error(CommandID(p.Record))
+	if p.Record.StartID() != "one" || (approval.Record{}).StartID() != "" {
+		t.Error(p.Record.StartID())
 	}
 	for _, cmd := range []corral.Command{{Shell: "tool", Security: "none"}, {Shell: "tool", Ask: "never"}} {
 		if _, err := r.check(cmd); !errors.Is(err, corral.ErrInvalid) {

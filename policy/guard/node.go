@@ -172,7 +172,7 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 	d := e.Decision
 	switch {
 	case d.Outcome == policy.Denied:
-		return leave{}, &DeniedError{Decision: d, Reason: d.Reason}
+		return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason}
 	case n.strict() && d.Outcome == policy.Asked:
 		if said != nil {
 			n.refused(agent, cmd.ID, errors.New("the gateway's approval counts for nothing here: node.approvals is local"))
@@ -183,7 +183,7 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 		cmd, err := n.guard.ask(ctx, agent, cmd, e)
 		return leave{cmd: cmd, on: e.on}, ownPending(err)
 	case d.Outcome == policy.Asked && said == nil:
-		return leave{}, &DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
+		return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; it needs an approval, and came without one"}
 	case said == nil || n.strict():
 		if n.guard.cfg.File != nil {
 			n.guard.cfg.File.Used(e.text(), d)
@@ -206,7 +206,7 @@ func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 	}
 	for _, rec := range n.guard.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Denied}) {
 		if rec.For(claim) && time.Now().Before(rec.ExpiresAt) {
-			return &DeniedError{Decision: e.Decision, Reason: e.Decision.Reason + "; on the node, " + rec.Settled() +
+			return &policy.DeniedError{Decision: e.Decision, Reason: e.Decision.Reason + "; on the node, " + rec.Settled() +
 				", which holds until " + rec.ExpiresAt.Format(time.RFC3339)}
 		}
 	}
@@ -216,7 +216,7 @@ func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 // ownPending is a pending approval as a gateway has to be told of it, which can
 // do nothing about it.
 func ownPending(err error) error {
-	p, ok := Pending(err)
+	p, ok := approval.AsPending(err)
 	if !ok {
 		return err
 	}
@@ -243,7 +243,7 @@ func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation,
 	d := e.Decision
 	if g.Fallback {
 		if d.Outcome == policy.Asked && d.Fallback != policy.Allowed {
-			return leave{}, &DeniedError{Decision: d, Reason: d.Reason + "; nobody approved it, and askFallback is " + string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
+			return leave{}, &policy.DeniedError{Decision: d, Reason: d.Reason + "; nobody approved it, and askFallback is " + string(d.AskFallback.Value) + " (" + d.AskFallback.Source.String() + ")"}
 		}
 		return l, nil
 	}
@@ -386,7 +386,7 @@ func (n *Node) refused(agent, id string, err error) {
 		return
 	}
 	var quiet any = err
-	if d, ok := Refused(err); ok {
+	if d, ok := policy.AsDenied(err); ok {
 		quiet = d.LogValue()
 	}
 	if errors.Is(err, corral.ErrApproval) {

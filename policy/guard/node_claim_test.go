@@ -114,13 +114,13 @@ func TestClaims(t *testing.T) {
 	r.ok(err)
 	rec := func() approval.Record {
 		_, err := r.guard.For("main")(t.Context(), cmd, toNode)
-		p, ok := Pending(err)
+		p, ok := approval.AsPending(err)
 		if !ok {
 			t.Fatal(err)
 		}
 		return p.Record
 	}()
-	for what, v := range map[string]any{"the report": []any{report.Decision, report.Reason, report.Fix, report.Shell, report.Previews, report.Warnings}, "the record": Shown(rec)} {
+	for what, v := range map[string]any{"the report": []any{report.Decision, report.Reason, report.Fix, report.Shell, report.Previews, report.Warnings}, "the record": rec.Shown()} {
 		b, err := json.Marshal(v)
 		r.ok(err)
 		for _, bad := range []string{`\n`, `\u001b`, "\u009b", `"file":"/the/gateways`, `"reason":"fine`} {
@@ -165,7 +165,7 @@ func TestSilentNode(t *testing.T) {
 	r.again()
 	cmd := corral.Command{ID: "one", Shell: "tool"}
 	_, err := r.guard.For("main")(t.Context(), cmd, toNode)
-	p, ok := Pending(err)
+	p, ok := approval.AsPending(err)
 	if !ok || slices.Contains(p.Record.AllowedDecisions, approval.AllowAlways) {
 		t.Fatalf("%v, %+v", err, p)
 	}

@@ -59,7 +59,7 @@ func TestNodeWithoutPolicy(t *testing.T) {
 		case err == nil && out.Shell != test.command:
 			t.Errorf("%+v would run", out)
 		}
-		pending, ok := Pending(err)
+		pending, ok := approval.AsPending(err)
 		if ok != (test.want == policy.Asked) {
 			t.Errorf("%s: %s: %v", test.settings, test.command, err)
 		}

@@ -110,7 +110,7 @@ func (p *pair) start(cmd corral.Command) (corral.Process, error) {
 func (p *pair) pendingAtGateway(cmd corral.Command) approval.Record {
 	p.Helper()
 	_, err := p.start(cmd)
-	pending, ok := Pending(err)
+	pending, ok := approval.AsPending(err)
 	if !ok {
 		p.Fatalf("%+v is not asked about: %v", cmd, err)
 	}
@@ -169,7 +169,7 @@ func TestNodeDecides(t *testing.T) {
 	}
 	p.ok(p.file.Add("*", "", policy.Rule{Action: policy.Deny, Pattern: "tool c", Reason: "not here"}))
 	_, err := p.start(corral.Command{ID: "four", Shell: "tool c"})
-	d, ok := Refused(err)
+	d, ok := policy.AsDenied(err)
 	if !ok || !strings.Contains(err.Error(), "on node builder: ") || !strings.Contains(err.Error(), "not here") || !strings.HasPrefix(d.Decision.Rule.Source.File, "node builder:/") {
 		t.Errorf("%v", err)
 	}
@@ -459,7 +459,7 @@ func TestStrictNode(t *testing.T) {
 	if !errors.Is(err, corral.ErrApproval) || len(list) != 1 || len(p.gw.desk.List(approval.Filter{})) != 0 || !strings.Contains(corral.Hint(err), "on the node: corral node approvals allow "+list[0].Slug) {
 		t.Fatalf("%v (%s), %+v", err, corral.Hint(err), list)
 	}
-	if _, ok := Pending(err); ok {
+	if _, ok := approval.AsPending(err); ok {
 		t.Error("the gateway takes it for an approval of its own")
 	}
 	p.answer(list[0], approval.AllowOnce)

@@ -137,7 +137,7 @@ func (r *rig) check(cmd corral.Command) (corral.Command, error) {
 func (r *rig) pending(cmd corral.Command) approval.Record {
 	r.Helper()
 	_, err := r.check(cmd)
-	p, ok := Pending(err)
+	p, ok := approval.AsPending(err)
 	if !ok || !errors.Is(err, corral.ErrApproval) || errors.Is(err, corral.ErrDenied) {
 		r.Fatalf("%+v is not asked about: %v", cmd, err)
 	}

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,29 +24,12 @@ type Handler interface {
 	Denied(ctx context.Context, rec approval.Record, why string, attended bool) error
 }
 
-// A note is what the desk keeps of a command beside what people see, so that
-// it can be run later. The values of its environment are not in it.
-type note struct {
-	Command corral.Command `json:"command"`
-	Env     bool           `json:"env,omitempty"` // there were variables
-	Route   *corral.Route  `json:"route,omitempty"`
-}
-
-func newNote(cmd corral.Command, route corral.Route) (json.RawMessage, error) {
-	n := note{Command: cmd, Env: len(cmd.Env) > 0, Route: &route}
-	n.Command.Env = nil
-	if n.Command.ID == "" {
-		n.Command.ID = corral.NewID()
-	}
-	return json.Marshal(n)
-}
-
 // note is what is kept of a command to run it later, if that is done here.
 func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
 	if e.forGateway {
 		return nil, nil
 	}
-	return newNote(cmd, e.Route)
+	return approval.NewNote(cmd, e.Route)
 }
 
 // remember keeps the environment of a command that waits, for this life.
@@ -64,30 +46,6 @@ func (g *Guard) forget(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.env, id)
-}
-
-// CommandID is the ID that the command of an approval gets, or has, when it runs.
-func CommandID(rec approval.Record) string {
-	var n note
-	if json.Unmarshal(rec.Note, &n) != nil {
-		return ""
-	}
-	return n.Command.ID
-}
-
-// Approved is a command as it is started by an approval that it got: with the ID
-// that it was asked for by, and on the node that it was asked about, of whichever
-// pool that was chosen.
-func Approved(rec approval.Record, cmd corral.Command) corral.Command {
-	var n note
-	if json.Unmarshal(rec.Note, &n) == nil {
-		cmd.ID = cmp.Or(cmd.ID, n.Command.ID)
-		if rec.Host == corral.HostNode {
-			cmd.Node = cmp.Or(n.Command.Node, cmd.Node)
-		}
-	}
-	cmd.Approval = rec.ID
-	return cmd
 }
 
 // retryDelay is how long Serve waits before it tries again what failed.
@@ -161,8 +119,8 @@ func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approva
 // settle does what follows from a record. An error is worth another try. Fresh:
 // it is of this life of the program.
 func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fresh bool) error {
-	var n note
-	if rec.State == approval.Pending || json.Unmarshal(rec.Note, &n) != nil {
+	n, ok := rec.Noted()
+	if rec.State == approval.Pending || !ok {
 		return nil
 	}
 	g.mu.Lock()
@@ -240,7 +198,7 @@ func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Cla
 
 // Await waits for the answer to an approval, and gives the one that approve
 // returns, unless somebody else was first. If the command is allowed, run is to
-// start it, with the ID of CommandID and the approval; Serve leaves it alone as
+// start it, with Record.StartID and the approval; Serve leaves it alone as
 // long as Await goes on. What run did not use is used up after it: a call that
 // is over runs nothing later. An error of approve leaves the approval pending:
 // then the command runs when it is allowed, as any other.
@@ -268,7 +226,7 @@ func (g *Guard) abandon(ctx context.Context, rec approval.Record) {
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); others || err != nil || now.State != approval.Allowed {
 		return
 	}
-	claim := approval.Claim{CommandID: CommandID(rec), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
+	claim := approval.Claim{CommandID: rec.StartID(), Agent: rec.Agent, Host: rec.Host, Node: rec.Node, Binding: rec.Binding}
 	if err := g.use(context.WithoutCancel(ctx), rec, claim); err != nil {
 		g.cfg.Log.Warn("an approval that a call did not use is still there", "approval", rec.ID, "error", err)
 	}

@@ -46,7 +46,7 @@ func (r *rig) serveNodes() *record {
 func (r *rig) pendingOnNode(cmd corral.Command) approval.Record {
 	r.Helper()
 	_, err := r.guard.For("main")(r.Context(), cmd, toNode)
-	p, ok := Pending(err)
+	p, ok := approval.AsPending(err)
 	if !ok {
 		r.Fatal(err)
 	}

@@ -1,0 +1,89 @@
+package approval
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/corral-exec/corral"
+)
+
+// A PendingError is a command that runs when somebody approves it. It is an
+// ErrApproval.
+type PendingError struct{ Record Record }
+
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("approval %s is pending: %s", e.Record.Slug, e.Record.Decision.Reason)
+}
+
+// LogValue leaves the command out, which Error quotes.
+func (e *PendingError) LogValue() slog.Value {
+	return slog.StringValue("approval " + e.Record.Slug + " is pending")
+}
+
+// Unwrap gives the kind and the hint.
+func (e *PendingError) Unwrap() error {
+	return &corral.Error{Kind: corral.ErrApproval, Text: e.Error(), Hint: "corral approvals allow " + e.Record.Slug}
+}
+
+// Details are for whoever gets the error over HTTP.
+func (e *PendingError) Details() any { return e.Record.Shown() }
+
+// AsPending returns the approval that a command waits for, if err is about one.
+func AsPending(err error) (*PendingError, bool) {
+	var e *PendingError
+	return e, errors.As(err, &e)
+}
+
+// A Note is what a record keeps of a command beside what people see, so that it can
+// be run later. The values of its environment are not in it.
+type Note struct {
+	Command corral.Command `json:"command"`
+	Env     bool           `json:"env,omitempty"` // there were variables
+	Route   *corral.Route  `json:"route,omitempty"`
+}
+
+// NewNote is the Note of a command, for Request.Note. A command without an ID gets one.
+func NewNote(cmd corral.Command, route corral.Route) (json.RawMessage, error) {
+	n := Note{Command: cmd, Env: len(cmd.Env) > 0, Route: &route}
+	n.Command.Env = nil
+	if n.Command.ID == "" {
+		n.Command.ID = corral.NewID()
+	}
+	return json.Marshal(n)
+}
+
+// Noted is the Note of a record; false if it has none.
+func (r Record) Noted() (n Note, ok bool) {
+	return n, json.Unmarshal(r.Note, &n) == nil
+}
+
+// StartID is the ID that the command gets, or has, when it runs.
+func (r Record) StartID() string {
+	n, _ := r.Noted()
+	return n.Command.ID
+}
+
+// Shown is a record as others see it: without what is kept to run the command
+// later, and with the ID that it gets then.
+func (r Record) Shown() Record {
+	r.CommandID = cmp.Or(r.CommandID, r.StartID())
+	r.Note, r.Version, r.Remembered = nil, 0, false
+	return r
+}
+
+// Apply is a command as it is started by this approval, which it got: with the ID
+// that it was asked for by, and on the node that it was asked about, of whichever
+// pool that was chosen.
+func (r Record) Apply(cmd corral.Command) corral.Command {
+	if n, ok := r.Noted(); ok {
+		cmd.ID = cmp.Or(cmd.ID, n.Command.ID)
+		if r.Host == corral.HostNode {
+			cmd.Node = cmp.Or(n.Command.Node, cmd.Node)
+		}
+	}
+	cmd.Approval = r.ID
+	return cmd
+}
