@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // maxAnswer bounds an answer that is held in memory.

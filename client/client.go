@@ -12,8 +12,8 @@ import (
 	"unicode"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"

@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/streams"
 )
 

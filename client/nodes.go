@@ -6,7 +6,7 @@ import (
 	"regexp"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // What a gateway says of its nodes, and is told of them.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"

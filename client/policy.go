@@ -6,9 +6,8 @@ import (
 	"net/http"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
-	"github.com/corral-exec/corral/policy/guard"
 )
 
 // ExplainOptions say what to report of a command beside the decision.
@@ -21,8 +20,8 @@ type ExplainOptions struct {
 
 // Explain says what would become of a command, and why. Nothing is started, and
 // nobody is asked.
-func (c *Client) Explain(ctx context.Context, cmd corral.Command, o ExplainOptions) (guard.Report, error) {
-	var report guard.Report
+func (c *Client) Explain(ctx context.Context, cmd corral.Command, o ExplainOptions) (api.Report, error) {
+	var report api.Report
 	if err := cmd.Validate(); err != nil {
 		return report, err
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // A Sandbox is what there is of a sandbox of the gateway.

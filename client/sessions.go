@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )

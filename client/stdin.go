@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // cancelLimit is how long Write waits, after its context has ended, to be told

@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/session"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // authorize decides whether a request may be served. On a Unix socket the

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/filestest"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox/files"

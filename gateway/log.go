@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // largeBuffers have room for the largest frame. Who waits for output waits with

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // readFrames reads an answer to its last frame.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 )
 
 // wrap is all that is done for every request: an id, who may call, an answer

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // Nodes are the machines that are paired, and those that ask to be. The hub of a

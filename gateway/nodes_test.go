@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"

@@ -15,7 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // document is openapi.json, checked.

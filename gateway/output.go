@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // headerGap says which bytes of the output are missing in the middle of a body,

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // A pacer is what all readers of logs that are still being written share. A

@@ -7,16 +7,15 @@ import (
 	"net/http"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/policy/guard"
 )
 
 // A Policy answers what commands may do, and takes what people say about it.
 type Policy interface {
 	// Explain says what would become of a command. Nothing is started.
-	Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (guard.Report, error)
+	Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (api.Report, error)
 
 	// Current returns records with the decisions of those that are pending as they
 	// are now.

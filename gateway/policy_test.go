@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
@@ -23,7 +24,7 @@ type fakePolicy struct {
 	by     string
 }
 
-func (p *fakePolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (guard.Report, error) {
+func (p *fakePolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (api.Report, error) {
 	p.asked, p.opt, p.caller = cmd, o, config.CallerFrom(ctx)
 	return guard.Refusal(agent, cmd, corral.Route{Reason: corral.RouteNotAllowed}, corral.Errorf(corral.ErrDenied, "do this", "no"))
 }
@@ -69,7 +70,7 @@ func (g *rig) say(client *http.Client, method, path, body string, header ...stri
 func TestExplain(t *testing.T) {
 	g, p := newPolicyRig(t)
 	status, body := g.say(g.tcp, "POST", "/v1/explain", `{"command":"ls","host":"gateway","security":"deny","environment":true}`, "Corral-Sender", "telegram:7", "Corral-Agent", "nightly")
-	var r guard.Report
+	var r api.Report
 	if err := json.Unmarshal([]byte(body), &r); err != nil {
 		t.Fatal(err)
 	}

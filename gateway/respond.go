@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/session"
 )

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // A route is one operation of the API.

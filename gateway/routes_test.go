@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 func TestSessionsRoutes(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // Sandboxes are those of a gateway's state directory, by their names. ErrNotFound

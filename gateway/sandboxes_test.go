@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // fakeSandboxes has one sandbox, of which everything is known, and one of which

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/strictjson"
 )
 

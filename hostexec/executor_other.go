@@ -34,7 +34,9 @@ func (*Executor) Start(context.Context, corral.Command) (corral.Process, error) 
 }
 
 // Plan fails as New does.
-func (*Executor) Plan(context.Context, corral.Command) (pathenv.Plan, error) { return pathenv.Plan{}, errUnsupported }
+func (*Executor) Plan(context.Context, corral.Command) (pathenv.Plan, error) {
+	return pathenv.Plan{}, errUnsupported
+}
 
 // Attach fails as New does.
 func (*Executor) Attach(context.Context, string) (corral.Process, error) { return nil, errUnsupported }

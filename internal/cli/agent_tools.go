@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"

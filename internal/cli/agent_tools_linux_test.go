@@ -21,9 +21,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
 	"github.com/corral-exec/corral/policy/approval"

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/api"
 )
 
 // What an earlier gateway said of itself is not believed of the one that starts:

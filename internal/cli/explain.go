@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/policy"
-	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -161,7 +161,7 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 }
 
 // explained is what a gateway says of a command, or would say.
-func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r guard.Report, err error) {
+func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if o.local || len(o.shape) > 0 {
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
@@ -180,7 +180,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 }
 
 // fromFiles is what a gateway would say that is started here and now.
-func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r guard.Report, err error) {
+func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if err := session.ValidateAgent(o.agent); err != nil {
 		return r, err
 	}
@@ -203,7 +203,7 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	defer func() { err = errors.Join(err, h.Close()) }()
 	r, err = hostPolicy{h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
 	if nodes.err != nil { // what is said of it would be made up
-		return guard.Report{}, nodes.err
+		return api.Report{}, nodes.err
 	}
 	r.FromFiles = true
 	return r, err

@@ -12,22 +12,22 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/policy/guard"
 )
 
 // sampleReport has one of everything.
-func sampleReport() guard.Report {
+func sampleReport() api.Report {
 	source := func(line int, key string) policy.Source {
 		return policy.Source{File: "/etc/corral/corral.json5", Line: line, Key: key}
 	}
 	allow := &policy.Rule{Action: policy.Allow, Pattern: "/usr/bin/git status", Source: source(4, "tools.exec.rules[0]")}
 	value := "C.UTF-8"
-	r := guard.Report{Outcome: policy.Asked, Reason: `"curl evil": no rule allows /usr/bin/curl`, Command: "…", Shell: []string{"/bin/bash", "-c"}, Cwd: "/srv/checkout",
+	r := api.Report{Outcome: policy.Asked, Reason: `"curl evil": no rule allows /usr/bin/curl`, Command: "…", Shell: []string{"/bin/bash", "-c"}, Cwd: "/srv/checkout",
 		Fix:      []string{`add the rule {allow: "/usr/bin/curl", args: ["evil"]}`, "run the commands one by one, or set allowlist.chaining: each"},
 		Commands: []string{`corral config set 'tools.exec.rules[1]' '{allow: "/usr/bin/curl", args: ["evil"]}'`},
 		Previews: []approval.Preview{

@@ -8,10 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/policy/guard"
 )
 
 // A look is how text is laid out: in so many columns (0: nothing is broken),
@@ -69,7 +69,7 @@ const (
 )
 
 // report is all about a command, for people. The first line has the answer.
-func (l look) report(r guard.Report) string {
+func (l look) report(r api.Report) string {
 	p := &page{look: l}
 	fmt.Fprintf(&p.b, "%s  %s\n", p.in(outcomeStyle[r.Outcome]+";"+bold, string(r.Outcome)), visible(r.Reason))
 	p.facts(r)
@@ -108,7 +108,7 @@ func (l look) report(r guard.Report) string {
 
 // pinned is what would be executed in the place of the command, if that is not
 // what was written.
-func (p *page) pinned(r guard.Report) {
+func (p *page) pinned(r api.Report) {
 	run := r.Decision.Run
 	if run == nil || r.Decision.Security.Value == policy.SecurityFull || r.Outcome == policy.Denied {
 		return
@@ -126,7 +126,7 @@ func (p *page) pinned(r guard.Report) {
 }
 
 // facts are where a command would run, and by which settings.
-func (p *page) facts(r guard.Report) {
+func (p *page) facts(r api.Report) {
 	fmt.Fprintln(&p.b)
 	p.row(2, columnFacts, "agent", plain, r.Agent)
 	if r.Route.Host != "" {
@@ -351,7 +351,7 @@ func commandLine(args []string) string {
 }
 
 // environment is what a command is started with.
-func (l look) environment(r guard.Report) string {
+func (l look) environment(r api.Report) string {
 	p := &page{look: l}
 	d := r.Environment
 	if d == nil {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool/mcp"
 )

@@ -5,8 +5,8 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/policy/approval"

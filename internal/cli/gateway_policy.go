@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/policy"
@@ -20,9 +21,9 @@ import (
 type hostPolicy struct{ hosts *hosts }
 
 // Explain implements gateway.Policy.
-func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o gateway.ExplainOptions) (guard.Report, error) {
+func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Command, o gateway.ExplainOptions) (api.Report, error) {
 	if err := cmd.Validate(); err != nil {
-		return guard.Report{}, err
+		return api.Report{}, err
 	}
 	on := h.hosts.of(agent)
 	c := h.hosts.policies.agent(agent)
@@ -37,7 +38,7 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	if err != nil {
 		return guard.Refusal(agent, cmd, route, err)
 	}
-	r, err := h.hosts.policies.guard.Report(ctx, agent, placed, route)
+	r, plan, err := h.hosts.policies.guard.Report(ctx, agent, placed, route)
 	if err != nil {
 		return r, err
 	}
@@ -52,8 +53,8 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 			r.OnNode = len(r.Commands) > 0
 		}
 	}
-	if o.Environment && r.Plan.Env.Vars != nil {
-		d := r.Plan.Env.Describe(cmd.Env, o.Values)
+	if o.Environment && plan.Env.Vars != nil {
+		d := plan.Env.Describe(cmd.Env, o.Values)
 		r.Environment = &d
 	}
 	return r, nil

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/session"
 )
 

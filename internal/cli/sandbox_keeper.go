@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/testdir"
 	"github.com/corral-exec/corral/sandbox"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/api"
 )
 
 func (a *app) sandboxLogs() *cobra.Command {

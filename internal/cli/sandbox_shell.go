@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )

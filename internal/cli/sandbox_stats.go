@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/internal/api"
 )
 
 // Variables for tests.

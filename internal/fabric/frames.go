@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 )
 
 // WaitStep is how long a node lets one OpWait wait.

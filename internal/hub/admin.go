@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/pairing"
 	"github.com/corral-exec/corral/nodeexec"
 )

@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/api"
 	"github.com/corral-exec/corral/internal/exectest"
 	"github.com/corral-exec/corral/internal/exectest/pattern"
 	"github.com/corral-exec/corral/internal/natstest"

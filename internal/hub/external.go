@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/approvals"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/pairing"

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/natstest"
 	"github.com/corral-exec/corral/internal/pairing"

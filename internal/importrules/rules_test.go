@@ -16,7 +16,7 @@ var (
 	ground   = slices.Concat(contract, []string{"pathenv", "pathenv/lookup", "internal/atomicfile", "internal/coalesce", "internal/confine", "internal/landlock", "internal/spawn", "internal/turn", "internal/wire", "internal/outlog", "internal/wardenbin", "internal/state/filelock", "internal/state/journal"})
 	warden   = slices.Concat(ground, []string{"internal/warden", "internal/wardenexec"})
 	hosts    = slices.Concat(warden, []string{"hostexec", "sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/files", "nodeexec", "nodeexec/sshexec", "images"})
-	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "internal/api"})
+	service  = slices.Concat(hosts, []string{"policy", "policy/approval", "policy/guard", "config", "session", "tool", "tool/mcp", "tool/patch", "tool/runshell", "gateway", "client", "api"})
 	program  = slices.Concat(service, []string{"internal/cli"})
 )
 
@@ -31,7 +31,7 @@ var rules = map[string]rule{
 
 	"policy":          {imports: contract},
 	"policy/approval": {imports: []string{".", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy"}},
-	"policy/guard":    {imports: []string{".", "internal/turn", "internal/atomicfile", "internal/state/journal", "internal/strictjson", "policy", "policy/approval", "config", "pathenv"}, tests: hosts},
+	"policy/guard":    {imports: []string{".", "api", "internal/turn", "internal/atomicfile", "internal/state/journal", "internal/strictjson", "policy", "policy/approval", "config", "pathenv"}, tests: hosts},
 
 	"pathenv":        {imports: []string{".", "pathenv/lookup"}},
 	"pathenv/lookup": {},
@@ -72,13 +72,13 @@ var rules = map[string]rule{
 	"internal/spelling": {},
 	"session":           {imports: []string{".", "internal/state/filelock", "internal/state/journal", "session/keys"}, tests: append([]string{"internal/broker", "internal/fabric"}, hosts...)},
 	"session/keys":      {imports: contract},
-	"tool":              {imports: []string{".", "internal/strictjson", "session", "session/keys", "policy", "policy/approval", "policy/guard"}, tests: append([]string{"config"}, hosts...)},
+	"tool":              {imports: []string{".", "internal/strictjson", "session", "session/keys", "policy", "policy/approval"}, tests: append([]string{"policy/guard", "config"}, hosts...)},
 	"tool/runshell":     {imports: []string{".", "pathenv", "policy", "tool"}, tests: append([]string{"session", "tool/mcp"}, hosts...)},
 	"tool/patch":        {imports: []string{".", "internal/strictjson", "internal/script", "internal/state/filelock"}, tests: hosts},
 	"tool/mcp":          {imports: []string{".", "tool", "policy/approval"}, tests: append([]string{"session", "policy", "policy/guard", "config"}, hosts...)},
-	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "internal/api", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
-	"client":            {imports: []string{".", "session", "tool", "sandbox/files", "internal/api", "internal/streams", "policy", "policy/approval", "policy/guard", "config"}, tests: append([]string{"gateway", "internal/hub", "internal/pairing"}, hosts...)},
-	"internal/api":      {imports: contract},
+	"gateway":           {imports: []string{".", "internal/turn", "internal/strictjson", "session", "sandbox/files", "api", "internal/atomicfile", "internal/state/filelock", "internal/state/journal", "policy", "policy/approval", "config"}, tests: append([]string{"policy/guard", "client", "tool", "internal/hub", "internal/pairing"}, hosts...)},
+	"client":            {imports: []string{".", "session", "tool", "sandbox/files", "api", "internal/streams", "policy", "policy/approval", "config"}, tests: append([]string{"policy/guard", "gateway", "internal/hub", "internal/pairing"}, hosts...)},
+	"api":               {imports: []string{".", "pathenv", "policy", "policy/approval"}},
 	"internal/streams":  {},
 	// What limits a private workspace.
 	"internal/diskimage": {},
@@ -87,19 +87,19 @@ var rules = map[string]rule{
 	"nodeexec/sshexec":    {imports: []string{".", "pathenv", "internal/streamexec"}, tests: hosts},
 	// What a gateway and a node say to each other: in the terms of the HTTP API
 	// where it says the same.
-	"internal/fabric": {imports: []string{".", "internal/api", "internal/confine"}, tests: []string{"internal/broker"}},
+	"internal/fabric": {imports: []string{".", "api", "internal/confine"}, tests: []string{"internal/broker"}},
 	"internal/broker": {imports: []string{".", "internal/atomicfile", "internal/fabric"}, tests: []string{"internal/pairing"}},
 
 	"internal/pairing":        {imports: []string{".", "internal/natskv", "internal/state/filelock", "internal/state/journal"}},
-	"internal/join":           {imports: []string{".", "internal/api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
-	"internal/hub":            {imports: []string{".", "nodeexec", "internal/api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
+	"internal/join":           {imports: []string{".", "api", "internal/fabric", "internal/pairing"}, tests: []string{"internal/broker"}},
+	"internal/hub":            {imports: []string{".", "nodeexec", "api", "internal/approvals", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "policy/approval"}, tests: append([]string{"internal/hub", "policy"}, hosts...)},
 	"internal/cli/termfilter": {},
 	"internal/cli":            {imports: append([]string{"internal/cli/termfilter", "internal/escape", "internal/escape/probes", "internal/broker", "internal/hub", "internal/join", "internal/node", "internal/pairing"}, service...), tests: append([]string{"internal/broker", "internal/fabric", "internal/join", "internal/pairing"}, service...)},
 	"internal/natskv":         {imports: contract},
 	"internal/approvals":      {imports: []string{".", "internal/natskv", "policy/approval"}, tests: []string{"policy"}},
 	// The library of the message server is package broker's, which knows how its
 	// certificate is pinned.
-	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "internal/state/filelock", "internal/state/journal"}, tests: append([]string{"internal/api", "internal/hub"}, hosts...)},
+	"internal/node":     {imports: []string{".", "internal/atomicfile", "internal/broker", "internal/fabric", "internal/join", "internal/pairing", "internal/state/filelock", "internal/state/journal"}, tests: append([]string{"api", "internal/hub"}, hosts...)},
 	"cmd/corral":        {imports: program},
 	"cmd/corral-warden": {imports: append([]string{"internal/warden"}, ground...)},
 
@@ -158,9 +158,15 @@ var unlinked = map[string][]string{
 	// Docker, no server for a client. See docs/development.md.
 	"hostexec":       {"net/http", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
 	"sandbox/docker": {"github.com/containerd/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
-	"client":         {"github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
-	"cmd/corral":     {"testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
+	"client":         slices.Concat(executors, []string{module + "/policy/guard", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"}),
+	// What decides and what agents call start nothing by themselves.
+	"policy/guard": executors,
+	"tool":         slices.Concat(executors, []string{module + "/policy/guard"}),
+	"cmd/corral":   {"testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
 }
+
+// executors are what any of them links.
+var executors = []string{module + "/hostexec", module + "/nodeexec", module + "/internal/wardenexec", module + "/internal/fabric"}
 
 var wardenFree = []string{"github.com/docker/", "github.com/nats-io/", "net/http", "encoding/json"}
 

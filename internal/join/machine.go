@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/fabric"
 	"github.com/corral-exec/corral/internal/pairing"
 )

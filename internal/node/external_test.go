@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/api"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/broker"
 	"github.com/corral-exec/corral/internal/hub"
 	"github.com/corral-exec/corral/internal/natstest"

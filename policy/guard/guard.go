@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -204,18 +205,9 @@ func (g *Guard) fallback(cmd corral.Command, e Explanation, why string) (corral.
 
 // An Explanation is everything about a decision.
 type Explanation struct {
-	Agent string       `json:"agent"`
-	Route corral.Route `json:"route"`
-	// Guarded: the decision applies. Where the route is not guarded nothing
-	// stands in the way of the command but what it runs in.
-	Guarded  bool            `json:"guarded"`
-	Decision policy.Decision `json:"decision"`
-	Request  policy.Request  `json:"-"`
-	Plan     pathenv.Plan   `json:"-"`
-
-	// Requested and Host are the two sides of which the stricter counts.
-	Requested approval.Settings `json:"requested"`
-	Host      approval.Settings `json:"host"`
+	api.Explanation
+	Request policy.Request
+	Plan    pathenv.Plan
 
 	rules policy.Rules
 	view  policy.View
@@ -226,9 +218,6 @@ type Explanation struct {
 
 	node    *nodeSide       // of a command for a node
 	gateway policy.Decision // and what is decided on it here, by its text
-
-	Unattended bool     `json:"unattended,omitempty"` // nobody can be asked for this agent
-	Warnings   []string `json:"warnings,omitempty"`
 }
 
 // Explain decides on a command and says why. Nothing is started, and nobody is
@@ -305,7 +294,7 @@ func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string
 
 // begin is what is known of a command before anything is looked at.
 func (g *Guard) begin(agent string, cmd corral.Command, route corral.Route, caller policy.Source) (Explanation, config.Agent, error) {
-	e := Explanation{Agent: agent, Route: route, Guarded: route.Guarded}
+	e := Explanation{Explanation: api.Explanation{Agent: agent, Route: route, Guarded: route.Guarded}}
 	requested, err := asked(cmd, caller)
 	if err != nil {
 		return e, config.Agent{}, err

@@ -110,7 +110,7 @@ func TestClaims(t *testing.T) {
 	})}
 	r.again()
 	cmd := corral.Command{ID: "one", Shell: "tool", Env: map[string]string{"A": "1"}}
-	report, err := r.guard.Report(t.Context(), "main", cmd, toNode)
+	report, _, err := r.guard.Report(t.Context(), "main", cmd, toNode)
 	r.ok(err)
 	rec := func() approval.Record {
 		_, err := r.guard.For("main")(t.Context(), cmd, toNode)

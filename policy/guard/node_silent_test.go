@@ -40,7 +40,7 @@ func TestNodeWithoutPolicy(t *testing.T) {
 		r.nodes = silent{}
 		r.again()
 		cmd := corral.Command{ID: "one", Shell: test.command}
-		report, err := r.guard.Report(t.Context(), "main", cmd, ssh)
+		report, _, err := r.guard.Report(t.Context(), "main", cmd, ssh)
 		if err != nil || report.Outcome != test.want {
 			t.Errorf("%s: %s: %v (%s), %v", test.settings, test.command, report.Outcome, report.Reason, err)
 		}

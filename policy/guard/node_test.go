@@ -237,7 +237,7 @@ func TestGatewayTightens(t *testing.T) {
 	} {
 		p := newPair(t, tc.node, tc.gateway)
 		tc.cmd.ID = "one"
-		r, err := p.gw.guard.Report(t.Context(), "main", tc.cmd, toNode)
+		r, _, err := p.gw.guard.Report(t.Context(), "main", tc.cmd, toNode)
 		if err != nil || r.Outcome != tc.want || !strings.Contains(r.Reason, tc.why) {
 			t.Errorf("node %s, gateway %s, %+v: explained as %s, %q, %v; want %s, %q", tc.node, tc.gateway, tc.cmd, r.Outcome, r.Reason, err, tc.want, tc.why)
 		}
@@ -450,7 +450,7 @@ func TestNotStarted(t *testing.T) {
 func TestStrictNode(t *testing.T) {
 	p := newPair(t, `node: {approvals: "local"}, `+nodeSettings, nodeSettings)
 	cmd := corral.Command{ID: "one", Shell: "tool a"}
-	r, err := p.gw.guard.Report(t.Context(), "main", cmd, toNode)
+	r, _, err := p.gw.guard.Report(t.Context(), "main", cmd, toNode)
 	if err != nil || r.Outcome != policy.Asked || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "its own operators approve") }) {
 		t.Errorf("%+v, %v", r, err)
 	}

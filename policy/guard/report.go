@@ -6,44 +6,11 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
-
-// A Report is an Explanation with what follows from it, for people and
-// programs.
-type Report struct {
-	Explanation
-
-	// Outcome is what would become of the command, and Reason the one line
-	// that says why. Where the decision applies (Guarded) they are its.
-	Outcome policy.Outcome `json:"outcome"`
-	Reason  string         `json:"reason"`
-	// Fix is what to change so that it would be allowed, and Commands those of
-	// corral that make such a change.
-	Fix      []string `json:"fix,omitempty"`
-	Commands []string `json:"commands,omitempty"`
-	// OnNode: Commands are for the machine that is the node, and not for this one.
-	OnNode bool `json:"onNode,omitempty"`
-
-	Command string   `json:"command,omitempty"` // shell text
-	Args    []string `json:"args,omitempty"`    // or a program and its arguments
-	Shell   []string `json:"shell,omitempty"`   // what reads Command
-	Cwd     string   `json:"cwd,omitempty"`     // as far as it is known here
-
-	// TimeoutSeconds is how long a command may run whose call does not say; 0: for ever.
-	TimeoutSeconds *float64 `json:"timeoutSeconds,omitempty"`
-
-	// Previews are what allow-always would remember, for a command that would
-	// be asked about.
-	Previews    []approval.Preview   `json:"previews,omitempty"`
-	Environment *pathenv.Description `json:"environment,omitempty"`
-
-	// FromFiles: no gateway was asked. It is what one would say that is
-	// started with these files and this environment.
-	FromFiles bool `json:"fromFiles,omitempty"`
-}
 
 // Why a command runs that no decision stands before.
 const (
@@ -52,15 +19,16 @@ const (
 )
 
 // Report decides on a command that was routed, and says all about it. Like
-// Explain it changes nothing. A command that cannot be run is no error but a
+// Explain it changes nothing. The plan is that of a command for this machine. A command that cannot be run is no error but a
 // Report that says so; the error is ErrInvalid, for one that makes no sense.
-func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Report, error) {
+func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (r api.Report, plan pathenv.Plan, err error) {
 	e, err := g.Explain(ctx, agent, cmd, route)
 	if err != nil {
-		return Refusal(agent, cmd, route, err)
+		r, err = Refusal(agent, cmd, route, err)
+		return r, plan, err
 	}
-	r := Report{
-		Explanation: e, Outcome: e.Decision.Outcome, Reason: e.Decision.Reason, Fix: e.Decision.Fix,
+	r = api.Report{
+		Explanation: e.Explanation, Outcome: e.Decision.Outcome, Reason: e.Decision.Reason, Fix: e.Decision.Fix,
 		Command: cmd.Shell, Args: cmd.Args, Shell: e.Request.Shell, Cwd: e.Request.Dir,
 	}
 	if route.Sandboxed && r.Cwd == "" {
@@ -99,7 +67,7 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 			}
 		}
 	}
-	return r, nil
+	return r, e.Plan, nil
 }
 
 // missing says what is in the way still when all has been done that a decision
@@ -137,13 +105,13 @@ func suggested(fix []string) []policy.Rule {
 	return rules
 }
 
-// Refusal is the Report of a command that is refused before a decision is made.
-func Refusal(agent string, cmd corral.Command, route corral.Route, why error) (Report, error) {
+// Refusal is the api.Report of a command that is refused before a decision is made.
+func Refusal(agent string, cmd corral.Command, route corral.Route, why error) (api.Report, error) {
 	if errors.Is(why, corral.ErrInvalid) {
-		return Report{}, why
+		return api.Report{}, why
 	}
-	r := Report{
-		Explanation: Explanation{Agent: agent, Route: route, Guarded: route.Guarded},
+	r := api.Report{
+		Explanation: api.Explanation{Agent: agent, Route: route, Guarded: route.Guarded},
 		Outcome:     policy.Denied, Reason: why.Error(), Command: cmd.Shell, Args: cmd.Args,
 	}
 	if hint := corral.Hint(why); hint != "" {

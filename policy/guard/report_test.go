@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -35,7 +36,7 @@ func TestReport(t *testing.T) {
 		{"asked", "", gateway, policy.Asked, "ask rule", "---"},
 	} {
 		cmd := corral.Command{Shell: "tool --now", Security: tc.security}
-		got, err := r.guard.Report(t.Context(), tc.agent, cmd, tc.route)
+		got, _, err := r.guard.Report(t.Context(), tc.agent, cmd, tc.route)
 		r.ok(err)
 		previews := ""
 		for i, p := range got.Previews {
@@ -70,7 +71,7 @@ func TestReport(t *testing.T) {
 				t.Errorf("%s: explained as %s, and it was %s: %v", tc.agent, tc.outcome, was, err)
 			}
 		}
-		var back Report
+		var back api.Report
 		data, err := json.Marshal(got)
 		r.ok(err)
 		r.ok(json.Unmarshal(data, &back))
@@ -85,18 +86,18 @@ func TestReportFix(t *testing.T) {
 	r := newRig(t, onHost)
 	const not = "rules alone do not allow it: "
 	for command, enough := range map[string]bool{"tool x | tool y": true, "tool $(tool)": false, "tool > x": false, "tool; tool": true, "tool; tool > x": false, "tool >/dev/null && tool": true} {
-		got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: command}, gateway)
+		got, _, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: command}, gateway)
 		r.ok(err)
 		if says := strings.HasPrefix(got.Fix[len(got.Fix)-1], not); got.Outcome != policy.Asked || says == enough || len(suggested(got.Fix)) == 0 {
 			t.Errorf("%s: %s, %q", command, got.Outcome, got.Fix)
 		}
 	}
-	got, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool", Ask: string(policy.AskAlways)}, gateway)
+	got, _, err := r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool", Ask: string(policy.AskAlways)}, gateway)
 	if last := got.Fix[len(got.Fix)-1]; err != nil || last != not+"set ask to on-miss where it says always: the call" {
 		t.Errorf("ask=always: %q, %v", got.Fix, err)
 	}
 	node := corral.Route{Host: corral.HostNode, Guarded: true}
-	got, err = r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool"}, node)
+	got, _, err = r.guard.Report(t.Context(), "main", corral.Command{Shell: "tool"}, node)
 	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "node") {
 		t.Errorf("%+v, %v", got.Warnings, err)
 	}
