@@ -151,7 +151,9 @@ func TestNeighbours(t *testing.T) {
 			for i, users := range []string{"", sandbox.SharedUIDs} {
 				of := func(keys bool) func(*sandbox.Config) {
 					return func(c *sandbox.Config) {
-						c.UIDRange = users
+						if c.UIDRange = users; users == sandbox.SharedUIDs {
+							c.User = fmt.Sprintf("%d:%d", nobody, nobody)
+						}
 						if keys && !tg.gvisor() {
 							c.Seccomp = s.profile
 						}
