@@ -58,6 +58,18 @@ func rel(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
+// layerOf is the layer of a package; nil if it is in none.
+func layerOf(name string) *layer {
+	for i := range layers {
+		for _, p := range layers[i].packages {
+			if dir, all := strings.CutSuffix(p, "/..."); name == dir || all && strings.HasPrefix(name, dir+"/") {
+				return &layers[i]
+			}
+		}
+	}
+	return nil
+}
+
 // violations are complete sentences.
 func violations(all []listed) []string {
 	var bad []string
@@ -71,20 +83,25 @@ func violations(all []listed) []string {
 		if p.Error != nil {
 			say("%s cannot be listed: %s.", name, p.Error.Err)
 		}
-		r, ok := rules[name]
-		if !ok {
+		l := layerOf(name)
+		if l == nil {
 			say("%s is in no layer; add it to rules_test.go.", name)
 			continue
 		}
 		for _, path := range p.Imports {
-			if other, ours := rel(path); ours && !slices.Contains(r.imports, other) {
-				say("%s may not import %s.", name, other)
+			other, ours := rel(path)
+			if !ours {
+				continue
+			}
+			if o := layerOf(other); o != nil && o != l && !slices.Contains(l.on, o.name) {
+				say("%s (%s) may not import %s (%s).", name, l.name, other, o.name)
 			}
 		}
-		allowed := slices.Concat(r.imports, r.tests, testOnly, []string{name})
 		for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
-			if other, ours := rel(path); ours && !slices.Contains(allowed, other) {
-				say("The tests of %s may not import %s.", name, other)
+			if other, ours := rel(path); ours && other != name && l.name != "front" {
+				if o := layerOf(other); o != nil && o.name == "front" {
+					say("The tests of %s may not import %s (%s).", name, other, o.name)
+				}
 			}
 		}
 		for _, dep := range p.Deps {
@@ -114,21 +131,32 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The rules themselves hold: nobody may import a command, or, outside of
-// tests, what is for tests.
-func TestRules(t *testing.T) {
-	for name, r := range rules {
-		for _, other := range slices.Concat(r.imports, r.tests, testOnly) {
-			if _, ok := rules[other]; !ok {
-				t.Errorf("%s may import %s, which is in no layer", name, other)
+// Every package that is named is there, and is named once.
+func TestLayers(t *testing.T) {
+	there := map[string]bool{}
+	for _, p := range list(t) {
+		name, _ := rel(p.ImportPath)
+		there[name] = true
+	}
+	named := map[string]string{}
+	for _, l := range layers {
+		for _, p := range l.packages {
+			dir, all := strings.CutSuffix(p, "/...")
+			found := there[dir]
+			for name := range there {
+				found = found || all && strings.HasPrefix(name, dir+"/")
 			}
-			if strings.HasPrefix(other, "cmd/") {
-				t.Errorf("%s may import the command %s", name, other)
+			if !found {
+				t.Errorf("%s is in the layer %s, and there is none", p, l.name)
 			}
+			if other := named[dir]; other != "" {
+				t.Errorf("%s is in the layers %s and %s", dir, other, l.name)
+			}
+			named[dir] = l.name
 		}
-		for _, other := range r.imports {
-			if slices.Contains(testOnly, other) && !slices.Contains(testOnly, name) && name != "internal/exectest/testprog" {
-				t.Errorf("%s may import %s, which is for tests", name, other)
+		for _, on := range l.on {
+			if !slices.ContainsFunc(layers, func(l layer) bool { return l.name == on }) {
+				t.Errorf("the layer %s stands on %s, which is none", l.name, on)
 			}
 		}
 	}
@@ -140,12 +168,15 @@ func TestViolationsAreFound(t *testing.T) {
 		want string // empty: allowed
 	}{
 		{listed{ImportPath: module, Imports: []string{"fmt"}}, ""},
-		{listed{ImportPath: module, Imports: []string{module + "/pathenv"}}, ". may not import pathenv."},
+		{listed{ImportPath: module, Imports: []string{module + "/pathenv"}}, ". (contract) may not import pathenv (ground)."},
 		{listed{ImportPath: module, XTestImports: []string{module, module + "/internal/fakeexec"}}, ""},
-		{listed{ImportPath: module + "/hostexec", Imports: []string{module + "/internal/fakeexec"}}, "hostexec may not import internal/fakeexec."},
-		{listed{ImportPath: module + "/hostexec", Imports: []string{module + "/sandbox"}}, "hostexec may not import sandbox."},
-		{listed{ImportPath: module + "/pathenv", TestImports: []string{module + "/hostexec"}}, "The tests of pathenv may not import hostexec."},
-		{listed{ImportPath: module + "/e2e", XTestImports: []string{module + "/cmd/corral"}}, "The tests of e2e may not import cmd/corral."},
+		{listed{ImportPath: module + "/hostexec", Imports: []string{module + "/internal/fakeexec"}}, "hostexec (execution) may not import internal/fakeexec (tests)."},
+		{listed{ImportPath: module + "/hostexec", Imports: []string{module + "/policy"}}, "hostexec (execution) may not import policy (decision)."},
+		{listed{ImportPath: module + "/hostexec", Deps: []string{module + "/sandbox"}}, "hostexec must not depend on " + module + "/sandbox."},
+		{listed{ImportPath: module + "/policy/guard", Imports: []string{module + "/hostexec"}}, "policy/guard (decision) may not import hostexec (execution)."},
+		{listed{ImportPath: module + "/session", Imports: []string{module + "/cmd/corral"}}, "session (service) may not import cmd/corral (front)."},
+		{listed{ImportPath: module + "/pathenv", TestImports: []string{module + "/hostexec"}}, ""},
+		{listed{ImportPath: module + "/pathenv", TestImports: []string{module + "/internal/cli"}}, "The tests of pathenv may not import internal/cli (front)."},
 		{listed{ImportPath: module + "/shiny"}, "shiny is in no layer; add it to rules_test.go."},
 		{listed{ImportPath: module + "/internal/warden", Deps: []string{"net/http/internal"}}, "internal/warden must not depend on net/http/internal."},
 		{listed{ImportPath: module + "/internal/warden", Deps: []string{"net", "fmt", "golang.org/x/sys/unix"}}, ""},
