@@ -24,6 +24,20 @@ func TestKills(t *testing.T) {
 	l, stop := s.load(t)
 	r := moments.Seeded(t, "CORRAL_CHAOS_SEED")
 
+	// The sandboxes are there before: on a busy machine no gateway lives for as long
+	// as it takes to make one. TestKilledAtEachStep of package sandbox kills amid that.
+	for _, c := range l.agents {
+		p, err := c.Begin(t.Context(), shell("true"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	done := make(chan struct{})
 	var working sync.WaitGroup
 	seed := r.Uint64()
