@@ -16,7 +16,8 @@ type Explanation struct {
 	Guarded  bool            `json:"guarded"`
 	Decision policy.Decision `json:"decision"`
 
-	// Requested and Host are the two sides of which the stricter counts.
+	// Requested is what the configuration and the call want, Host what the approvals
+	// file of the machine wants. The stricter counts.
 	Requested approval.Settings `json:"requested"`
 	Host      approval.Settings `json:"host"`
 

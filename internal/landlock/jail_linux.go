@@ -87,7 +87,7 @@ func (j *Jail) lookAt(n *notification, dir int32, address uint64) {
 		return
 	}
 	f := file{st.Dev, st.Ino}
-	if _, loads := j.rules.loaders[f]; loads || j.rules.programs[f] { // a loader gets no further than its first file
+	if j.rules.programs[f] || j.rules.loaders[f] { // a loader gets no further than its first file
 		return
 	}
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))

@@ -67,7 +67,8 @@ type ruleset struct {
 	fd          int
 	programs    map[file]bool
 	directories []string
-	loaders     map[file]int // a descriptor of each
+	loaders     map[file]bool
+	hold        func(f file, fd int) error // keeps a loader
 
 	key   string
 	paths map[string]identity // nil: it is not kept
@@ -76,7 +77,7 @@ type ruleset struct {
 
 // newRuleset makes one. What does not exist is left out: then nothing can be
 // executed or written there.
-func newRuleset(d *confine.Domain, version int) (*ruleset, error) {
+func newRuleset(d *confine.Domain, version int, hold func(f file, fd int) error) (*ruleset, error) {
 	var attr unix.LandlockRulesetAttr
 	if !d.AnyProgram {
 		attr.Handled_access_fs |= execute
@@ -95,7 +96,7 @@ func newRuleset(d *confine.Domain, version int) (*ruleset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a Landlock ruleset: %w", err)
 	}
-	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]int{}, paths: map[string]identity{}}
+	r := &ruleset{fd: fd, programs: map[file]bool{}, loaders: map[file]bool{}, hold: hold, paths: map[string]identity{}}
 	if err := r.fill(d, attr.Handled_access_fs); err != nil {
 		r.close()
 		return nil, err
@@ -144,14 +145,11 @@ func (r *ruleset) isProgram(f file, _ int) error {
 }
 
 func (r *ruleset) isLoader(f file, fd int) error {
-	if _, ok := r.loaders[f]; ok || r.programs[f] { // a rule names it
+	if r.programs[f] { // a rule names it
 		return nil
 	}
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-	if err == nil {
-		r.loaders[f] = own
-	}
-	return err
+	r.loaders[f] = true
+	return r.hold(f, fd)
 }
 
 // add grants the rights to a file, or others to what is in a directory, and notes
@@ -189,9 +187,4 @@ func (r *ruleset) add(path string, ofFile, ofDir uint64, is func(f file, fd int)
 	return nil
 }
 
-func (r *ruleset) close() {
-	_ = unix.Close(r.fd)
-	for _, fd := range r.loaders {
-		_ = unix.Close(fd)
-	}
-}
+func (r *ruleset) close() { _ = unix.Close(r.fd) }

@@ -19,6 +19,35 @@ type rulesets struct {
 	mu     sync.Mutex
 	closed bool
 	kept   []*ruleset // the last used first
+	// loaders are those of all rulesets that were made, with a descriptor of each, so
+	// that no other file gets its number.
+	loaders map[file]int
+}
+
+// hold notes that a file, of which fd is a descriptor, is a loader.
+func (k *rulesets) hold(f file, fd int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.loaders[f]; ok || k.closed {
+		return nil
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return err
+	}
+	if k.loaders == nil {
+		k.loaders = map[file]int{}
+	}
+	k.loaders[f] = own
+	return nil
+}
+
+// isLoader reports whether a file is the loader of any ruleset.
+func (k *rulesets) isLoader(f file) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.loaders[f]
+	return ok
 }
 
 // get returns the ruleset of a domain, for put.
@@ -40,7 +69,7 @@ func (k *rulesets) get(d *confine.Domain, version int) (*ruleset, error) {
 		k.drop(r)
 		k.put(r)
 	}
-	r, err := newRuleset(d, version)
+	r, err := newRuleset(d, version, k.hold)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +130,10 @@ func (k *rulesets) close() {
 	defer k.mu.Unlock()
 	k.closed = true
 	k.remove(func(*ruleset) bool { return true })
+	for _, fd := range k.loaders {
+		unix.Close(fd)
+	}
+	k.loaders = nil
 }
 
 // release ends a use of it. The lock of who keeps it is held.

@@ -86,7 +86,7 @@ func (s *Starter) prepare(d *confine.Domain) (*watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch == nil && s.unable == nil {
-		s.watch, s.unable = newWatch()
+		s.watch, s.unable = newWatch(s.rules.isLoader)
 	}
 	return s.watch, s.unable
 }
@@ -106,7 +106,7 @@ func (s *Starter) OnThread(f func()) error {
 
 // Watchable says why loaders cannot be watched here; nil: they can.
 func Watchable() error {
-	w, err := newWatch()
+	w, err := newWatch(nil) // no command runs in it
 	if err == nil {
 		w.close()
 	}
@@ -119,8 +119,8 @@ func (s *Starter) Close() {
 	w := s.watch
 	s.watch, s.unable = nil, errEnded
 	s.mu.Unlock()
-	s.rules.close()
 	if w != nil {
 		w.close()
 	}
+	s.rules.close()
 }

@@ -62,22 +62,23 @@ type watch struct {
 	listener int
 	running  sync.WaitGroup
 	calls    handoff // that the thread makes
+	isLoader func(file) bool
 
 	// starting is held while a process is made, until it is in jails: its first
 	// question may come before.
 	starting sync.Mutex
 
-	mu      sync.Mutex
-	jails   map[int]*Jail // by their first processes
-	loaders map[file]int  // of all domains; a descriptor of each, so that no other file gets its number
+	mu    sync.Mutex
+	jails map[int]*Jail // by their first processes
 }
 
-func newWatch() (*watch, error) {
+// newWatch begins a watch for which isLoader says which files are loaders.
+func newWatch(isLoader func(file) bool) (*watch, error) {
 	var secret [8]byte
 	if _, err := unix.Getrandom(secret[:], 0); err != nil {
 		return nil, fmt.Errorf("cannot have a random number: %w", err)
 	}
-	w := &watch{secret: binary.NativeEndian.Uint64(secret[:]), jails: map[int]*Jail{}, loaders: map[file]int{}}
+	w := &watch{secret: binary.NativeEndian.Uint64(secret[:]), isLoader: isLoader, jails: map[int]*Jail{}}
 	if err := w.calls.open(); err != nil {
 		return nil, err
 	}
@@ -120,42 +121,21 @@ func (w *watch) thread(ready chan<- error, left chan<- struct{}) {
 	}
 }
 
-// errEnded is what there is after the end.
+// errEnded is the error of a call after close.
 var errEnded = errors.New("it has ended")
 
 // start makes a process on the thread, by a function that returns its number.
 func (w *watch) start(j *Jail, make func() (pid int, err error)) (err error) {
-	if err := w.hold(j.rules.loaders); err != nil {
-		return err
-	}
 	w.starting.Lock()
 	defer w.starting.Unlock()
 	if ended := w.calls.call(func() { j.pid, err = make() }); ended != nil || err != nil {
 		return errors.Join(ended, err)
 	}
 	f, err := executed(uint32(j.pid))
+	j.first = err == nil && !w.isLoader(f)
 	w.mu.Lock()
-	_, loads := w.loaders[f]
-	j.first = err == nil && !loads
 	w.jails[j.pid] = j
 	w.mu.Unlock()
-	return nil
-}
-
-// hold notes which files are loaders.
-func (w *watch) hold(loaders map[file]int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for f, fd := range loaders {
-		if _, ok := w.loaders[f]; ok {
-			continue
-		}
-		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-		if err != nil {
-			return fmt.Errorf("cannot hold a loader: %w", err)
-		}
-		w.loaders[f] = own
-	}
 	return nil
 }
 
@@ -191,12 +171,6 @@ func (w *watch) close() {
 	w.calls.end()
 	w.running.Wait()
 	w.calls.close()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, fd := range w.loaders {
-		unix.Close(fd)
-	}
-	w.loaders, w.jails = nil, nil
 }
 
 // look answers a question: what to refuse the call with, or 0.
@@ -237,10 +211,7 @@ func (w *watch) lookAtLoader(n *notification, known bool) unix.Errno {
 	if err != nil {
 		return unix.EACCES // it has ended, or is none that can be looked at
 	}
-	w.mu.Lock()
-	_, loads := w.loaders[f]
-	w.mu.Unlock()
-	if !loads {
+	if !w.isLoader(f) {
 		return 0
 	}
 	j := w.registered(n.pid)
@@ -263,9 +234,8 @@ func (w *watch) lookAtLoader(n *notification, known bool) unix.Errno {
 // maxParents bounds a search for whose process one is.
 const maxParents = 64
 
-// owner is the command of a thread: that of its session, or of the session that
-// somebody is in from whom it descends. It is nil if all of them have ended, or the
-// command has.
+// owner is the command of a thread. That is the command of its session, or else of
+// the session of its nearest ancestor that has one. Nil: there is none any more.
 func (w *watch) owner(tid uint32) *Jail {
 	for range maxParents {
 		if j := w.bySession(tid); j != nil {

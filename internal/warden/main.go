@@ -132,10 +132,11 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	// thread does it without waking others, which is where the time goes. On a host
 	// one more answers what the kernel asks about commands in a domain, which wait
 	// meanwhile.
-	runtime.GOMAXPROCS(1)
+	processors := 1
 	if host {
-		runtime.GOMAXPROCS(2)
+		processors = 2
 	}
+	runtime.GOMAXPROCS(processors)
 	if err := reserveThreads(); err != nil {
 		return err
 	}

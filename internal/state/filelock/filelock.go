@@ -1,7 +1,7 @@
-// Package filelock locks open files, also directories where the system allows that,
-// against whoever else has them open: other programs, and other opens by this one.
-// What is locked can still be read and written by who does not ask. The system lets
-// go of a lock when its file is closed, so also when its program is killed.
+// Package filelock locks open files, and directories where the system allows that.
+// A lock keeps out other programs that ask for it, and other opens of the file by this
+// program. It keeps nobody from reading or writing. The system releases it when the
+// file is closed, also by the death of the program.
 package filelock
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// ErrLocked is the error of TryLock while somebody else has the lock.
+// ErrLocked is the error of TryLock and Own if another has the lock.
 var ErrLocked = errors.New("it is locked by another program")
 
-// TryLock takes the lock of a file alone, and does not wait for it.
+// TryLock takes an exclusive lock, and does not wait for it.
 func TryLock(f *os.File) error { return lock(f, true, false) }
 
-// patience is for how long others may have a lock that is to be kept: who only looks
-// whether it is held has it for a moment, and a process that this program, or the one
-// before, is making has a copy of every descriptor until it executes its program.
+// patience is how long Own waits. A program that only looks whether a lock is held has
+// it for a moment. So has a new process, which has a copy of every descriptor of its
+// parent until it executes its program.
 const patience = time.Second
 
-// Own takes the lock of a file alone, to keep it. It waits for a second at most, after
-// which somebody else keeps it: ErrLocked.
+// Own takes an exclusive lock for the life of a program. It waits for a second at
+// most.
 func Own(f *os.File) error {
 	for end := time.Now().Add(patience); ; time.Sleep(patience / 50) {
 		if err := TryLock(f); !errors.Is(err, ErrLocked) || time.Now().After(end) {
@@ -31,9 +31,8 @@ func Own(f *os.File) error {
 	}
 }
 
-// Lock takes the lock of a file alone. It waits until nobody else has it.
+// Lock takes an exclusive lock, and waits for it.
 func Lock(f *os.File) error { return lock(f, true, true) }
 
-// Share takes the lock of a file beside others that share it, instead of the lock that
-// this one may have. It waits while somebody has it alone.
+// Share takes a shared lock, and waits for it. It replaces an exclusive one.
 func Share(f *os.File) error { return lock(f, false, true) }
