@@ -13,10 +13,10 @@ FUZZTIME ?= 60s
 # COMMANDS is how many shell commands make fuzz generates and runs.
 COMMANDS ?= 100000
 # PACKAGES are those that make mutate tests.
-PACKAGES ?= internal/wire internal/outlog session/keys sandbox/boundary . policy/approval session policy
+PACKAGES ?= internal/warden/wire internal/warden/outlog session/keys sandbox/boundary . policy/approval session policy
 # TESTFLAGS is for one's own use: make unit TESTFLAGS='-run Router -v'.
 TESTFLAGS ?=
-# MUTATEFLAGS are those of internal/mutate: make mutate MUTATEFLAGS='-match log.go'.
+# MUTATEFLAGS are those of internal/test/mutate: make mutate MUTATEFLAGS='-match log.go'.
 MUTATEFLAGS ?=
 
 # Tools are kept in bin/tools under their package path and version.
@@ -28,7 +28,7 @@ ARCHS        := amd64 arm64
 # WARDENS are as the sources are now; COMMITTED are those in git, which a fetched
 # module has: built by WARDEN_GO, since another version makes other bytes.
 WARDENS      := $(ARCHS:%=bin/wardens/corral-warden-%)
-COMMITTED    := $(ARCHS:%=internal/wardenbin/bin/corral-warden-%)
+COMMITTED    := $(ARCHS:%=internal/warden/wardenbin/bin/corral-warden-%)
 WARDEN_GO    := go1.26.8
 MAX_WARDEN   := 4000000
 CONFORMANCE  := $(CURDIR)/bin/conformance.txt
@@ -79,7 +79,7 @@ $(WARDENS): bin/wardens/corral-warden-%: FORCE
 # The overlay has the new wardens embedded in the place of those in git.
 bin/corral: $(WARDENS) FORCE
 	@printf '{"Replace":{%s}}\n' "$$(for a in $(ARCHS); do \
-		printf '%s"%s/internal/wardenbin/bin/corral-warden-%s":"%s/bin/wardens/corral-warden-%s"' "$${sep:-}" '$(CURDIR)' $$a '$(CURDIR)' $$a; sep=,; done)" >bin/wardens/overlay.json
+		printf '%s"%s/internal/warden/wardenbin/bin/corral-warden-%s":"%s/bin/wardens/corral-warden-%s"' "$${sep:-}" '$(CURDIR)' $$a '$(CURDIR)' $$a; sep=,; done)" >bin/wardens/overlay.json
 	@$(BUILD) -overlay bin/wardens/overlay.json -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/corral
 
 bin/corral-warden: $(WARDENS)
@@ -91,14 +91,14 @@ REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS= GOWORK=off GOEXPERIMENT= G
 .PHONY: wardens
 wardens: ## Build the wardens that are in git, after a change of what goes into them (make check says when)
 	@for a in $(ARCHS); do \
-		$(REPRODUCIBLY) GOOS=linux GOARCH=$$a $(BUILD) -ldflags '-s -w' -o internal/wardenbin/bin/corral-warden-$$a ./cmd/corral-warden; \
+		$(REPRODUCIBLY) GOOS=linux GOARCH=$$a $(BUILD) -ldflags '-s -w' -o internal/warden/wardenbin/bin/corral-warden-$$a ./cmd/corral-warden; \
 	done
 
 .PHONY: wardens-check
 wardens-check: ## Check that the wardens in git are what the sources make (part of make check)
 	@mkdir -p bin/wardens
 	@for a in $(ARCHS); do \
-		f=internal/wardenbin/bin/corral-warden-$$a; \
+		f=internal/warden/wardenbin/bin/corral-warden-$$a; \
 		$(REPRODUCIBLY) GOOS=linux GOARCH=$$a $(BUILD) -ldflags '-s -w' -o bin/wardens/committed-$$a ./cmd/corral-warden || \
 			{ echo "check: cannot build $$f with $(WARDEN_GO)" >&2; exit 1; }; \
 		cmp -s bin/wardens/committed-$$a $$f || \
@@ -106,7 +106,7 @@ wardens-check: ## Check that the wardens in git are what the sources make (part 
 	done
 
 bin/testreport: FORCE
-	@$(BUILD) -o $@ ./internal/testreport
+	@$(BUILD) -o $@ ./internal/test/testreport
 
 .PHONY: size
 size: $(WARDENS) ## Check that the warden is small: it is copied into every sandbox
@@ -172,7 +172,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s), and COMMANDS (100000) shell c
 
 .PHONY: mutate
 mutate: ## Change one operator at a time in PACKAGES, and see whether tests notice (all: an hour)
-	@$(GO) run ./internal/mutate $(MUTATEFLAGS) $(PACKAGES)
+	@$(GO) run ./internal/test/mutate $(MUTATEFLAGS) $(PACKAGES)
 
 .PHONY: bench
 bench: setup-bench build image ## Measure: JSON and a table

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/doctable"
+	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/routing.md")

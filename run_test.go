@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // fake is an executor whose one command, "x", is program.

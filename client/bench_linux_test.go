@@ -15,8 +15,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )

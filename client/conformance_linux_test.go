@@ -11,9 +11,9 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )

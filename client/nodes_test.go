@@ -10,9 +10,9 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/hub"
-	"github.com/corral-exec/corral/internal/natstest"
-	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
 func TestNodes(t *testing.T) {

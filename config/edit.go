@@ -13,8 +13,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
 	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 // Set gives a key of a file a value, which is JSON5, and returns the

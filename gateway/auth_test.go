@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/damagetest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/damagetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 func TestAuthorization(t *testing.T) {

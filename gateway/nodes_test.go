@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/internal/hub"
-	"github.com/corral-exec/corral/internal/natstest"
-	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
 // withNodes is a rig that listens for nodes.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/internal/fakeexec"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/session"
 )
 

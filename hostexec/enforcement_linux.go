@@ -3,7 +3,7 @@ package hostexec
 import (
 	"fmt"
 
-	"github.com/corral-exec/corral/internal/landlock"
+	"github.com/corral-exec/corral/internal/warden/landlock"
 )
 
 // Enforcement says what of an execution domain the kernel of this machine can

@@ -18,9 +18,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden"
-	"github.com/corral-exec/corral/internal/wardenbin"
-	"github.com/corral-exec/corral/internal/wardenexec"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wardenbin"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/pathenv"
 )
 

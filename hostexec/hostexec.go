@@ -8,7 +8,7 @@ import (
 	"runtime"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 )
 

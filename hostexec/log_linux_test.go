@@ -9,8 +9,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 // A warden that comes second, as when two gateways start one, leaves the log of the

@@ -19,7 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 )
 
 // A recorder notes which image an engine is given.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
 // agreed is what was agreed with one life of a node's program, so that not every

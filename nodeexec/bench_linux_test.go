@@ -11,11 +11,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/exectest/pattern"
-	"github.com/corral-exec/corral/internal/fakeexec"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/exectest/pattern"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 func benchLife(b *testing.B) *life {

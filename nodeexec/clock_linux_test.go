@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // skewed is an executor on a machine whose clock is wrong.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
 // Decide asks a node, chosen as Select does, what it would do with a command of

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
 // DefaultPatience is for how long a node may be away before calls give up.

@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectest/pattern"
-	"github.com/corral-exec/corral/internal/fabric"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/exectest/pattern"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // everything is a log that drops nothing.

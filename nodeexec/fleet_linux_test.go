@@ -14,10 +14,10 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/fabric"
-	"github.com/corral-exec/corral/internal/fakeexec"
-	"github.com/corral-exec/corral/internal/natstest"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/natstest"
 	"github.com/corral-exec/corral/nodeexec"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/fabric"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // hostile is a node that was paired, and says whatever it likes, with another

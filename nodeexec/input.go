@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
 // input is a Write on its way.

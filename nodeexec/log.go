@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/streams"
 )
 

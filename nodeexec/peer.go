@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
 // peer is what a Fabric knows of one node.

@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/nodeexec"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/doctable"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/nodes-selection.md")

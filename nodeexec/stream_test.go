@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectest/pattern"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/exectest/pattern"
 )
 
 func testStream(window int64) *stream {

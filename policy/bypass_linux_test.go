@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectrace"
+	"github.com/corral-exec/corral/internal/test/exectrace"
 	"github.com/corral-exec/corral/policy"
 )
 

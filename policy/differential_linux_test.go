@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/exectrace"
+	"github.com/corral-exec/corral/internal/test/exectrace"
 	"github.com/corral-exec/corral/policy"
 )
 

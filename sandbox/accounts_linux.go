@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/spawn"
+	"github.com/corral-exec/corral/internal/warden/spawn"
 )
 
 // maxAccounts bounds an image's /etc/passwd, in bytes.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // A box is a container that this Executor uses: the one that commands go to, or

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // noConnection is wardenexec.Options.Connect of what is over.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 var (

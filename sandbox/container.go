@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenbin"
+	"github.com/corral-exec/corral/internal/warden/wardenbin"
 )
 
 // Labels of our containers.

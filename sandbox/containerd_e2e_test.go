@@ -5,7 +5,7 @@ package sandbox_test
 import (
 	"testing"
 
-	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 )
 
 func TestStatsContainerd(t *testing.T) { testStats(t, enginetest.Containerd(t)) }

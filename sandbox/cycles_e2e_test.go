@@ -22,8 +22,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/moments"
-	"github.com/corral-exec/corral/internal/traces"
+	"github.com/corral-exec/corral/internal/test/moments"
+	"github.com/corral-exec/corral/internal/test/traces"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 )

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/damagetest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/damagetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // Whatever bit of a record is another, and wherever it is cut: it says what it said, or

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/streamexec"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/outlog"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // execOptions of an execDriver. Log is optional.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // fakeEngine is an ExecEngine whose commands are functions of this package.

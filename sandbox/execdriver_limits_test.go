@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/doctable"
-	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/test/doctable"
+	"github.com/corral-exec/corral/internal/test/exectest"
 )
 
 // An execLimit is something that the exec driver cannot do like the other

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // An Executor is one sandbox; it is a corral.Executor and an io.Closer.

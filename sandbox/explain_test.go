@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/boundary"
 )
 

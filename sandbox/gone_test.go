@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // Why a container has ended is said as far as it is known. Engines note that some

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // Off Linux the engine runs in a machine of its own: sandboxes are reached by

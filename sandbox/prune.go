@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // PruneOptions say what is old. Zero: nothing is.

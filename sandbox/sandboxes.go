@@ -15,7 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/spelling"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // A Sandbox is what is noted of a sandbox, whether it is in use or not.

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 // A Secret is where the content of a file in SecretsDir is from: one of the two.

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 )
 

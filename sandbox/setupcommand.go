@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenexec"
+	"github.com/corral-exec/corral/internal/warden/wardenexec"
 )
 
 // SetupLimit is how long a setup command may run.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/sandbox/files"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/session"
 )
 

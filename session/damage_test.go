@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
 	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // A damaged is a table with sessions of every kind, and what there is to find them

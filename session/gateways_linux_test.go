@@ -12,11 +12,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/fabric"
-	"github.com/corral-exec/corral/internal/natstest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/test/natstest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/session"
 )

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 func TestYieldInTheForeground(t *testing.T) {

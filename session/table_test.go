@@ -54,7 +54,7 @@ func (v vector) known(t *testing.T, text []byte) {
 
 // notHere are the rows that nothing here checks, and why.
 var notHere = map[string]string{
-	"PR-001": "of a log both the beginning and the end are kept, not its last 10 bytes: see TestVectors of package tool and internal/outlog",
+	"PR-001": "of a log both the beginning and the end are kept, not its last 10 bytes: see TestVectors of package tool and internal/warden/outlog",
 	"PR-003": "a log is not drained by those who read it: reads are by offset, and bounded by the reader",
 	"PR-011": "the text is that of the tool process: see package tool",
 	"PR-023": "the text is that of the tool process: see package tool",

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 func TestExecCompleted(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 // Everything is measured once, and every place gives a value.

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/fabric"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/nodeexec"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/moments"
-	"github.com/corral-exec/corral/internal/traces"
+	"github.com/corral-exec/corral/internal/test/moments"
+	"github.com/corral-exec/corral/internal/test/traces"
 )
 
 // The gateway is killed with SIGKILL at random moments, while it works and

@@ -20,8 +20,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/moments"
-	"github.com/corral-exec/corral/internal/traces"
+	"github.com/corral-exec/corral/internal/test/moments"
+	"github.com/corral-exec/corral/internal/test/traces"
 )
 
 // While the disk is full commands wait, and go on when there is room; also over

@@ -17,11 +17,11 @@ import (
 
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/testnet"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/testnet"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 // A site is where a gateway lives, over all its lives.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/exectest/pattern"
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/exectest/pattern"
+	"github.com/corral-exec/corral/internal/test/moments"
 	"github.com/corral-exec/corral/session"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/internal/testnet"
-	"github.com/corral-exec/corral/internal/traces"
+	"github.com/corral-exec/corral/internal/test/testnet"
+	"github.com/corral-exec/corral/internal/test/traces"
 )
 
 // A fleet is a gateway and its nodes, each a host of a network.

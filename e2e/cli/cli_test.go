@@ -14,11 +14,11 @@ import (
 
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/cli"
-	"github.com/corral-exec/corral/internal/clitest"
-	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/escape/probetest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/clitest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 func TestMain(m *testing.M) {

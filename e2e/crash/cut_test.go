@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/moments"
 )
 
 // A gateway whose connection to the engine breaks goes on by itself: its

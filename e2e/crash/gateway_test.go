@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectest/pattern"
+	"github.com/corral-exec/corral/internal/test/exectest/pattern"
 )
 
 // A script is what a gateway of these tests does in its life.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/moments"
 )
 
 func TestKillGatewayHost(t *testing.T)   { killGateways(t, "host", 25) }

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/hub"
-	"github.com/corral-exec/corral/internal/join"
-	"github.com/corral-exec/corral/internal/moments"
-	"github.com/corral-exec/corral/internal/pairing"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/moments"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // A farm is the gateway's side of nodes, in this process, and the program of one

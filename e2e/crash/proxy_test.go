@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // A proxy is between us and the engine's socket, and can be cut.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/doctable"
+	"github.com/corral-exec/corral/internal/test/doctable"
 	"github.com/corral-exec/corral/sandbox"
 )
 

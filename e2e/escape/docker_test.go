@@ -15,8 +15,8 @@ import (
 	"github.com/docker/docker/client"
 	units "github.com/docker/go-units"
 
-	"github.com/corral-exec/corral/internal/enginetest"
 	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 )

@@ -23,11 +23,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/doctable"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/escape/probetest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/doctable"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/seccomp"
 )

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox/docker"
 )
 

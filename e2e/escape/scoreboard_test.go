@@ -18,7 +18,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/sandbox"
 )
 

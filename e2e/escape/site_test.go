@@ -19,7 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/escape/probetest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/doctable"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
 const docsFile = "../../docs/escape.md"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 // A gateway is one that runs as a process, with what somebody's shell has who

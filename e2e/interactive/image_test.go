@@ -25,7 +25,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 )
 
 // image is what the sandbox runs on: this machine's programs with all that they

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/tool"
 )
 

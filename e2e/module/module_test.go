@@ -20,8 +20,8 @@ import (
 	"golang.org/x/mod/zip"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

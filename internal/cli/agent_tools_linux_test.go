@@ -24,8 +24,8 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/tool"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/wardenbin"
+	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
 )

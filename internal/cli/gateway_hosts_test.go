@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 func TestLazySandbox(t *testing.T) {

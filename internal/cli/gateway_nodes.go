@@ -7,8 +7,8 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/policy/approval"
 )
 

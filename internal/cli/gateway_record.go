@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 

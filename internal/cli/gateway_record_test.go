@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/damagetest"
+	"github.com/corral-exec/corral/internal/test/damagetest"
 )
 
 func TestGatewayRecordDamaged(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/corral-exec/corral/internal/clitest"
-	"github.com/corral-exec/corral/internal/hub"
-	"github.com/corral-exec/corral/internal/natstest"
-	"github.com/corral-exec/corral/internal/testdir"
-	"github.com/corral-exec/corral/internal/wardenbin/wardenbintest"
+	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/test/clitest"
+	"github.com/corral-exec/corral/internal/test/natstest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
 
 // eventuallyWithin is how long something may take that a script waits for.

@@ -19,7 +19,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )

@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/join"
-	"github.com/corral-exec/corral/internal/node"
-	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/node"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
 )
 
 const nodeLong = `Make this machine a node of a gateway: connect to it, and run the commands that

@@ -12,7 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // aNode is a node's program whose machine and sandboxes outlive it.

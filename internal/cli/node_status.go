@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral/internal/join"
-	"github.com/corral-exec/corral/internal/node"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/node"
 )
 
 // nodeState is what corral node status prints.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/node"
+	"github.com/corral-exec/corral/internal/fleet/node"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/corral-exec/corral/internal/broker"
-	"github.com/corral-exec/corral/internal/fabric"
-	"github.com/corral-exec/corral/internal/fakeexec"
-	"github.com/corral-exec/corral/internal/join"
-	"github.com/corral-exec/corral/internal/pairing"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 // machinesKey is that of the machines of a script.

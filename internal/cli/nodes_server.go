@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/hub"
+	"github.com/corral-exec/corral/internal/fleet/hub"
 )
 
 func (a *app) nodesServerConfig() *cobra.Command {

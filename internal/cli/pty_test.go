@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/clitest"
+	"github.com/corral-exec/corral/internal/test/clitest"
 )
 
 // A console is a terminal with corral on it.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/fakeexec"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"github.com/corral-exec/corral/internal/clitest"
+	"github.com/corral-exec/corral/internal/test/clitest"
 )
 
 // TestMain makes this binary corral as well, for the scripts and the tests

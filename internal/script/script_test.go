@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/hostexec"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 func newRunner(t *testing.T) Runner {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
 // output moves a command's output into its log.

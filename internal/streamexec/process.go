@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
 // process is a corral.Process.

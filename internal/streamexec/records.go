@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
 	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
 // record is a process as ID.json has it.

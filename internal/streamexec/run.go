@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
 // startTime bounds how long a place may take to start a command.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/outlog"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
 // A Place is where commands run.

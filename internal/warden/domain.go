@@ -6,9 +6,9 @@ import (
 	"errors"
 
 	"github.com/corral-exec/corral/internal/confine"
-	"github.com/corral-exec/corral/internal/landlock"
-	"github.com/corral-exec/corral/internal/spawn"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/landlock"
+	"github.com/corral-exec/corral/internal/warden/spawn"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // confine notes the execution domain that a process is to be in.

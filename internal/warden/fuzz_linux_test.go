@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // scripted is a connection on which a gateway says what the fuzzer wants. It

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/spawn"
+	"github.com/corral-exec/corral/internal/warden/spawn"
 )
 
 // A command has its mark at its first instruction, also if it is one that gains

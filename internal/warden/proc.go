@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/confine"
-	"github.com/corral-exec/corral/internal/landlock"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/landlock"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // proc is a command that was started and not forgotten. The supervisor's mu

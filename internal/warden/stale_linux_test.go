@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // A time-out that would be negative here is refused: it would be none.

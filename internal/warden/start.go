@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/landlock"
-	"github.com/corral-exec/corral/internal/spawn"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/landlock"
+	"github.com/corral-exec/corral/internal/warden/spawn"
+	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/pathenv/lookup"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // stdio is what a process is started with, and what is kept of it.

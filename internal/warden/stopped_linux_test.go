@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // A gateway that has stopped reading, as one that is stopped does, delays nobody

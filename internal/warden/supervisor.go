@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/landlock"
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/landlock"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // Options of a Supervisor.

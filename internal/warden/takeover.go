@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/internal/wire"
+	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // A supervisor on a host can be killed. Its commands run on: the next supervisor

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/exectest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/exectest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // life is one life of the gateway.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/doctable"
-	"github.com/corral-exec/corral/internal/exectest"
+	"github.com/corral-exec/corral/internal/test/doctable"
+	"github.com/corral-exec/corral/internal/test/exectest"
 )
 
 // A limit is something that is not like on other nodes: cases of the

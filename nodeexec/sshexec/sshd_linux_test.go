@@ -24,7 +24,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // An sshd is OpenSSH's server on a free port of loopback, with a host key of

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/errtest"
+	"github.com/corral-exec/corral/internal/test/errtest"
 	"github.com/corral-exec/corral/policy"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/filelock"
 	sums "github.com/corral-exec/corral/internal/state/journal"
 )

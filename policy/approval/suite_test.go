@@ -3,7 +3,7 @@ package approval_test
 import (
 	"testing"
 
-	"github.com/corral-exec/corral/internal/desktest"
+	"github.com/corral-exec/corral/internal/test/desktest"
 	"github.com/corral-exec/corral/policy/approval"
 )
 

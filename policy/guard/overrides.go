@@ -11,7 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/policy"

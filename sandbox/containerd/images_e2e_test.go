@@ -25,7 +25,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/internal/enginetest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox/containerd"
 )
 

@@ -16,7 +16,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/atomicfile"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
 // shimRuntime is the shim of every runtime that has none of its own.

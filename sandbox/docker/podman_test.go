@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 // fakePodman answers as Podman does, and notes what it is asked.

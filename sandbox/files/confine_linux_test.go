@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/filestest"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/filestest"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/testdir"
+	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 

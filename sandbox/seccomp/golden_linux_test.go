@@ -13,7 +13,7 @@ import (
 	moby "github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/corral-exec/corral/internal/doctable"
+	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
 var update = flag.Bool("update-seccomp", false, "write the profiles and docs/seccomp.md anew")

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/moments"
 )
 
 // Whatever a patch is refused for, nothing is changed, and the text says why.

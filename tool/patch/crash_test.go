@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/moments"
 )
 
 // everyKind is a patch that does all that a patch can do, and its files.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/moments"
+	"github.com/corral-exec/corral/internal/test/moments"
 )
 
 // A model is what files should be: their lines, which are all different.

@@ -7,7 +7,7 @@ import (
 	"github.com/tmc/langchaingo/tools"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/tool/runshell"
 )

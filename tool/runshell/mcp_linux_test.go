@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/tool/mcp"
 	"github.com/corral-exec/corral/tool/runshell"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/fakeexec"
+	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
 func deny(context.Context, Request) (Answer, error) { return DenyOnce, nil }

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/corral-exec/corral/internal/enginetest"
-	"github.com/corral-exec/corral/internal/sandboxtest"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/sandboxtest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
 )

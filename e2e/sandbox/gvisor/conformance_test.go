@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/corral-exec/corral/internal/sandboxtest"
+	"github.com/corral-exec/corral/internal/test/sandboxtest"
 	"github.com/corral-exec/corral/sandbox"
 )
 

@@ -8,5 +8,5 @@
 // means to change a file.
 //
 // What is synced, what is locked and what a line says is up to its users: packages
-// session, internal/wardenexec, internal/pairing and policy/approval.
+// session, internal/warden/wardenexec, internal/fleet/pairing and policy/approval.
 package journal

@@ -1,0 +1,290 @@
+// Package approvals keeps the approvals of several gateways at their message server:
+// what is asked for at one of them can be answered, and waited for, at all. It is an
+// approval.Store, in a bucket of package natskv.
+//
+// Each change of a record is an entry of its own, ID.VERSION, with the record as it is
+// from then on, as JSON. Since there can be one entry under a key, of two answers one
+// counts, and what was allowed is used once, at whichever gateways that is tried. The
+// entries are in one order for all: the revision of an entry is the Seq of its
+// record, so that who follows the approvals at one gateway can go on at another.
+//
+// A gateway that is away loses nothing: what it asked can be answered, and is there
+// when it is back. While the servers elect a leader a change waits, for up to 15 s, and
+// is heard of at other gateways within 5 s after that.
+//
+// Who can write to the message server can forge neither a request nor an answer, nor
+// have a gateway take back what it has seen: entries are signed, and of a record a
+// change that is not newer is refused, which is logged. It can withhold changes. A
+// gateway that starts may be shown a record as it was before it was used; then a node
+// remembers that it was, and here a session of the same ID does.
+//
+// A record that every gateway would have forgotten is purged. What no gateway is there
+// to purge the server forgets after [Age].
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
+	"github.com/corral-exec/corral/policy/approval"
+)
+
+const (
+	// BucketName is what the bucket is called at the message server.
+	BucketName = "corral_approvals"
+	// Age is longer than any record is of use: it can be answered for 30 days, then
+	// used for as long, and then looked up.
+	Age = 62 * 24 * time.Hour
+
+	maxRecord = 4 << 20 // bytes
+	all       = "*.*"
+)
+
+// Config of a Store. Conn and Key are required.
+type Config struct {
+	// Conn may use JetStream. The caller closes it, after the Store.
+	Conn *nats.Conn
+	// Key signs records: the gateways' key, the same for all of them.
+	Key nkeys.KeyPair
+	Log *slog.Logger
+}
+
+// A Store has the records of one gateway's Desk, and of the others'.
+type Store struct {
+	kv   *natskv.Bucket
+	log  *slog.Logger
+	news <-chan struct{}
+
+	ctx    context.Context //nolint:containedctx // ends with Close
+	cancel context.CancelFunc
+	owned  sync.WaitGroup
+
+	mu       sync.Mutex
+	changed  func(approval.Record)
+	seen     uint64           // revision up to which everything was handed on
+	versions map[string]int64 // of records, by ID
+}
+
+var _ approval.Store = (*Store)(nil)
+
+// Open opens the bucket, or makes it if there is none.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	kv, err := natskv.Open(ctx, natskv.Config{
+		Conn: cfg.Conn, Name: BucketName, Holds: "the approvals", Key: cfg.Key, MaxText: maxRecord, Age: Age, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{kv: kv, log: log, news: kv.News(all), versions: map[string]int64{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Follow implements approval.Store.
+func (s *Store) Follow(changed func(approval.Record)) error {
+	s.mu.Lock()
+	s.changed = changed
+	ctx, cancel := context.WithTimeout(s.ctx, natskv.Patience)
+	defer cancel()
+	err := s.kv.Each(ctx, all, func(e natskv.Entry) error {
+		s.take(e)
+		return nil
+	})
+	s.mu.Unlock()
+	if err == nil {
+		err = s.catchUp(s.ctx, 0)
+	}
+	if err != nil {
+		return err
+	}
+	s.owned.Go(s.follow)
+	return nil
+}
+
+// follow hands on what others write.
+func (s *Store) follow() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.news:
+		}
+		if err := s.catchUp(s.ctx, 0); err != nil && s.ctx.Err() == nil {
+			s.log.Error("cannot read the approvals of other gateways; trying again", "error", err)
+		}
+	}
+}
+
+// catchUp hands on what was written up to a revision; 0: all of it.
+func (s *Store) catchUp(ctx context.Context, until uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, natskv.Patience)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for until == 0 || s.seen < until {
+		e, err := s.kv.Next(ctx, all, s.seen)
+		if errors.Is(err, natskv.ErrNone) {
+			return nil
+		}
+		if natskv.Replaced(err) { // it was purged: nobody misses it
+			if s.seen, err = s.kv.NextRevision(ctx, all, s.seen); errors.Is(err, natskv.ErrNone) {
+				return nil
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		s.take(e)
+	}
+	return nil
+}
+
+// take hands on an entry, if it is to be believed. mu is held.
+func (s *Store) take(e natskv.Entry) {
+	if e.Revision <= s.seen {
+		return
+	}
+	s.seen = e.Revision
+	r, err := s.record(e)
+	if err != nil {
+		s.log.Warn("refused what is among the approvals at the message server", "key", e.Key, "revision", e.Revision, "error", err)
+		return
+	}
+	s.versions[r.ID] = r.Version
+	s.changed(r)
+}
+
+// record is that of an entry.
+func (s *Store) record(e natskv.Entry) (approval.Record, error) {
+	if e.Err != nil {
+		return approval.Record{}, e.Err
+	}
+	id, number, _ := strings.Cut(e.Key, ".")
+	version, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || version < 1 || number != strconv.FormatInt(version, 10) {
+		return approval.Record{}, fmt.Errorf("it has no number: %w", cmp.Or(err, strconv.ErrSyntax))
+	}
+	var r approval.Record
+	if err := json.Unmarshal(e.Text, &r); err != nil {
+		return approval.Record{}, err
+	}
+	switch known := s.versions[id]; {
+	case r.ID != id || r.Version != version:
+		return approval.Record{}, errors.New("it is the record of another one")
+	case known > 0 && version <= known:
+		return approval.Record{}, fmt.Errorf("it was replaced long ago: it is change %d, and %d was there", version, known)
+	}
+	r.Seq = int64(e.Revision) //nolint:gosec // a server counts for longer than there are servers
+	return r, nil
+}
+
+// Put implements approval.Store.
+func (s *Store) Put(ctx context.Context, r approval.Record) (approval.Record, error) {
+	if strings.ContainsAny(r.ID, ".*> \t") || corral.ValidateID(r.ID) != nil {
+		return approval.Record{}, corral.Errorf(corral.ErrInvalid, "", "%q cannot be the id of an approval", r.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, natskv.Patience)
+	defer cancel()
+	r.Seq = 0
+	text, err := json.Marshal(r)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	if len(text) > maxRecord {
+		return approval.Record{}, corral.Errorf(corral.ErrInvalid, "put it into a script", "the command is too large to be approved: its record has %d bytes, of at most %d", len(text), maxRecord)
+	}
+	key := r.ID + "." + strconv.FormatInt(r.Version, 10)
+	revision, err := s.kv.Create(ctx, key, text)
+	if errors.Is(err, natskv.ErrExists) {
+		return approval.Record{}, s.beaten(ctx, key, r)
+	}
+	if err != nil {
+		return approval.Record{}, err
+	}
+	r.Seq = int64(revision) //nolint:gosec // see above
+	if err := s.catchUp(ctx, revision); err != nil {
+		s.log.Warn("an approval is written, and cannot be read yet", "approval", r.Slug, "error", err)
+	}
+	return r, nil
+}
+
+// beaten is ErrStale once the change is handed on that another gateway made first.
+func (s *Store) beaten(ctx context.Context, key string, r approval.Record) error {
+	const pause = 10 * time.Millisecond
+	for {
+		if err := s.catchUp(ctx, 0); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		known, seen := s.versions[r.ID], s.seen
+		s.mu.Unlock()
+		if known >= r.Version {
+			return approval.ErrStale
+		}
+		e, err := s.kv.Last(ctx, key)
+		switch {
+		case err == nil && e.Err != nil:
+			return e.Err
+		case err == nil && e.Revision <= seen: // and it was refused
+			return corral.Errorf(corral.ErrDenied, "see whether the gateways have the same version, and who else can write to the message server",
+				"cannot trust the approvals at the message server: there is another change %d of approval %s", r.Version, r.Slug)
+		case err != nil && !errors.Is(err, natskv.ErrNone):
+			return err
+		}
+		// It is being made, and who makes it does not know yet whether it is.
+		select {
+		case <-ctx.Done():
+			return corral.Errorf(corral.ErrUnavailable, "try again", "cannot write the approvals at the message server: %w", context.Cause(ctx))
+		case <-time.After(pause):
+		}
+		if err != nil {
+			return approval.ErrStale
+		}
+	}
+}
+
+// Tidy implements approval.Store: records that are forgotten are purged.
+func (s *Store) Tidy(forgotten []approval.Record, _ func() []approval.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range forgotten {
+		delete(s.versions, r.ID)
+		s.kv.Purge(r.ID+".*", 0)
+		if large(r) {
+			s.kv.PurgeParts(r.ID + ".*")
+		}
+	}
+	return nil
+}
+
+// large reports whether a record may be in parts: it is so many bytes of text, at
+// least.
+func large(r approval.Record) bool {
+	text, err := json.Marshal(r)
+	return err != nil || natskv.Large(text)
+}
+
+// Close implements approval.Store.
+func (s *Store) Close() error {
+	s.cancel()
+	s.kv.Close()
+	s.owned.Wait()
+	return nil
+}

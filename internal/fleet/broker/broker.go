@@ -1,0 +1,301 @@
+// Package broker is the message server inside a gateway: NATS over TLS, for
+// nodes that dial in. It is the only package that knows the server's library,
+// whose interface for embedding is not promised to stay.
+//
+// The server listens for NATS, for NATS in a WebSocket, or for both. A WebSocket
+// passes proxies, and may share a port with a web server in front. Nothing else
+// differs: the certificate, the keys and what they may do are the same. Behind a
+// proxy every node is at the proxy's address, since headers that say otherwise
+// are anybody's.
+//
+// A connection is known by its nkey, with which it signs the server's nonce.
+// The key of a node may use the subjects of that node and no other (see package
+// fabric), so that the server itself stops a node that speaks for another. A
+// key that belongs to no node may ask to be one, and nothing else. The
+// gateway's own connection is made in memory and may use everything.
+//
+// The certificate is made by the server itself and kept in its directory. It is
+// nobody's but its own: who connects pins its Fingerprint.
+//
+// Whoever connects is cut off unless he says who he is within some seconds.
+// Messages, subscriptions, connections, what waits for a connection that does not
+// read, and lines of the log about any of that are bounded. What is not bounded
+// here is how much a node may say in a second, nor, by the library, the 1 MiB of
+// headers with which a WebSocket may be asked for.
+//
+// In the place of a server there may be one of somebody else's: see [External].
+package broker
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"golang.org/x/time/rate"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+)
+
+// Config of a Server. Dir, Authorize and an address are required.
+type Config struct {
+	// Dir is where the certificate is kept. It exists.
+	Dir string
+	// Listen is the address for nodes, as "127.0.0.1:7422", and WebSocket that
+	// for nodes that connect by WebSocket. Port 0 is any; an empty address is
+	// not listened on.
+	Listen, WebSocket string
+	// Authorize says which node has a key, at every connection.
+	Authorize func(nkey string) (nodeID string, ok bool)
+	Log       *slog.Logger
+}
+
+// Bounds of a Server.
+const (
+	maxPayload     = 64 << 10 // bytes; see fabric.MaxData
+	maxConnections = 8192
+	maxPending     = 16 << 20 // bytes for a connection that does not read
+	startLimit     = 10 * time.Second
+	helloLimit     = 5 * time.Second // for what comes before the first message
+)
+
+// A Server takes the connections of nodes.
+type Server struct {
+	server      *server.Server
+	own         nkeys.KeyPair // of the gateway's connections
+	ownPublic   string
+	authorize   func(string) (string, bool)
+	fingerprint string
+	webSocket   net.Addr
+	log         *slog.Logger
+	lines       *rate.Limiter
+	unsaid      atomic.Int64
+
+	mu    sync.Mutex
+	conns map[string]map[uint64]struct{} // by nkey
+	from  map[string]netip.Addr          // where a key connected from last
+}
+
+// Start starts a server. Close ends it.
+func Start(cfg Config) (*Server, error) {
+	if cfg.Listen == "" && cfg.WebSocket == "" {
+		return nil, corral.Errorf(corral.ErrInvalid, addressHint, "the message server has no address to listen on")
+	}
+	host, port, err := address(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	wsHost, wsPort, err := address(cfg.WebSocket)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := certificate(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.own, err = nkeys.CreateUser(); err != nil {
+		return nil, err
+	}
+	if s.ownPublic, err = s.own.PublicKey(); err != nil {
+		return nil, err
+	}
+	secure := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
+	s.server, err = server.NewServer(&server.Options{
+		ServerName: "corral", Host: host, Port: port, DontListen: cfg.Listen == "",
+		NoSigs: true, NoLog: true, NoSystemAccount: true,
+		MaxPayload: maxPayload, MaxPending: maxPending, MaxConn: maxConnections, MaxSubs: 16, MaxControlLine: 1024,
+		WriteDeadline: 10 * time.Second, PingInterval: 5 * time.Second, MaxPingsOut: 2, AuthTimeout: helloLimit.Seconds(),
+		TLSConfig:  secure,
+		TLSTimeout: helloLimit.Seconds(), TLS: true, TLSHandshakeFirst: true,
+		Websocket:         server.WebsocketOpts{Host: wsHost, Port: wsPort, TLSConfig: secure.Clone(), HandshakeTimeout: helloLimit},
+		AlwaysEnableNonce: true, CustomClientAuthentication: s,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the message server: %w", err)
+	}
+	l := logger{s, make(chan string, 1)}
+	s.server.SetLoggerV2(l, false, false, false)
+	s.server.Start()
+	for end := time.Now().Add(startLimit); !s.server.ReadyForConnections(20 * time.Millisecond); {
+		why := "it does not begin to"
+		select {
+		case why = <-l.fatal:
+		default:
+			if time.Now().Before(end) {
+				continue
+			}
+		}
+		s.Close()
+		where := strings.Join(slices.DeleteFunc([]string{cfg.Listen, cfg.WebSocket}, func(a string) bool { return a == "" }), " and ")
+		return nil, corral.Errorf(corral.ErrUnavailable, "choose another address to listen on, or end what listens there", "the message server cannot listen on %s: %s", where, why)
+	}
+	if cfg.WebSocket != "" {
+		if s.webSocket, err = webSocketAddr(s.server); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+const addressHint = "write it like 0.0.0.0:7422"
+
+// address reads an address to listen on, as the server's library takes it. Both
+// are empty if there is none.
+func address(s string) (host string, port int, err error) {
+	if s == "" {
+		return "", 0, nil
+	}
+	host, name, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, corral.Errorf(corral.ErrInvalid, addressHint, "%q is no address to listen on: %w", s, err)
+	}
+	if port, err = net.LookupPort("tcp", name); err != nil {
+		return "", 0, corral.Errorf(corral.ErrInvalid, addressHint, "%q is no port to listen on: %w", name, err)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// webSocketAddr is where a server that is ready listens for WebSockets.
+func webSocketAddr(s *server.Server) (net.Addr, error) {
+	u, err := url.Parse(s.WebsocketURL())
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell where the message server listens for WebSockets: %w", err)
+	}
+	a, err := net.ResolveTCPAddr("tcp", u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell where the message server listens for WebSockets: %w", err)
+	}
+	return a, nil
+}
+
+// Close ends the server and every connection.
+func (s *Server) Close() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
+
+// Addr is where nodes connect to; nil if only by WebSocket.
+func (s *Server) Addr() net.Addr { return s.server.Addr() }
+
+// WebSocketAddr is where nodes connect to by WebSocket; nil if they do not.
+func (s *Server) WebSocketAddr() net.Addr { return s.webSocket }
+
+// Fingerprint is that of the certificate: the SHA-256 of it, in hexadecimal.
+func (s *Server) Fingerprint() string { return s.fingerprint }
+
+// Connect makes a connection of the gateway's own.
+func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append(opts, nats.InProcessServer(s.server), nats.Nkey(s.ownPublic, s.own.Sign))...)
+}
+
+// Disconnect ends the connections of a key, so that what Authorize says now
+// holds for it.
+func (s *Server) Disconnect(nkey string) {
+	s.mu.Lock()
+	ids := s.conns[nkey]
+	delete(s.conns, nkey)
+	s.mu.Unlock()
+	for id := range ids {
+		_ = s.server.DisconnectClientByID(id) // one that is gone is what is wanted
+	}
+}
+
+// From is the address that a key connected from last; the zero address if it
+// never did.
+func (s *Server) From(nkey string) netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.from[nkey]
+}
+
+// Check is called by the server for every connection.
+func (s *Server) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	sig, err := base64.RawURLEncoding.DecodeString(o.Sig)
+	if err != nil {
+		return false
+	}
+	key, err := nkeys.FromPublicKey(o.Nkey)
+	if err != nil || !isKey(o.Nkey) || key.Verify(c.GetNonce(), sig) != nil {
+		s.say(slog.LevelWarn, "refused a connection without a valid key", "from", remote(c))
+		return false
+	}
+	s.note(o.Nkey, c)
+	user := &server.User{Username: o.Nkey}
+	if o.Nkey == s.ownPublic {
+		c.RegisterUser(user)
+		return true
+	}
+	node, ok := s.authorize(o.Nkey)
+	if !ok || fabric.ValidateNodeID(node) != nil {
+		node = ""
+	}
+	r := rightsOf(o.Nkey, node)
+	user.Permissions = &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: r.publish},
+		Subscribe: &server.SubjectPermission{Allow: r.subscribe},
+	}
+	c.RegisterUser(user)
+	return true
+}
+
+// note remembers connections by key. Those that are gone go when there are
+// many.
+func (s *Server) note(nkey string, c server.ClientAuthentication) {
+	id := c.GetID()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns[nkey]) >= 16 {
+		for id := range s.conns[nkey] {
+			if s.server.GetClient(id) == nil {
+				delete(s.conns[nkey], id)
+			}
+		}
+	}
+	if len(s.conns) >= 2*maxConnections {
+		for key, ids := range s.conns {
+			alive := false
+			for id := range ids {
+				alive = alive || s.server.GetClient(id) != nil
+			}
+			if !alive {
+				delete(s.conns, key)
+				delete(s.from, key)
+			}
+		}
+	}
+	if a, err := netip.ParseAddrPort(remote(c)); err == nil {
+		s.from[nkey] = a.Addr().Unmap()
+	}
+	if s.conns[nkey] == nil {
+		s.conns[nkey] = map[uint64]struct{}{}
+	}
+	s.conns[nkey][id] = struct{}{}
+}
+
+func remote(c server.ClientAuthentication) string {
+	if a := c.RemoteAddress(); a != nil {
+		return a.String()
+	}
+	return "this program"
+}

@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
+)
+
+func fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
+}
+
+// certificateFile has the certificate and its key.
+const certificateFile = "nodes.pem"
+
+// certificate loads the certificate of a directory, or makes it.
+func certificate(dir string) (tls.Certificate, error) {
+	path := filepath.Join(dir, certificateFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if data, err = newCertificate(); err == nil {
+			err = atomicfile.Write(path, data, atomicfile.Options{Durable: true})
+		}
+	}
+	if err != nil {
+		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "see whether the state directory can be read and written, and its disk is full",
+			"cannot read or make the certificate of the message server: %w", err)
+	}
+	cert, err := tls.X509KeyPair(data, data)
+	if err == nil {
+		// Nodes know it by its fingerprint, and look at nothing else in it: with
+		// a bit of it flipped it would be one that they do not know.
+		err = cert.Leaf.CheckSignature(cert.Leaf.SignatureAlgorithm, cert.Leaf.RawTBSCertificate, cert.Leaf.Signature)
+	}
+	if err != nil {
+		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "put back a copy of it; or remove it, and pair the nodes again",
+			"%s is damaged, which has the certificate of the message server and its key: %w", path, err)
+	}
+	return cert, nil
+}
+
+func newCertificate() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: number, Subject: pkix.Name{CommonName: "corral gateway"}, DNSNames: []string{"corral"},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(100, 0, 0), // it is pinned, and cannot be renewed
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
+}

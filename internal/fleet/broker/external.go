@@ -1,0 +1,202 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+)
+
+// External is a NATS server, or a cluster of them, of somebody else's, in the
+// place of a [Server]. [ServerConfig] says what its configuration needs.
+type External struct {
+	// URL is tls:// or wss://, or nats:// or ws:// for one on this machine.
+	// There may be several, separated by commas.
+	URL string
+	// Creds names a file with the credentials of the gateway's user, as the
+	// operators of NATS hand them out (.creds), or with the seed of its nkey.
+	Creds string
+	// Cert is the SHA-256 of the server's certificate, in hexadecimal. Empty:
+	// it has one that this machine trusts.
+	Cert string
+}
+
+// oldest is the oldest version of a server that Corral is tested with.
+var oldest = [3]int{2, 9, 0}
+
+// checkLimit is how long a server has to answer whether it can be used.
+const checkLimit = 10 * time.Second
+
+// Connect makes a connection of a gateway's, to a server that can be used: it is
+// new enough, takes messages that are large enough, and lets this user use the
+// subjects of package fabric. It is an error that says what to change otherwise.
+func (x External) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	secure, err := x.secure()
+	if err != nil {
+		return nil, err
+	}
+	auth, err := credentials(x.Creds)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(x.URL, secure, append(opts[:len(opts):len(opts)], auth))
+	if err != nil {
+		return nil, err
+	}
+	if err := usable(c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// secure has every connection to another machine use TLS, whatever the server
+// says of itself. It is nil if TLS is up to the server.
+func (x External) secure() (nats.Option, error) {
+	const hint = "write it like tls://nats.example.com:4222"
+	wanted := x.Cert != ""
+	for _, s := range strings.Split(x.URL, ",") {
+		s = strings.TrimSpace(s)
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" {
+			return nil, corral.Errorf(corral.ErrInvalid, hint, "%q is no address of a message server", redacted(s))
+		}
+		switch u.Scheme {
+		case "tls", "wss":
+			wanted = true
+		case "nats", "ws":
+			if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+				return nil, corral.Errorf(corral.ErrInvalid, "use tls:// or wss://: commands, and what they print, pass there",
+					"the message server %s is on another machine, and is to be spoken to without TLS", redacted(s))
+			}
+		default:
+			return nil, corral.Errorf(corral.ErrInvalid, hint, "%q is no address of a message server: it begins with none of tls://, wss://, nats:// and ws://", redacted(s))
+		}
+	}
+	if !wanted {
+		return nil, nil
+	}
+	return nats.Secure(pinned(x.Cert)), nil
+}
+
+// Key is the public nkey of the gateway's user, which is in Creds.
+func (x External) Key() (string, error) {
+	key, _, err := readCreds(x.Creds)
+	if err != nil {
+		return "", err
+	}
+	defer key.Wipe()
+	return key.PublicKey()
+}
+
+// maxCreds bounds the file of credentials, in bytes.
+const maxCreds = 64 << 10
+
+// credentials are those of a file.
+func credentials(path string) (nats.Option, error) {
+	key, jwt, err := readCreds(path)
+	if err != nil {
+		return nil, err
+	}
+	if jwt {
+		key.Wipe()
+		return nats.UserCredentials(path), nil // which are read at each connection, as they are renewed
+	}
+	return withKey(key)
+}
+
+// readCreds reads the key in a file of credentials, and whether it has a JWT as
+// well. Its text is in no error.
+func readCreds(path string) (key nkeys.KeyPair, jwt bool, err error) {
+	const hint = "give the file with the gateway's credentials (.creds), or with the seed of its nkey (it begins with SU)"
+	if path == "" {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "no file with the gateway's credentials for the message server is named")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxCreds))
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "cannot read the credentials for the message server: %w", err)
+	}
+	key, err = nkeys.ParseDecoratedUserNKey(text)
+	if err != nil {
+		return nil, false, corral.Errorf(corral.ErrInvalid, hint, "%s has no key of a user: %w", path, err)
+	}
+	return key, strings.Contains(string(text), "BEGIN NATS USER JWT"), nil
+}
+
+// usable reports why a server that c is connected to cannot be used.
+func usable(c *nats.Conn) error {
+	where := "the message server " + c.ConnectedUrlRedacted()
+	if n := c.MaxPayload(); n < maxPayload {
+		return corral.Errorf(corral.ErrUnavailable, "set max_payload: 64KB, or more, in its configuration",
+			"%s takes messages of at most %d bytes, and Corral needs %d", where, n, maxPayload)
+	}
+	var v [3]int
+	if _, err := fmt.Sscanf(c.ConnectedServerVersion(), "%d.%d.%d", &v[0], &v[1], &v[2]); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "use nats-server", "%s says that its version is %q, which is none", where, c.ConnectedServerVersion())
+	}
+	if older(v, oldest) {
+		return corral.Errorf(corral.ErrUnavailable, "upgrade nats-server",
+			"%s has version %s, and Corral needs %d.%d.%d or newer", where, c.ConnectedServerVersion(), oldest[0], oldest[1], oldest[2])
+	}
+	if !c.HeadersSupported() {
+		return corral.Errorf(corral.ErrUnavailable, "take no_header_support out of its configuration",
+			"%s does not support headers, by which Corral learns at once that a node is away", where)
+	}
+	end := time.Now().Add(checkLimit)
+	may := func(verb, subject string, err error) error {
+		if err == nil {
+			err = c.FlushTimeout(time.Until(end))
+		}
+		// What the server has against it came before its answer.
+		if err == nil {
+			if last := c.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+				return corral.Errorf(corral.ErrDenied, "have it allow what corral nodes server-config prints for the gateway",
+					"%s does not let the gateway's user %s %s", where, verb, subject)
+			}
+			return nil
+		}
+		return corral.Errorf(corral.ErrUnavailable, "look at its log", "%s does not answer whether the gateway's user may %s %s: %w", where, verb, subject, err)
+	}
+	// Names that nobody has, so that nobody hears of it.
+	life, node := corral.NewID(), corral.NewID()
+	ask, answer := fabric.PairSubjects("*")
+	for _, subject := range []string{fabric.GatewaySubjects(life), fabric.AllHellos, ask} {
+		s, err := c.SubscribeSync(subject)
+		if err := may("subscribe to", subject, err); err != nil {
+			return err
+		}
+		if err := s.Unsubscribe(); err != nil {
+			return fmt.Errorf("cannot end a subscription to %s: %w", where, err)
+		}
+	}
+	for _, subject := range []string{fabric.RequestSubject(node), fabric.PartSubject(node), fabric.WhoSubject(node), strings.Replace(answer, "*", node, 1)} {
+		if err := may("publish on", subject, c.Publish(subject, nil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func older(a, b [3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package fabric
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/test/natstest"
+)
+
+// BenchmarkRequest measures the parts of the way of a request to start a
+// command, in the order in which they are taken: what none of them does costs
+// nothing.
+func BenchmarkRequest(b *testing.B) {
+	key, _ := natstest.NewKey(b)
+	signer, err := NewSigner(key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	public, err := nkeys.FromPublicKey(signer.public)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := corral.Command{ID: corral.NewID(), Shell: "git status -s", Dir: "/srv/work", Timeout: 30 * time.Minute}
+	h := Header{Version: Version, Node: "n1", Boot: corral.NewID(), Life: corral.NewID(), Seq: 1, Expires: time.Now().UnixMilli(), Op: OpStart, ID: cmd.ID}
+	info := corral.Info{ID: cmd.ID, PID: 4711, Host: corral.HostGateway, Dir: cmd.Dir, StartedAt: time.Now()}
+	exit := corral.Exit{Reason: corral.ReasonExited, StartedAt: time.Now(), EndedAt: time.Now()}
+
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	var body, agreedBody, agreed, answer, end []byte
+	var messages [][]byte
+	mine, err := NewShare()
+	must(err)
+	theirs, err := NewShare()
+	must(err)
+	agreement, err := mine.Agree(theirs.public, Parties{Node: h.Node, Boot: h.Boot, Key: signer.public, Life: h.Life, NodeShare: theirs.public, GatewayShare: mine.public})
+	must(err)
+	h.Epoch = newEpoch()
+	start := &StartRequest{"main", cmd, &Grant{Reader: 1, Limit: 64 << 10}}
+	for _, part := range []struct {
+		name string
+		do   func()
+	}{
+		{"EncodeStart", func() {
+			body, err = start.Encode(false)
+			must(err)
+		}},
+		{"Seal", func() {
+			messages, err = signer.Seal(h, body)
+			must(err)
+		}},
+		{"ParseEnvelope", func() {
+			_, err := ParseEnvelope(messages[0])
+			must(err)
+		}},
+		{"ParseAndVerify", func() {
+			e, err := ParseEnvelope(messages[0])
+			must(err)
+			must(e.Verify(public))
+		}},
+		{"DecodeStart", func() {
+			_, _, _, err := DecodeStart(body)
+			must(err)
+		}},
+		{"Agree", func() {
+			_, err := mine.Agree(theirs.public, agreement.Parties)
+			must(err)
+		}},
+		{"EncodeStartAgreed", func() {
+			agreedBody, err = start.Encode(true)
+			must(err)
+		}},
+		{"SealAgreed", func() {
+			agreed, err = agreement.Seal(h, agreedBody)
+			must(err)
+		}},
+		{"ParseAndVerifyAgreed", func() {
+			e, err := ParseEnvelope(agreed)
+			must(err)
+			must(agreement.verify(e))
+		}},
+		{"DecodeStartAgreed", func() {
+			_, _, _, err := DecodeStart(agreedBody)
+			must(err)
+		}},
+		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &info}) }},
+		{"ParseAnswer", func() {
+			_, err := ParseAnswer(answer)
+			must(err)
+		}},
+		{"EncodeEnd", func() {
+			end = Output{Flags: FlagEnd, Data: EncodeAnswer(Answer{Boot: h.Boot, Exit: &exit})}.Append(nil)
+		}},
+		{"ParseEnd", func() {
+			o, err := ParseOutput(end)
+			must(err)
+			_, err = ParseAnswer(o.Data)
+			must(err)
+		}},
+		{"EncodeEndAgreed", func() {
+			end = Output{Flags: FlagEnd, Data: encodeAnswer(Answer{Boot: h.Boot, Exit: &exit}, true)}.Append(nil)
+		}},
+		{"ParseEndAgreed", func() {
+			o, err := ParseOutput(end)
+			must(err)
+			_, err = ParseAnswer(o.Data)
+			must(err)
+		}},
+	} {
+		part.do() // the next part needs what it makes, also if only that one is measured
+		b.Run(part.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				part.do()
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/broker"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+)
+
+const (
+	dialLimit = 5 * time.Second // for one attempt
+	firstWait = 100 * time.Millisecond
+	mostWait  = 2 * time.Second
+)
+
+// backoff is the time before an attempt, of which the first is 1. Nodes of one
+// gateway do not come back all at once.
+func backoff(attempt int) time.Duration {
+	wait := mostWait
+	if attempt < 5 {
+		wait = firstWait << attempt
+	}
+	return wait/2 + rand.N(wait/2)
+}
+
+// dialer gives up when the node ends.
+type dialer struct{ ctx context.Context }
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	n := net.Dialer{Timeout: dialLimit}
+	return n.DialContext(d.ctx, network, address)
+}
+
+// options are those of the connection to the gateway's message server.
+func (n *life) options(ctx context.Context) []nats.Option {
+	return append(fabric.ConnectOptions(n.log),
+		nats.Name("corral node"),
+		nats.SetCustomDialer(dialer{ctx}),
+		nats.CustomReconnectDelay(backoff),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			// The gateway cuts that of a machine that it approves, which then gets
+			// the rights of a node.
+			level := slog.LevelDebug
+			if n.serves.Load() {
+				level = slog.LevelWarn
+			}
+			if err != nil {
+				n.log.Log(ctx, level, "the connection to the message server was cut", "error", err)
+			}
+		}),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			select {
+			case n.troubles <- err:
+			default: // it is told of another one
+			}
+		}),
+	)
+}
+
+// dial connects, and tries until it can or ctx ends.
+func (n *life) dial(ctx context.Context) (*nats.Conn, error) {
+	line := n.state.line
+	for attempt := 1; ; attempt++ {
+		conn, err := broker.Dial(line.URL(), line.Cert, n.state.key, n.options(ctx)...)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		err = n.unreachable(err)
+		if errors.Is(err, corral.ErrDenied) && !errors.Is(err, nats.ErrAuthorization) && !n.state.Paired() {
+			return nil, err
+		}
+		n.set(Status{Phase: Connecting, Error: err.Error(), Hint: corral.Hint(err)})
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(backoff(attempt)):
+		}
+	}
+}
+
+// unreachable says why there is no connection.
+func (n *life) unreachable(err error) error {
+	const hint = "see whether the gateway runs, with --nodes, and can be reached from here"
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to the gateway at %s: nobody listens there", n.where())
+	case errors.Is(err, nats.ErrAuthorization): // of a server that is not the gateway's own
+		return corral.Errorf(corral.ErrDenied, "have whoever runs it take what corral nodes server-config --allow "+n.state.public+" prints on the gateway",
+			"the message server at %s does not let this machine's key in: %w", n.where(), err)
+	case errors.Is(err, corral.ErrDenied): // not the certificate
+		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)
+	}
+	if strange := broker.Strange(n.state.line.URL(), err); strange != nil {
+		err = strange // with each attempt to connect again
+	}
+	hinted := hintOr(err, hint)
+	if e := (*corral.Error)(nil); errors.As(err, &e) && e.Err != nil {
+		err = e.Err // it says again to what
+	}
+	return corral.Errorf(corral.ErrUnavailable, hinted, "cannot connect to the gateway at %s: %w", n.where(), err)
+}
+
+// where is the address of the gateway, for people.
+func (n *life) where() string { return strings.Join(n.state.line.Hosts, ", ") }

@@ -1,0 +1,366 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+)
+
+// ErrRejected is the cause of the corral.ErrDenied with which Run ends if an
+// operator rejects the machine.
+var ErrRejected = errors.New("the gateway's operator does not want this machine as a node")
+
+// Config of Run. State and Executor are required.
+type Config struct {
+	State    *State // with a gateway chosen: see State.Use
+	Executor corral.Executor
+	Hello    pairing.Hello // what the machine says of itself when it asks
+	Host     string        // the machine's name, which it says while it is a node
+	// Token is a setup token, with which nobody has to approve the machine. It is
+	// used until the machine is a node, and not afterwards.
+	Token string
+	// Changed is called with how the node is, whenever that changes, one change
+	// after the other. It must not block.
+	Changed func(Status)
+	Setup   Setup // for whoever asks how the node is
+	Log     *slog.Logger
+
+	again time.Duration // how often it asks; 0: askAgain
+}
+
+// lookAgain is how often the connection is looked at, in case that a change of it
+// was not heard of.
+const lookAgain = 5 * time.Second
+
+// askAgain is how often a node that is connected asks what it is: it may have
+// another name by now.
+const askAgain = 5 * time.Minute
+
+// errClosed: a connection that is not made again by itself.
+var errClosed = errors.New("the message server closed the connection")
+
+// life is one of a Run.
+type life struct {
+	cfg    Config
+	state  *State
+	log    *slog.Logger
+	record Record
+
+	troubles chan error // of attempts to connect again
+	trouble  error      // the latest
+
+	verdicts chan verdict
+	served   chan error
+	asking   task
+	serving  task
+	serves   atomic.Bool // serving was begun, and not stopped
+}
+
+// A verdict is the gateway's answer. The last one to a request has an error, or
+// approves.
+type verdict struct {
+	join.Verdict
+	last bool
+	err  error
+}
+
+// A task is something that runs beside the loop of a life.
+type task struct {
+	cancel context.CancelFunc // nil: it does not run
+	done   chan struct{}
+}
+
+func (t *task) start(do func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.cancel, t.done = cancel, done
+	go func() {
+		defer close(done)
+		do(ctx)
+	}()
+}
+
+func (t *task) running() bool { return t.cancel != nil }
+
+// stop ends it, and waits for that.
+func (t *task) stop() {
+	if t.running() {
+		t.cancel()
+		<-t.done
+		t.cancel = nil
+	}
+}
+
+// Run is a node until ctx ends, which is no error. The package's doc says what
+// else ends it.
+func Run(ctx context.Context, cfg Config) error {
+	n := &life{
+		cfg: cfg, state: cfg.State, log: cfg.Log, verdicts: make(chan verdict), served: make(chan error), troubles: make(chan error, 1),
+		record: Record{PID: os.Getpid(), Version: cfg.Hello.Version, StartedAt: now(), Setup: cfg.Setup},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if err := n.state.save(); err != nil {
+		return err
+	}
+	defer func() {
+		if err := os.Remove(n.state.path(recordFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			n.log.Warn("what this program said of itself is left", "error", err)
+		}
+	}()
+	n.set(Status{Phase: Connecting})
+	for {
+		err := n.connected(ctx)
+		switch {
+		case ctx.Err() != nil && (err == nil || errors.Is(err, errClosed) || errors.Is(err, ctx.Err())):
+			return nil
+		case !errors.Is(err, errClosed):
+			return err
+		}
+		n.log.Warn("connecting anew", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff(1)):
+		}
+	}
+}
+
+// connected is the life of one connection. It returns nil if ctx ended, and
+// errClosed if there has to be another one.
+func (n *life) connected(ctx context.Context) error {
+	conn, err := n.dial(ctx)
+	if err != nil {
+		return err
+	}
+	n.log.Info("connected to the gateway", "address", conn.ConnectedUrlRedacted())
+	changed := conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+	defer func() {
+		n.asking.stop()
+		n.serving.stop()
+		n.serves.Store(false)
+		conn.Close()
+	}()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	again := time.NewTicker(cmp.Or(n.cfg.again, askAgain))
+	defer again.Stop()
+	asked := false
+	times := uint64(0) // that it was connected again, when that was asked
+	for {
+		switch connects := conn.Stats().Reconnects; {
+		case conn.IsClosed():
+			return errClosed
+		case !conn.IsConnected():
+			n.cut(conn)
+		case !asked || connects != times:
+			asked, times = true, connects
+			n.trouble = nil
+			n.ask(conn)
+			if n.state.Paired() {
+				n.serve(conn)
+			} else {
+				n.set(Status{Phase: Waiting})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-look.C:
+		case <-again.C:
+			asked = asked && !n.state.Paired()
+		case n.trouble = <-n.troubles:
+		case v := <-n.verdicts:
+			err = n.take(conn, v)
+		case err = <-n.served:
+			if err == nil || conn.IsClosed() {
+				err = errClosed
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cut takes notice that there is no connection now. Serving goes on as soon as
+// there is one.
+func (n *life) cut(conn *nats.Conn) {
+	err := conn.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		err = nil // of the connection that was cut
+	}
+	if err == nil {
+		err = n.trouble
+	}
+	if err == nil {
+		n.set(Status{Phase: Connecting})
+		return
+	}
+	err = n.unreachable(err)
+	n.set(Status{Phase: Connecting, Error: err.Error(), Hint: corral.Hint(err)})
+}
+
+// ask asks whether the machine is a node, or may be one.
+func (n *life) ask(conn *nats.Conn) {
+	n.asking.stop()
+	token := n.cfg.Token
+	if !n.state.TakesToken() {
+		token = ""
+	}
+	hello := n.hello()
+	n.asking.start(func(ctx context.Context) {
+		tell := func(v verdict) {
+			select {
+			case n.verdicts <- v:
+			case <-ctx.Done():
+			}
+		}
+		v, err := join.Request(ctx, join.Options{
+			Conn: conn, Key: n.state.key, Gateway: n.state.line.Key, Hello: hello, Token: token,
+			Shown: func(v join.Verdict) { tell(verdict{Verdict: v}) }, Log: n.log,
+		})
+		tell(verdict{Verdict: v, last: true, err: err})
+	})
+}
+
+// hello is what the machine says of itself. One that had a name at this gateway
+// wants it again, also if it is forgotten there, unless it was told to be called
+// otherwise since.
+func (n *life) hello() pairing.Hello {
+	h := n.cfg.Hello
+	if name, asked := n.state.to.Name, n.state.to.Asked; name != "" && (h.Name == n.cfg.Host || h.Name == asked) {
+		h.Name = name
+	}
+	return h
+}
+
+// take takes a verdict. An error ends the node.
+func (n *life) take(conn *nats.Conn, v verdict) error {
+	switch {
+	case !v.last:
+		return n.wait(v.Verdict)
+	case v.err == nil:
+		n.asking.stop()
+		return n.approved(conn, v.Verdict)
+	case v.State == pairing.Rejected:
+		if err := n.revoked(); err != nil {
+			return err
+		}
+		return corral.Errorf(corral.ErrDenied, corral.Hint(v.err), "%w", ErrRejected)
+	case !n.state.Paired():
+		return v.err
+	}
+	// A node goes on being one until it is told otherwise.
+	n.asking.stop()
+	n.log.Warn("the gateway cannot say whether this machine is still its node", "error", v.err, "hint", corral.Hint(v.err))
+	return nil
+}
+
+// wait takes a verdict that is not the last one.
+func (n *life) wait(v join.Verdict) error {
+	if v.State != pairing.Pending {
+		if !n.state.Paired() && v.Error != nil {
+			n.set(Status{Phase: Waiting, Error: v.Error.Message, Hint: v.Error.Hint})
+		}
+		return nil
+	}
+	if err := n.revoked(); err != nil {
+		return err
+	}
+	n.set(Status{Phase: Waiting, Code: v.Code, ExpiresAt: v.Expires})
+	return nil
+}
+
+// revoked stops serving, if the machine was a node until now.
+func (n *life) revoked() error {
+	n.serving.stop()
+	n.serves.Store(false)
+	if !n.state.Paired() {
+		return nil
+	}
+	n.log.Warn("this machine is not a node of the gateway any more; what runs on it goes on, and nobody can reach it", "node", n.state.ID())
+	return n.state.ended()
+}
+
+func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
+	if v.ID != n.state.ID() {
+		return corral.Errorf(corral.ErrDenied, "look into what answers at the gateway's address", "the gateway takes this machine for node %s, and it is %s", v.ID, n.state.ID())
+	}
+	news := !n.state.Paired()
+	asked, told := n.hello().Name, n.cfg.Hello.Name
+	if told == n.cfg.Host { // nobody said what it is to be called
+		told = ""
+	}
+	if err := n.state.paired(v.Name, told); err != nil {
+		return err
+	}
+	if !news {
+		n.set(Status{Phase: Serving})
+		return nil
+	}
+	n.log.Info("this machine is a node now", "node", v.ID, "name", v.Name)
+	if !strings.EqualFold(v.Name, asked) {
+		n.log.Warn("the gateway calls this machine otherwise than it asked to be called", "name", v.Name, "asked", asked, "hint", "corral nodes rename on the gateway gives it another name")
+	}
+	// The message server gives a connection its permissions when it begins.
+	if err := conn.ForceReconnect(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		return corral.Errorf(corral.ErrUnavailable, "", "cannot connect to the gateway again: %w", err)
+	}
+	return nil
+}
+
+// serve serves over the connection, also when that was cut and is there again.
+func (n *life) serve(conn *nats.Conn) {
+	n.set(Status{Phase: Serving})
+	if n.serving.running() {
+		return
+	}
+	n.serves.Store(true)
+	h := n.cfg.Hello
+	n.log.Info("serving", "node", n.state.ID(), "name", n.state.to.Name)
+	n.serving.start(func(ctx context.Context) {
+		err := fabric.Serve(ctx, conn, fabric.NodeConfig{
+			ID: n.state.ID(), Executor: n.cfg.Executor, GatewayKeys: []string{n.state.line.Key},
+			About: fabric.Hello{Program: h.Version, OS: h.OS, Arch: h.Arch, Host: n.cfg.Host, Features: h.Features}, Log: n.log,
+		})
+		select {
+		case n.served <- err:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// set takes note of how the node is.
+func (n *life) set(s Status) {
+	old := n.record.Status
+	if s.Since = old.Since; s == old {
+		return
+	}
+	if s.Phase != old.Phase {
+		s.Since = now()
+	}
+	n.record.Status = s
+	if s.Error != "" && s.Error != old.Error {
+		n.log.Warn(s.Error, "hint", s.Hint)
+	}
+	if err := writeJSON(n.state.path(recordFile), n.record, false); err != nil {
+		n.log.Warn("what this program says of itself cannot be kept", "error", err)
+	}
+	if n.cfg.Changed != nil {
+		n.cfg.Changed(s)
+	}
+}

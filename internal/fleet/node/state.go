@@ -1,0 +1,284 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/join"
+	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/state/filelock"
+	"github.com/corral-exec/corral/internal/state/journal"
+)
+
+// A State is what a node keeps, in a directory that this program alone has
+// open. It is for one goroutine.
+type State struct {
+	dir    string
+	lock   *os.File
+	key    nkeys.KeyPair
+	public string
+	to     gateway
+	line   join.Line // of to
+}
+
+// gateway is the file about the gateway.
+type gateway struct {
+	Version int    `json:"version"`
+	Line    string `json:"line"`
+	Node    string `json:"node"` // the id that it is about
+	Name    string `json:"name,omitempty"`
+	Asked   string `json:"asked,omitempty"` // what it was told to be called when it was paired
+	// PairedAt is since when the machine is a node of it, and EndedAt since when
+	// it is none any more. Both are zero of one that never was.
+	PairedAt time.Time `json:"pairedAt,omitzero"`
+	EndedAt  time.Time `json:"endedAt,omitzero"`
+}
+
+func (g *gateway) paired() bool { return !g.PairedAt.IsZero() && g.EndedAt.IsZero() }
+
+// forget makes it one to which the machine has never belonged.
+func (g *gateway) forget() { g.Name, g.Asked, g.PairedAt, g.EndedAt = "", "", time.Time{}, time.Time{} }
+
+// stateVersion is that of the file about the gateway.
+const stateVersion = 1
+
+// Open opens a state directory, which is made if there is none, and so is the
+// machine's key. Close closes it. It is an ErrConflict if another program has it
+// open.
+func Open(dir string, log *slog.Logger) (_ *State, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "use a state directory that can be written", "cannot make the node's state directory: %w", err)
+	}
+	s := &State{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := s.take(); err != nil {
+		return nil, err
+	}
+	if err := s.loadKey(); err != nil {
+		return nil, err
+	}
+	return s, s.loadGateway(log)
+}
+
+// take locks the directory.
+func (s *State) take() error {
+	var err error
+	if s.lock, err = os.OpenFile(s.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "use a state directory that can be written", "cannot lock the node's state directory: %w", err)
+	}
+	if err = filelock.Own(s.lock); err == nil {
+		return nil
+	}
+	if !errors.Is(err, filelock.ErrLocked) {
+		return corral.Errorf(corral.ErrUnavailable, "use a state directory of a file system with locks", "cannot lock the node's state directory %s: %w", s.dir, err)
+	}
+	who := "another program"
+	if r, err := readRecord(s.dir); err == nil && r != nil {
+		who = fmt.Sprintf("another program (pid %d)", r.PID)
+	}
+	return corral.Errorf(corral.ErrConflict, "corral node status says more; stop that one, or use another state directory",
+		"%s is the node of the state directory %s", who, s.dir)
+}
+
+// Close lets go of the directory.
+func (s *State) Close() error {
+	if s.key != nil {
+		s.key.Wipe()
+	}
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
+}
+
+func (s *State) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Key is the machine's public key, and ID the node that it is, or would be.
+func (s *State) Key() string { return s.public }
+
+// ID is the id of the node.
+func (s *State) ID() string { return pairing.ID(s.public) }
+
+// Name is what the gateway called the machine when it was a node last; empty if
+// it never was.
+func (s *State) Name() string { return s.to.Name }
+
+// Line says where the gateway is.
+func (s *State) Line() join.Line { return s.line }
+
+// Paired reports whether the machine was a node when it was asked last.
+func (s *State) Paired() bool { return s.to.paired() }
+
+// TakesToken reports whether a setup token would be used: the machine was never a
+// node of the gateway. One that was revoked has to be approved.
+func (s *State) TakesToken() bool { return s.to.PairedAt.IsZero() }
+
+// loadKey reads the key, or makes one.
+func (s *State) loadKey() error {
+	path := s.path(keyFile)
+	const hint = "put back a copy of it; or remove it, and the machine is a new node, which has to be approved"
+	data, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if data, err = newSeed(); err == nil {
+			err = writePrivate(path, append(data, '\n'), true)
+		}
+		if err != nil {
+			return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot make the machine's key: %w", err)
+		}
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot read the machine's key: %w", err)
+	}
+	s.key, s.public, err = parseSeed(data)
+	if err != nil {
+		// The library's words, which have nothing of the seed.
+		return corral.Errorf(corral.ErrDenied, hint, "%s is not the key of a node: %w", path, err)
+	}
+	return nil
+}
+
+func parseSeed(data []byte) (key nkeys.KeyPair, public string, err error) {
+	key, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(data))))
+	if err == nil {
+		public, err = key.PublicKey()
+	}
+	if err == nil {
+		err = pairing.ValidateKey(public)
+	}
+	return key, public, err
+}
+
+func newSeed() ([]byte, error) {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	return key.Seed() // which shares its memory, so that it is not wiped
+}
+
+func hintOr(err error, otherwise string) string {
+	if hint := corral.Hint(err); hint != "" {
+		return hint
+	}
+	return otherwise
+}
+
+// loadGateway reads what is known of the gateway.
+func (s *State) loadGateway(log *slog.Logger) error {
+	path := s.path(gatewayFile)
+	data, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		s.to, s.line, err = parseGateway(data)
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrDenied, hintOr(err, "put back a copy of it; or remove it, and give --gateway again"), "cannot use %s: %w", path, err)
+	}
+	if s.to.Node == s.ID() {
+		return nil
+	}
+	if s.Paired() && log != nil {
+		log.Warn("the machine has another key than when it was paired: it is another node now, and has to be approved", "node", s.ID(), "before", s.to.Node)
+	}
+	s.to.forget()
+	return nil
+}
+
+func parseGateway(data []byte) (gateway, join.Line, error) {
+	var g gateway
+	if err := journal.Decode(data, &g); err != nil {
+		return gateway{}, join.Line{}, err
+	}
+	if g.Version != stateVersion {
+		return gateway{}, join.Line{}, corral.Errorf(corral.ErrUnavailable, "use the version of Corral that wrote it", "it is of version %d, and this program reads version %d", g.Version, stateVersion)
+	}
+	line, err := join.ParseLine(g.Line)
+	if err != nil {
+		return gateway{}, join.Line{}, errors.New(err.Error()) // the hint is about what people type
+	}
+	return g, line, nil
+}
+
+// Use chooses the gateway by its line; an empty one is the gateway of before.
+// While the machine is a node of one, a line with another gateway's key is an
+// ErrConflict, unless repair is set. Nothing is written before the machine asks.
+func (s *State) Use(line string, repair bool) error {
+	if line == "" {
+		if s.to.Line == "" {
+			return corral.Errorf(corral.ErrInvalid, "run here what corral nodes join prints on the gateway: corral node --gateway LINE",
+				"it is not known which gateway this machine is to be a node of")
+		}
+		return nil
+	}
+	l, err := join.ParseLine(line)
+	if err != nil {
+		return err
+	}
+	same := l.Key == s.line.Key
+	if !same && s.Paired() && !repair {
+		return corral.Errorf(corral.ErrConflict,
+			"leave out --gateway to be the node that it is; give --repair as well to be a node of the other one instead; or another --state-dir to be both",
+			"this machine is node %s of the gateway at %s, and --gateway names another one, at %s", s.called(), strings.Join(s.line.Hosts, ", "), strings.Join(l.Hosts, ", "))
+	}
+	if !same || repair {
+		s.to.forget()
+	}
+	s.line, s.to.Line = l, l.String()
+	return nil
+}
+
+// called is how people call the node.
+func (s *State) called() string {
+	if s.to.Name != "" {
+		return s.to.Name
+	}
+	return s.ID()
+}
+
+// paired writes that the machine is a node, and what the gateway calls it, which
+// asked to be called otherwise perhaps.
+func (s *State) paired(name, asked string) error {
+	if s.Paired() && s.to.Name == name {
+		return nil
+	}
+	if !s.Paired() {
+		s.to.PairedAt, s.to.EndedAt, s.to.Asked = now(), time.Time{}, asked
+	}
+	s.to.Name = name
+	return s.save()
+}
+
+// ended writes that it is none any more.
+func (s *State) ended() error {
+	s.to.EndedAt = now()
+	return s.save()
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
+
+// save writes which gateway it is.
+func (s *State) save() error {
+	s.to.Version, s.to.Node = stateVersion, s.ID()
+	if err := writeJSON(s.path(gatewayFile), s.to, true); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot keep which gateway this machine belongs to: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package pairing
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/fleet/natskv"
+)
+
+const (
+	// BucketName is what the bucket is called at the message server.
+	BucketName = "corral_nodes"
+
+	headPrefix = "head." // and the number of the text
+	allHeads   = headPrefix + "*"
+
+	// keptHeads is how many of the last texts stay for those who read one. At
+	// least one has to: by it a gateway that writes in the place of a text long
+	// gone learns of it.
+	keptHeads = 16
+	readTries = 5
+)
+
+// BucketConfig is that of a Bucket. Conn and Key are required.
+type BucketConfig struct {
+	// Conn may use JetStream. The caller closes it, after the Registry.
+	Conn *nats.Conn
+	// Key signs what is kept: the gateways' key, the same for all of them.
+	Key nkeys.KeyPair
+	// Replicas is how many servers keep it, if the bucket has to be made. 0: three
+	// of a cluster, or the one server there is.
+	Replicas int
+	Log      *slog.Logger
+}
+
+// A Bucket keeps the registry of several gateways at their message server, in a
+// key-value bucket of JetStream. See the package's doc.
+type Bucket struct {
+	kv   *natskv.Bucket
+	most time.Duration // bounds every patience, for tests
+	tell <-chan struct{}
+
+	// What was read or written last; for one call at a time.
+	number   uint64            // of the text; 0: there is none
+	sum      [sha256.Size]byte // of the text
+	revision uint64            // of its entry
+	large    bool              // it is in parts
+}
+
+// OpenBucket opens the bucket, or makes it if there is none.
+func OpenBucket(ctx context.Context, cfg BucketConfig) (*Bucket, error) {
+	kv, err := natskv.Open(ctx, natskv.Config{
+		Conn: cfg.Conn, Name: BucketName, Holds: "the registry of nodes", Key: cfg.Key, MaxText: maxFile, Replicas: cfg.Replicas, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{kv: kv, most: patient, tell: kv.News(allHeads)}, nil
+}
+
+func (b *Bucket) within(patience time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), min(patience, b.most))
+}
+
+// read implements storage.
+func (b *Bucket) read(patience time.Duration) (*state, error) {
+	ctx, cancel := b.within(patience)
+	defer cancel()
+	for n := 1; ; n++ {
+		st, err := b.readOnce(ctx)
+		// The parts of a text go when it is replaced.
+		if !natskv.Replaced(err) || n >= readTries {
+			return st, err
+		}
+	}
+}
+
+func (b *Bucket) readOnce(ctx context.Context) (*state, error) {
+	e, err := b.kv.Last(ctx, allHeads)
+	switch {
+	case errors.Is(err, natskv.ErrNone) && b.number == 0:
+		return newState(), nil
+	case errors.Is(err, natskv.ErrNone):
+		return nil, corral.Errorf(corral.ErrUnavailable, "restore the bucket "+BucketName+", or start the gateways anew and pair the nodes again",
+			"the registry of nodes is gone from the message server")
+	case err != nil:
+		return nil, err
+	case e.Err != nil:
+		return nil, e.Err
+	}
+	number, err := strconv.ParseUint(strings.TrimPrefix(e.Key, headPrefix), 10, 64)
+	if err != nil || number == 0 {
+		return nil, corral.Errorf(corral.ErrDenied, "see who else can write to the message server", "cannot trust the registry of nodes at the message server: its key is %s", quote(e.Key))
+	}
+	sum := sha256.Sum256(e.Text)
+	if number == b.number && sum == b.sum {
+		b.revision = e.Revision
+		return nil, nil //nolint:nilnil // it says so
+	}
+	if number <= b.number {
+		return nil, corral.Errorf(corral.ErrDenied, "see who else can write to the message server",
+			"cannot trust the registry of nodes at the message server: it is older than what was there before: %d, after %d", number, b.number)
+	}
+	st, err := parse(e.Text)
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "see whether the gateways have the same version", "cannot read the registry of nodes at the message server: line %w", err)
+	}
+	b.number, b.sum, b.revision, b.large = number, sum, e.Revision, natskv.Large(e.Text)
+	return st, nil
+}
+
+// write implements storage.
+func (b *Bucket) write(st *state, patience time.Duration) error {
+	text, err := st.encode()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := b.within(patience)
+	defer cancel()
+	key := headPrefix + strconv.FormatUint(b.number+1, 10)
+	revision, err := b.kv.Create(ctx, key, text)
+	if errors.Is(err, natskv.ErrExists) {
+		return errStale
+	}
+	if err != nil {
+		return err
+	}
+	// If others have written so much meanwhile that they purged a text with that
+	// number, it could be made once more: then there is another one in between. And
+	// what it follows has to be there.
+	is, err := b.follows(ctx, b.revision, revision)
+	if err == nil && !is && b.moved(ctx) {
+		is, err = b.follows(ctx, b.revision, revision)
+	}
+	if err != nil {
+		return err
+	}
+	if !is {
+		if err := b.kv.PurgeNow(ctx, key); err != nil {
+			return err
+		}
+		return errStale
+	}
+	if b.large {
+		b.kv.PurgeParts(headPrefix + strconv.FormatUint(b.number, 10))
+	}
+	b.kv.Purge(allHeads, keptHeads)
+	b.number, b.sum, b.revision, b.large = b.number+1, sha256.Sum256(text), revision, natskv.Large(text)
+	return nil
+}
+
+// moved reports whether the text that was read or written last is at another
+// revision now, which it takes note of. A server of a cluster that begins to lead
+// may have counted otherwise than the one that did: NATS 2.9 was seen to. So by its
+// revision alone no text is known.
+func (b *Bucket) moved(ctx context.Context) bool {
+	if b.number == 0 {
+		return false
+	}
+	e, err := b.kv.Last(ctx, headPrefix+strconv.FormatUint(b.number, 10))
+	if err != nil || e.Err != nil || e.Revision == b.revision || sha256.Sum256(e.Text) != b.sum {
+		return false // whatever is wrong, it is for who reads
+	}
+	b.revision = e.Revision
+	return true
+}
+
+// follows reports whether a text is the one after another, which is there; 0: after
+// none.
+func (b *Bucket) follows(ctx context.Context, last, next uint64) (bool, error) {
+	for _, want := range []struct{ after, revision uint64 }{{last - 1, last}, {last, next}} {
+		if want.revision == 0 {
+			continue
+		}
+		revision, err := b.kv.NextRevision(ctx, allHeads, want.after)
+		if err != nil && !errors.Is(err, natskv.ErrNone) {
+			return false, err
+		}
+		if err != nil || revision != want.revision {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// news implements storage.
+func (b *Bucket) news() <-chan struct{} { return b.tell }
+
+// close implements storage.
+func (b *Bucket) close() error {
+	b.kv.Close()
+	return nil
+}

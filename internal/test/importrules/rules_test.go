@@ -1,0 +1,68 @@
+package importrules
+
+import "slices"
+
+// A layer is a part of the house. Its packages import each other, and what is in the
+// layers that it stands on. Tests import what they need, but no front.
+type layer struct {
+	name     string
+	on       []string
+	packages []string // "x/..." is x and all below it
+}
+
+var layers = []layer{
+	// They know nothing of Corral.
+	{"tools", nil, []string{
+		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/diskimage", "internal/escape/...", "internal/json5",
+		"internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
+		"internal/warden/landlock", "internal/warden/spawn/...", "pathenv/lookup",
+	}},
+	{"contract", []string{"tools"}, []string{"."}},
+	// What is kept, what goes over wires, and what a command is made of.
+	{"ground", []string{"tools", "contract"}, []string{
+		"internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire",
+		"pathenv", "sandbox/files", "session/keys",
+	}},
+	// Hosts that run commands. It decides nothing.
+	{"execution", []string{"tools", "contract", "ground"}, []string{
+		"cmd/corral-warden", "hostexec", "images", "internal/streamexec", "internal/warden", "internal/warden/wardenexec", "nodeexec/sshexec",
+		"sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/seccomp",
+	}},
+	// What may run, and who is asked. It runs nothing.
+	{"decision", []string{"tools", "contract", "ground"}, []string{"api", "config", "policy/..."}},
+	// Other machines, and other gateways.
+	{"fleet", []string{"tools", "contract", "ground", "decision"}, []string{"internal/fleet/...", "nodeexec"}},
+	// What agents and platforms call.
+	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
+	// Programs, which put all of it together. Nothing imports them.
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
+	// Only tests import them.
+	{"tests", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"internal/test/..."}},
+}
+
+// unlinked must not be reached from these packages, by however many steps: the
+// warden is small, and runs in every sandbox.
+var unlinked = map[string][]string{
+	"internal/warden":   wardenFree,
+	"cmd/corral-warden": wardenFree,
+	// What an embedding program links: no engine for the host, one engine for
+	// Docker, no server for a client. See docs/development.md.
+	"hostexec":       {module + "/sandbox", "net/http", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"sandbox/docker": {"github.com/containerd/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"client":         slices.Concat(executors, []string{module + "/policy/guard", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"}),
+	// What decides and what agents call start nothing by themselves.
+	"policy/guard": executors,
+	"tool":         slices.Concat(executors, []string{module + "/policy/guard"}),
+	"cmd/corral":   {"testing", "github.com/stretchr/", "github.com/tmc/langchaingo/", "github.com/getkin/", "github.com/aws/", "k8s.io/"},
+}
+
+// executors are what any of them links.
+var executors = []string{module + "/hostexec", module + "/nodeexec", module + "/internal/warden/wardenexec", module + "/internal/fleet/fabric"}
+
+var wardenFree = []string{"github.com/docker/", "github.com/nats-io/", "net/http", "encoding/json"}
+
+// standardOnly reach nothing but the standard library and this repository: the
+// contract costs whoever imports it nothing.
+var standardOnly = []string{"."}
+
+const maxLines = 600

@@ -1,0 +1,24 @@
+package wardenexec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/corral-exec/corral/internal/warden/wire"
+)
+
+// A warden in a sandbox may say anything of what a command left.
+func TestOrphansOfAWarden(t *testing.T) {
+	m := &wire.Message{Type: wire.Exited, Args: []string{"12", "0", "-3", "x", "", "99999999999999999999", "4294967296", "2147483647", "7"}}
+	if got := exitOf(m).Orphans; !slices.Equal(got, []int{12, 2147483647, 7}) {
+		t.Error(got)
+	}
+	m.Args = strings.Split(strings.Repeat("5 ", 5000), " ")
+	if got := exitOf(m).Orphans; len(got) != wire.MaxOrphans {
+		t.Error(len(got))
+	}
+	if got := exitOf(&wire.Message{}).Orphans; got != nil {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,131 @@
+package wardenexec
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/warden/wire"
+)
+
+// roles are what this program does as a process that a test starts.
+var roles = map[string]func(){}
+
+const roleEnv = "WARDENEXEC_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := roles[os.Getenv(roleEnv)]; role != nil {
+		role()
+		return
+	}
+	settleTimeout = 5 * time.Millisecond // hostile wardens do not answer
+	goleak.VerifyTestMain(m)
+}
+
+// hostile is the connection of a warden that greets properly and then says
+// what the fuzzer wants.
+type hostile struct {
+	script *wire.Frames
+	once   sync.Once
+	closed chan struct{}
+	hello  chan *wire.Message
+	last   atomic.Uint64 // number of the last request
+}
+
+func (h *hostile) PassesFiles() bool { return false }
+
+func (h *hostile) Send(m *wire.Message, fds ...int) error {
+	h.last.Store(m.Req)
+	if m.Type == wire.Hello {
+		h.hello <- &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch}
+		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req}
+		h.hello <- &wire.Message{Type: wire.OK, Req: m.Req}
+	}
+	return nil
+}
+
+func (h *hostile) Recv() (*wire.Message, []int, error) {
+	select {
+	case m := <-h.hello:
+		return m, nil, nil
+	default:
+	}
+	m, fds, err := h.script.Recv()
+	if err == io.EOF {
+		<-h.closed
+	}
+	if err == nil && m.Req != 0 {
+		m.Req = h.last.Load() // which no script can know
+	}
+	return m, fds, err
+}
+
+func (h *hostile) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+type nopCloser struct{}
+
+func (nopCloser) Close() error { return nil }
+
+// Whatever a sandbox's warden says, the gateway neither panics nor hangs, and
+// makes nothing up.
+func FuzzHostileWarden(f *testing.F) {
+	var b bytes.Buffer
+	w := wire.NewFrames(nil, &b, nopCloser{})
+	for _, m := range []*wire.Message{
+		{Type: wire.Started, Req: 2, ID: "x", Tag: []byte("{}")},
+		{Type: wire.Output, ID: "x", Stream: 1, Data: []byte("hello")},
+		{Type: wire.Output, ID: "x", Offset: 1 << 63, Stream: 9, Data: []byte("x")},
+		{Type: wire.InputAck, ID: "x", Offset: 1 << 62, Limit: 1 << 63},
+		{Type: wire.Exited, ID: "x", ExitCode: 1 << 60, Signal: 1 << 50, Reason: 77},
+		{Type: wire.Output, ID: "x", Offset: 5, Flags: wire.FlagEOF},
+		{Type: wire.Error, Req: 3, Code: 99, Text: "a\nb\x00"},
+	} {
+		if err := w.Send(m); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, in []byte) {
+		h := &hostile{script: wire.NewFrames(bytes.NewReader(in), io.Discard, nopCloser{}), closed: make(chan struct{}), hello: make(chan *wire.Message, 3)}
+		used := false
+		e, err := New(Options{
+			Dir: t.TempDir(), Untrusted: true,
+			Connect: func(context.Context, bool) (wire.Conn, error) {
+				if used {
+					return nil, ErrGone
+				}
+				used = true
+				return h, nil
+			},
+			Prepare: func(context.Context, corral.Command) (Prepared, error) {
+				return Prepared{Args: []string{"true"}, Dir: "/"}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		p, err := e.Start(ctx, corral.Command{ID: "x", Shell: "true", Stdin: true})
+		if err == nil {
+			_, _ = p.Write(ctx, []byte("input"))
+			if exit, err := p.Wait(ctx); err == nil && (exit.Code < -1 || exit.Code > 255) {
+				t.Errorf("exit code %d", exit.Code)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

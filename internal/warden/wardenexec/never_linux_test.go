@@ -1,0 +1,57 @@
+package wardenexec
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/warden/wire"
+)
+
+// What was about to be started when the gateway died was not started if the very
+// warden that was asked says so, or ended with nothing to keep; otherwise that
+// is not known.
+func TestNeverStarted(t *testing.T) {
+	const asked, other = 1, 2 // wardens; fakes say that they are 1
+	for _, tc := range []struct {
+		name   string
+		warden uint64 // that was asked
+		gone   bool   // there is none now
+		idle   bool   // it ended with nothing to keep
+		want   error
+	}{
+		{"the same says so", asked, false, false, corral.ErrNotFound},
+		{"another says so", other, false, false, corral.ErrLost},
+		{"another, after it ended with nothing", other, false, true, corral.ErrNotFound},
+		{"it is gone", asked, true, false, corral.ErrLost},
+		{"it ended with nothing", asked, true, true, corral.ErrNotFound},
+		{"an old journal", 0, false, true, corral.ErrLost},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+				closeFDs(fds)
+				f.send(&wire.Message{Type: wire.Error, Req: m.Req, ID: m.ID, Code: wire.CodeNotFound})
+			})
+			e := fakeExecutor(t, func(start bool) (wire.Conn, error) {
+				if tc.gone && !start {
+					return nil, ErrGone
+				}
+				return f.gw, nil
+			})
+			e.opts.EndedIdle = func(warden uint64) bool { return tc.idle && warden == tc.warden }
+			if err := e.records.start("x", tc.warden, ""); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // and it stays so
+				p, err := e.Attach(context.Background(), "x")
+				if err == nil {
+					_, err = p.Wait(context.Background())
+				}
+				if !errors.Is(err, tc.want) {
+					t.Fatalf("%v, want %v", err, tc.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,589 @@
+package wardenexec
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
+	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/internal/warden/outlog"
+)
+
+// tag travels with a process and comes back on attach: what a later life of
+// this program has to know.
+type tag struct {
+	Info   corral.Info     `json:"info"`
+	Limit  corral.LogLimit `json:"limit"`
+	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
+	Nonce  string          `json:"nonce"`            // of this start: tells ours from another's
+	Losses []string        `json:"losses,omitempty"` // Domain.Lost of the command
+}
+
+// agent is for whom the process was begun; empty if nobody said.
+func (t *tag) agent() string {
+	if t.Info.Origin == nil {
+		return ""
+	}
+	return t.Info.Origin.Agent
+}
+
+// record is a process that ended.
+type record struct {
+	tag
+	Exit corral.Exit `json:"exit"`
+	Lost bool        `json:"lost,omitempty"` // and Exit says nothing
+	How  string      `json:"how,omitempty"`  // the place where it was has ended, if that is known
+	At   time.Time   `json:"at"`             // when this was recorded
+}
+
+// records is an executor's directory: logs, and a journal of what was started
+// and how it ended. A line of the journal is a letter, an ID, for a start the warden
+// and the agent, for an end the record, and a checksum; it is written at once, by
+// whoever uses the directory, and counts from then on. Several programs may use one
+// directory at the same time, also earlier versions, which wrote no checksums.
+//
+// What is not as it was written says nothing. Whoever has the directory alone keeps
+// it aside; see damaged.go.
+type records struct {
+	root      *os.Root
+	ephemeral bool
+	log       *slog.Logger
+
+	// writing is held for reading while a line is added, and alone while another
+	// file takes the journal's place. It comes before mu.
+	writing sync.RWMutex
+	added   atomic.Int64   // bytes, by this program, since tidy was last begun
+	tidying sync.WaitGroup // which close waits for
+	tidyUp  sync.Mutex     // held by tidy
+	pruned  time.Time      // when prune was last called
+
+	mu        sync.Mutex
+	journal   *os.File
+	read      int64 // bytes of the journal that are in the index
+	compacted int64 // its size when it was written anew last
+	index     map[string]entry
+	damage    journal.Damage // what could not be read of it
+	again     bool           // processes may be missing: who has one is believed
+}
+
+// entry is the last line about an ID. Ends are read again when they are needed.
+type entry struct {
+	kind   byte
+	off    int64 // of the line; of an end, of the record
+	size   int
+	warden uint64 // that was about to start it; 0: not known
+	agent  string // for whom; empty: not known
+}
+
+// JournalName is the name of the journal in a directory of records.
+const JournalName = "journal"
+
+const (
+	journalName = JournalName
+	newName     = JournalName + ".new" // of what takes its place
+
+	wasStarted = 'S' // about to be started
+	hasEnded   = 'E' // with a record
+	isGone     = 'R' // removed, or not started after all
+
+	// Retain is how long ended processes are kept, at least, that nobody removed.
+	Retain = 7 * 24 * time.Hour
+	// compactFrom is the size from which a journal is written anew at the
+	// start, without what is gone.
+	compactFrom = 256 << 10
+	// growth is how many times as long as it was then a journal has to be until
+	// it is written anew in the middle of its use, which others wait for.
+	growth = 4
+	// tidyAfter is how many bytes this program adds to a journal between two looks
+	// at whether it has grown.
+	tidyAfter = compactFrom
+	// updatePiece is how many bytes of a journal are read at a time: one that is
+	// long is not to be in memory.
+	updatePiece = 64 << 10
+	// pruneEvery is how often what is too old is looked for.
+	pruneEvery = time.Hour
+)
+
+func openRecords(dir string, ephemeral bool, log *slog.Logger) (*records, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of logs: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the directory of logs: %w", err)
+	}
+	r := &records{root: root, ephemeral: ephemeral, log: log, index: map[string]entry{}}
+	if ephemeral {
+		return r, nil
+	}
+	if err := r.open(time.Now().Add(-Retain)); err != nil {
+		r.close()
+		return nil, fmt.Errorf("cannot open the records in %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+func (r *records) open(before time.Time) error {
+	r.tidyUp.Lock() // which what is added here may want
+	defer r.tidyUp.Unlock()
+	alone, err := r.openJournal()
+	if err != nil {
+		return err
+	}
+	if err := r.update(); err != nil {
+		return err
+	}
+	if !alone {
+		if r.damage.Any() { // the next program that has it alone keeps it aside
+			r.log.Error("the journal of processes is damaged, and others have it open", "directory", r.root.Name(),
+				"pieces", len(r.damage.Pieces), "bytes", r.damage.Size(), "about", r.damage.IDs())
+		}
+		return nil
+	}
+	if err := r.mend(); err != nil {
+		return err
+	}
+	r.pruned = time.Now()
+	if err := r.prune(before); err != nil {
+		return err
+	}
+	if r.read > compactFrom {
+		if err := r.compact(); err != nil {
+			return err
+		}
+	}
+	return filelock.Share(r.journal)
+}
+
+// tidy keeps what is on disk from growing for as long as a program runs: it
+// removes what is too old, and writes the journal anew if it has grown.
+func (r *records) tidy() error {
+	r.tidyUp.Lock()
+	defer r.tidyUp.Unlock()
+	if now := time.Now(); now.Sub(r.pruned) >= pruneEvery {
+		r.pruned = now
+		if err := r.prune(now.Add(-Retain)); err != nil {
+			return err
+		}
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, err := r.journal.Stat()
+	if err != nil || info.Size() < growth*max(compactFrom, r.compacted) {
+		return err
+	}
+	alone, err := lockJournal(r.journal)
+	if err != nil {
+		return err
+	}
+	// Between one lock and the other there was none, and somebody else may have
+	// been alone.
+	if is, err := r.isJournal(r.journal); err != nil {
+		return err
+	} else if !is {
+		old := r.journal
+		if alone, err = r.openJournal(); err != nil {
+			return err
+		}
+		old.Close()
+		r.damage = journal.Damage{}
+		r.read, r.index = 0, map[string]entry{}
+	}
+	err = r.update()
+	if !alone {
+		return err
+	}
+	if err == nil && r.damage.Any() {
+		err = r.keepDamage()
+	}
+	if err == nil {
+		err = r.compact()
+	}
+	return errors.Join(err, filelock.Share(r.journal))
+}
+
+// openJournal opens the journal and tells whether nobody else has it open.
+func (r *records) openJournal() (alone bool, err error) {
+	for {
+		f, err := r.root.OpenFile(journalName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return false, err
+		}
+		alone, err = lockJournal(f)
+		is := false
+		if err == nil { // somebody may have written it anew before we had the lock
+			is, err = r.isJournal(f)
+		}
+		if err != nil || !is {
+			f.Close()
+		}
+		if err != nil {
+			return false, err
+		}
+		if is {
+			r.journal = f
+			return alone, nil
+		}
+	}
+}
+
+// isJournal reports whether a file is the journal, and not what it was.
+func (r *records) isJournal(f *os.File) (bool, error) {
+	ours, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := r.root.Stat(journalName)
+	return err == nil && os.SameFile(ours, now), nil
+}
+
+func (r *records) close() {
+	r.tidying.Wait()
+	if r.journal != nil {
+		r.journal.Close()
+	}
+	r.root.Close()
+}
+
+// update reads what has been added to the journal. mu is held, or nobody else
+// knows r.
+func (r *records) update() error {
+	info, err := r.journal.Stat()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, max(0, min(info.Size()-r.read, updatePiece)))
+	for r.read < info.Size() {
+		n, err := r.journal.ReadAt(buf, r.read)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if r.lines(buf[:n]) {
+			continue
+		}
+		if n < len(buf) || r.read+int64(n) >= info.Size() {
+			return nil // what is left is being written, or was cut short by a kill
+		}
+		buf = make([]byte, 2*len(buf)) // for a line that is longer
+	}
+	return nil
+}
+
+// lines takes whole lines into the index, and reports whether there was any.
+func (r *records) lines(b []byte) (some bool) {
+	for {
+		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		if !whole {
+			return some
+		}
+		if !r.line(line) {
+			r.damage.Add(line)
+		}
+		r.read += int64(len(line)) + 1
+		b, some = rest, true
+	}
+}
+
+// line takes one line into the index. It reports whether it is one: what is not, such
+// as one that a kill cut short, says nothing.
+func (r *records) line(line []byte) bool {
+	if len(line) == 0 { // each line begins with an end of line, too
+		return true
+	}
+	if len(line) < 3 || line[1] != ' ' {
+		return false
+	}
+	kind, text := line[0], line[2:]
+	switch kind {
+	case wasStarted, isGone:
+		// Two spaces, so that no single bit makes an unsigned line of a signed one.
+		if at := bytes.LastIndex(line, []byte("  ")); at >= 2 {
+			if string(line[at+2:]) != journal.Sum(line[:at]) {
+				return false
+			}
+			text = line[2:at]
+		}
+	case hasEnded:
+		if _, err := journal.Check(line); err != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	id, rec, _ := bytes.Cut(text, []byte{' '})
+	if corral.ValidateID(string(id)) != nil {
+		return false
+	}
+	switch kind {
+	case wasStarted:
+		number, agent, _ := bytes.Cut(rec, []byte{' '})
+		warden, err := strconv.ParseUint(string(number), 10, 64)
+		if len(rec) > 0 && err != nil {
+			return false
+		}
+		r.index[string(id)] = entry{kind: wasStarted, warden: warden, agent: string(agent), off: r.read}
+	case hasEnded:
+		if !json.Valid(rec) { // cut short: the warden still has the end
+			return false
+		}
+		was := r.index[string(id)]
+		r.index[string(id)] = entry{kind: hasEnded, warden: was.warden, agent: was.agent, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
+	case isGone:
+		if len(rec) > 0 {
+			return false
+		}
+		delete(r.index, string(id))
+	}
+	return true
+}
+
+// errUnwritten: a line is not in the journal.
+var errUnwritten = errors.New("cannot write the journal of processes")
+
+// signed is a line without its end.
+func signed(kind byte, id string, rec []byte) []byte {
+	b := make([]byte, 0, len(id)+len(rec)+32)
+	b = append(b, kind, ' ')
+	b = append(b, id...)
+	if rec != nil {
+		b = append(append(b, ' '), rec...)
+	}
+	if kind == hasEnded {
+		return journal.Sign(b)
+	}
+	sum := journal.Sum(b)
+	return append(append(b, "  "...), sum...)
+}
+
+// startOf is what the line of a start says after its ID.
+func startOf(warden uint64, agent string) []byte {
+	b := strconv.AppendUint(nil, warden, 10)
+	if corral.ValidateID(agent) == nil { // as agents' names are
+		b = append(append(b, ' '), agent...)
+	}
+	return b
+}
+
+// add appends a line. It begins with an end of line, in case another program
+// was killed within one.
+func (r *records) add(kind byte, id string, rec []byte) error {
+	if r.ephemeral {
+		return nil
+	}
+	b := slices.Concat([]byte{'\n'}, signed(kind, id, rec), []byte{'\n'})
+	r.writing.RLock()
+	n, err := r.journal.Write(b)
+	r.writing.RUnlock()
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "%w", fmt.Errorf("%w: %w", errUnwritten, err))
+	}
+	if r.added.Add(int64(n)) >= tidyAfter {
+		r.added.Store(0)
+		r.tidying.Go(func() {
+			if err := r.tidy(); err != nil {
+				r.log.Warn("cannot write the journal of processes anew; it goes on growing", "directory", r.root.Name(), "error", err)
+			}
+		})
+	}
+	return nil
+}
+
+// start notes an ID before a warden is asked to start it, and for which agent.
+func (r *records) start(id string, warden uint64, agent string) error {
+	return r.add(wasStarted, id, startOf(warden, agent))
+}
+
+// notStarted takes back start.
+func (r *records) notStarted(id string) error { return r.add(isGone, id, nil) }
+
+// end notes how a process ended.
+func (r *records) end(id string, rec record) error {
+	if r.ephemeral {
+		return nil
+	}
+	rec.At = time.Now().UTC()
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	return r.add(hasEnded, id, b)
+}
+
+// startedBy is the warden that was asked to start an ID of which the end is not
+// known; 0 if that is not known either.
+func (r *records) startedBy(id string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index[id].warden
+}
+
+// find tells what is known of an ID: whether it was started, and how it ended
+// if it did.
+func (r *records) find(id string) (started bool, rec *record, err error) {
+	if r.ephemeral {
+		return false, nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.update(); err != nil {
+		return false, nil, fmt.Errorf("cannot read the journal of processes: %w", err)
+	}
+	e, ok := r.index[id]
+	if !ok || e.kind == wasStarted {
+		return ok, nil, nil
+	}
+	rec, err = r.record(id, e)
+	return true, rec, err
+}
+
+func (r *records) record(id string, e entry) (*record, error) {
+	b := make([]byte, e.size)
+	if _, err := r.journal.ReadAt(b, e.off); err != nil {
+		return nil, fmt.Errorf("cannot read the journal of processes: %w", err)
+	}
+	rec := new(record)
+	if err := json.Unmarshal(b, rec); err != nil {
+		return nil, fmt.Errorf("the record of %s is damaged: %w", id, err)
+	}
+	return rec, nil
+}
+
+// remove forgets an ended process, with its log.
+func (r *records) remove(id string, removeLog func() error) error {
+	if err := errors.Join(removeLog(), r.add(isGone, id, nil)); err != nil {
+		return fmt.Errorf("cannot remove the records of %s: %w", id, err)
+	}
+	return nil
+}
+
+// prune removes processes that ended before a time and were never removed. The
+// journal has ends in the order in which they were recorded.
+func (r *records) prune(before time.Time) error {
+	r.mu.Lock()
+	ids := r.inOrder()
+	r.mu.Unlock()
+	for _, id := range ids {
+		rec, err := r.ended(id)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			continue
+		}
+		if !rec.At.Before(before) {
+			break
+		}
+		if err := r.remove(id, func() error { return outlog.Remove(r.root, id) }); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.update()
+}
+
+// ended is the record of a process; nil if there is none.
+func (r *records) ended(id string) (*record, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.index[id]
+	if e.kind != hasEnded {
+		return nil, nil
+	}
+	return r.record(id, e)
+}
+
+// inOrder are the IDs in the index in the order of their lines. mu is held.
+func (r *records) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(r.index), func(a, b string) int { return cmp.Compare(r.index[a].off, r.index[b].off) })
+}
+
+// compact writes the journal anew. Nobody else has it open, and mu is held, or
+// nobody else knows r.
+func (r *records) compact() error {
+	f, err := r.root.OpenFile(newName, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := r.rewrite(f); err != nil {
+		f.Close()
+		return errors.Join(err, r.root.Remove(newName))
+	}
+	r.journal.Close()
+	r.journal, r.read, r.index = f, 0, map[string]entry{}
+	if err := r.update(); err != nil {
+		return err
+	}
+	r.compacted = r.read
+	return nil
+}
+
+// rewrite writes what is in the index into a file, which takes the journal's place.
+func (r *records) rewrite(f *os.File) error {
+	w := bufio.NewWriterSize(f, 64<<10)
+	var rec []byte
+	for _, id := range r.inOrder() {
+		e := r.index[id]
+		if e.kind == wasStarted {
+			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
+			continue
+		}
+		rec = slices.Grow(rec[:0], e.size)[:e.size]
+		if _, err := r.journal.ReadAt(rec, e.off); err != nil {
+			return err
+		}
+		line := fmt.Appendf(nil, "%c %s %s", hasEnded, id, rec)
+		switch is, err := journal.Check(line); {
+		case err != nil:
+			return fmt.Errorf("the record of %s is damaged: %w", id, err)
+		case !is:
+			line = journal.Sign(line)
+		}
+		if e.agent != "" { // which the record says only inside
+			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
+		}
+		fmt.Fprintf(w, "%s\n", line)
+	}
+	if err := errors.Join(w.Flush(), f.Sync()); err != nil { // which tells of what was written before
+		return err
+	}
+	if _, err := lockJournal(f); err != nil {
+		return err
+	}
+	return r.root.Rename(newName, journalName)
+}
+
+// fromRecord is a process that ended.
+func (e *Executor) fromRecord(id string, rec *record) (*process, error) {
+	log, err := outlog.Open(e.records.root, id, rec.Limit)
+	if err != nil {
+		return nil, err
+	}
+	log.End()
+	p := newProcess(e, id)
+	p.tag, p.log, p.exit = rec.tag, log, rec.Exit
+	if rec.Lost {
+		p.err = errLost(id, rec.How)
+	}
+	p.concluded = true
+	close(p.done)
+	close(p.recorded)
+	p.settled(nil)
+	return p, nil
+}
