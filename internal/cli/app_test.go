@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -21,33 +22,33 @@ import (
 // A fakeMachine is what corral runs on in a test.
 type fakeMachine struct {
 	gateway, sandbox fakeexec.Executor
-	opened           []string         // hosts, in order
-	gatewayGot       gatewayOptions   // the latest
-	sandboxGot       sandboxOptions   // the latest
-	err              map[string]error // of opening "gateway", "sandbox" or "engine"
+	opened           []string              // hosts, in order
+	gatewayGot       daemon.HostOptions    // the latest
+	sandboxGot       daemon.SandboxOptions // the latest
+	err              map[string]error      // of opening "gateway", "sandbox" or "engine"
 	eng              fakeEngine
-	box              func(sandboxOptions) executor // nil: sandbox
-	choices          []string                      // of engines
+	box              func(daemon.SandboxOptions) daemon.Executor // nil: sandbox
+	choices          []string                                    // of engines
 }
 
-func (m *fakeMachine) backends() backends {
+func (m *fakeMachine) backends() daemon.Backends {
 	open := func(name string) error {
 		m.opened = append(m.opened, name)
 		return m.err[name]
 	}
-	return backends{
-		gateway: func(o gatewayOptions) (executor, error) {
+	return daemon.Backends{
+		Lone: func(o daemon.HostOptions) (daemon.Executor, error) {
 			m.gatewayGot = o
 			return &m.gateway, open("gateway")
 		},
-		sandbox: func(o sandboxOptions) (executor, error) {
+		Sandbox: func(o daemon.SandboxOptions) (daemon.Executor, error) {
 			m.sandboxGot = o
 			if m.box != nil {
 				return m.box(o), open("sandbox")
 			}
 			return &m.sandbox, open("sandbox")
 		},
-		engine: func(_ context.Context, choice string) (engine, error) {
+		Engine: func(_ context.Context, choice string) (daemon.Engine, error) {
 			m.choices = append(m.choices, choice)
 			return &m.eng, open("engine")
 		},
@@ -55,9 +56,9 @@ func (m *fakeMachine) backends() backends {
 }
 
 type fakeEngine struct {
-	facts  engineFacts
+	facts  daemon.EngineFacts
 	images images.Engine
-	rows   []sandboxRow
+	rows   []daemon.SandboxRow
 	swept  []string
 	err    error
 
@@ -71,16 +72,18 @@ type fakeEngine struct {
 	closed  int
 }
 
-func (e *fakeEngine) Facts(context.Context) (engineFacts, error) { return e.facts, e.err }
-func (e *fakeEngine) Images() images.Engine                      { return e.images }
-func (e *fakeEngine) Close() error                               { e.closed++; return nil }
+func (e *fakeEngine) Facts(context.Context) (daemon.EngineFacts, error) { return e.facts, e.err }
+func (e *fakeEngine) Images() images.Engine                             { return e.images }
+func (e *fakeEngine) Close() error                                      { e.closed++; return nil }
 
 func (e *fakeEngine) Check(_ context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
 	e.checked = append(e.checked, s)
 	return e.lacks, e.err
 }
 
-func (e *fakeEngine) Sandboxes(context.Context, string) ([]sandboxRow, error) { return e.rows, nil }
+func (e *fakeEngine) Sandboxes(context.Context, string) ([]daemon.SandboxRow, error) {
+	return e.rows, nil
+}
 
 func (e *fakeEngine) Inspect(_ context.Context, name string) (sandbox.Container, error) {
 	c, ok := e.containers[name]
@@ -194,10 +197,10 @@ func TestExecSandboxSettings(t *testing.T) {
 		"--workspace", "/w", "--cpus", "unlimited", "--pids", "7", "--user", "7:8", "go"); code != 0 {
 		t.Fatal(stderr)
 	}
-	want := settings{StateDir: "/s", Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
+	want := daemon.Settings{Mode: "all", Name: "from-env", Image: "i:1", Runtime: "runsc", Driver: "frames",
 		Workspace: "/w", Access: "rw", Memory: 1 << 30, CPUs: -1, Pids: 7, User: "7:8"}
-	if !reflect.DeepEqual(m.sandboxGot.settings, want) || m.sandboxGot.stateDir != "/s" {
-		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.settings, want)
+	if !reflect.DeepEqual(m.sandboxGot.Settings, want) || m.sandboxGot.StateDir != "/s" {
+		t.Errorf("got  %+v\nwant %+v", m.sandboxGot.Settings, want)
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -209,7 +212,7 @@ func TestExecSandboxSettings(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	if got := m.sandboxGot; got.Workspace != here || got.Access != "ro" || !got.Ephemeral || !strings.HasPrefix(got.Name, "once-") || len(got.Name) > 32 {
-		t.Errorf("%+v", got.settings)
+		t.Errorf("%+v", got.Settings)
 	}
 }
 
@@ -317,7 +320,7 @@ func TestEndingWithGap(t *testing.T) {
 }
 
 func TestSandboxCommands(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", User: "7:8", Running: true}, {Name: "bare"}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "a", Container: "c-a", Image: "i", Driver: "fds", User: "7:8", Running: true}, {Name: "bare"}, {Name: "stuck", Container: "c-s"}}, swept: []string{"old"}}}
 	for _, tc := range []struct {
 		args string
 		code int
@@ -377,17 +380,17 @@ func TestProgressLines(t *testing.T) {
 		{Phase: images.PhaseImport, Image: "i", Message: "third"},
 		{Phase: images.PhaseImport, Image: "i", Message: "mind this", Warning: true},
 	} {
-		p.show(e)
+		p.Show(e)
 	}
-	p.finish()
+	p.Finish()
 	if want := "image i: first\nimage i: third\nwarning: Mind this.\n"; errs.String() != want {
 		t.Errorf("%q, want %q", errs.String(), want)
 	}
 	errs.Reset()
 	a.quiet = true
 	p = a.progress()
-	p.show(images.Event{Phase: images.PhasePull, Message: "x", Warning: true})
-	p.show(images.Event{Phase: images.PhasePull, Message: "x"})
+	p.Show(images.Event{Phase: images.PhasePull, Message: "x", Warning: true})
+	p.Show(images.Event{Phase: images.PhasePull, Message: "x"})
 	if errs.Len() > 0 {
 		t.Errorf("quiet, and it says %q", errs.String())
 	}
@@ -415,7 +418,7 @@ func TestBrokenPipe(t *testing.T) {
 
 // The engine knows the words of some flags.
 func TestCompletionAsksTheEngine(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "first"}, {Name: "second"}}, facts: engineFacts{Runtimes: []string{"runc"}}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "first"}, {Name: "second"}}, facts: daemon.EngineFacts{Runtimes: []string{"runc"}}}}
 	for args, want := range map[string]string{"exec --name": "first\nsecond\n:4\n", "sandbox rm": "first\nsecond\n:4\n", "exec --runtime": "runc\n:4\n"} {
 		code, out, _ := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
 		if code != 0 || out != want {

@@ -5,27 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
-
-// approvalsPath is where the file of approvals is that goes with a state
-// directory.
-func approvalsPath(c *config.Config, stateDir string) string {
-	if set := c.Approvals.File.Value; set != "" {
-		return config.ExpandHome(set, accountHome())
-	}
-	return filepath.Join(stateDir, approvalsFile)
-}
 
 // ruleKeeper is where rules are: at the gateway, or in the file.
 type ruleKeeper interface {
@@ -65,7 +56,7 @@ func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper
 	if err != nil {
 		return err
 	}
-	f, err := approval.NewFile(approvalsPath(c, dir), nil)
+	f, err := approval.NewFile(daemon.ApprovalsPath(c, dir), nil)
 	if err != nil {
 		return err
 	}
@@ -134,7 +125,7 @@ wildcards. To deny or ask, a name is enough.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := policy.Rule{Action: policy.Allow, Pattern: args[0], Reason: reason}
 			if path := pathWithSpaces(args[0]); path != "" {
-				return corral.Errorf(corral.ErrInvalid, "quote it within the pattern: corral approvals add "+shellQuote(policy.QuotePattern(path)),
+				return corral.Errorf(corral.ErrInvalid, "quote it within the pattern: corral approvals add "+words.Quote(policy.QuotePattern(path)),
 					"the path %s has spaces, so that the rule would be about another program, with arguments", path)
 			}
 			if exact {
@@ -165,7 +156,7 @@ wildcards. To deny or ask, a name is enough.`,
 func onePattern(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
-		return corral.Errorf(corral.ErrInvalid, "write it as one argument: "+cmd.CommandPath()+" "+shellQuote(strings.Join(args, " ")),
+		return corral.Errorf(corral.ErrInvalid, "write it as one argument: "+cmd.CommandPath()+" "+words.Quote(strings.Join(args, " ")),
 			"a pattern is one argument, in quotes if it has spaces, and there are %d", len(args))
 	case len(args) == 0:
 		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants a pattern", cmd.CommandPath())

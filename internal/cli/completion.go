@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -21,14 +22,14 @@ const completeLimit = 2 * time.Second
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
 // complete asks the engine for words. If it does not answer there are none.
-func (a *app) complete(cmd *cobra.Command, ask func(context.Context, engine) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(cmd *cobra.Command, ask func(context.Context, daemon.Engine) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	if err := a.readEnvironment(cmd.Flags()); err != nil {
 		return nil, noFiles
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
 	defer cancel()
 	var words []string
-	err := a.withEngine(ctx, func(ctx context.Context, eng engine) (err error) {
+	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
 		words, err = ask(ctx, eng)
 		return err
 	})
@@ -52,7 +53,7 @@ func (a *app) completeOneImage(cmd *cobra.Command, args []string, word string) (
 }
 
 func (a *app) completeOwnImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+	return a.complete(cmd, func(ctx context.Context, eng daemon.Engine) ([]string, error) {
 		list, err := images.Store{Engine: eng.Images()}.List(ctx)
 		var words []string
 		for _, i := range list {
@@ -63,14 +64,14 @@ func (a *app) completeOwnImages(cmd *cobra.Command, _ []string, _ string) ([]str
 }
 
 func (a *app) completeRuntimes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+	return a.complete(cmd, func(ctx context.Context, eng daemon.Engine) ([]string, error) {
 		facts, err := eng.Facts(ctx)
 		return facts.Runtimes, err
 	})
 }
 
 func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(cmd, func(ctx context.Context, eng engine) ([]string, error) {
+	return a.complete(cmd, func(ctx context.Context, eng daemon.Engine) ([]string, error) {
 		dir, err := a.stateDir()
 		if err != nil {
 			return nil, err

@@ -11,6 +11,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -31,15 +33,6 @@ func (a *app) config() (*config.Config, error) {
 	return config.Load(file)
 }
 
-// liveConfig follows the configuration, for what runs longer than a call.
-func (a *app) liveConfig() (*config.Live, error) {
-	file, named, err := a.configFile()
-	if err != nil {
-		return nil, err
-	}
-	return config.Open(file, named)
-}
-
 // uselessRules says which rules that allow can allow nothing, in sentences.
 func uselessRules(c *config.Config) []string {
 	var said []string
@@ -54,23 +47,15 @@ func uselessRules(c *config.Config) []string {
 	return said
 }
 
-// closedHint is what to do about a configuration that cannot be used any more.
-func closedHint(err error) string {
-	if bad := (*config.Error)(nil); errors.As(err, &bad) {
-		return "corral config validate says what is wrong with it"
-	}
-	return corral.Hint(err)
-}
-
 // configFile is where the configuration is, and whether somebody said so, so
 // that it has to be there. It is empty if there is no place for one.
 func (a *app) configFile() (file string, named bool, err error) {
-	if a.settings.Config == "" {
+	if a.configFlag == "" {
 		return a.defaultConfig(), false, nil
 	}
-	file, err = filepath.Abs(a.settings.Config)
+	file, err = filepath.Abs(a.configFlag)
 	if err != nil {
-		return "", false, corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where the configuration %s is: %w", a.settings.Config, err)
+		return "", false, corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where the configuration %s is: %w", a.configFlag, err)
 	}
 	return file, true, nil
 }
@@ -94,7 +79,7 @@ func (a *app) defaultConfig() string {
 	}
 	home := a.getenv("HOME")
 	if !filepath.IsAbs(home) {
-		home = accountHome()
+		home = daemon.AccountHome()
 	}
 	return config.DefaultPath(getenv, os.Geteuid(), home)
 }
@@ -108,7 +93,7 @@ func mistakes(err error) []string {
 	}
 	var lines []string
 	for line := range strings.SplitSeq(bad.Error(), "\n") {
-		lines = append(lines, "corral: "+oneLine(line))
+		lines = append(lines, "corral: "+words.OneLine(line))
 	}
 	return lines
 }

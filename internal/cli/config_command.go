@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 const configLong = `Show, check and change the configuration file.
@@ -151,7 +152,7 @@ func (a *app) sayRestart(key string) {
 	}
 	_, r, err := a.findGateway()
 	if err == nil && (r == nil || key != "sandbox.engine" || r.Engine != a.engineChoice()) {
-		a.warn("The gateway that runs keeps the engine that it was started with: " + engineRestart + ".")
+		a.warn("The gateway that runs keeps the engine that it was started with: " + daemon.EngineRestart + ".")
 	}
 }
 
@@ -171,7 +172,7 @@ func (a *app) configValidate() *cobra.Command {
 		Args: atMost(1), ValidArgsFunction: completeFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				a.settings.Config = args[0]
+				a.configFlag = args[0]
 			}
 			file, _, err := a.configFile()
 			if err != nil {
@@ -242,7 +243,7 @@ func (a *app) configPath() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.printJSON(configPlace{file, exists(file), a.settings.Config != ""}, nil)
+				return a.printJSON(configPlace{file, exists(file), a.configFlag != ""}, nil)
 			}
 			return a.show(file)
 		},

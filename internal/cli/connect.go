@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -35,7 +36,7 @@ const startGateway = "start one: corral gateway"
 // findGateway says where the gateway is that commands are sent to: the one that
 // CORRAL_URL names, else the one that uses the state directory. The record is
 // nil where that gateway left none that can be read from here.
-func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
+func (a *app) findGateway() (client.Options, *daemon.Record, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return client.Options{}, nil, err
@@ -47,7 +48,7 @@ func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
 			return client.Options{}, nil, corral.Errorf(corral.ErrUnavailable, hintFor(err, "name the gateway's token file in "+envTokenFile),
 				"cannot call the gateway at %s: %w", url, err)
 		}
-		record, err := readRecord(filepath.Dir(file))
+		record, err := daemon.ReadRecord(filepath.Dir(file))
 		return client.Options{URL: url, Token: token}, record, err
 	}
 	o, err := client.Discover(dir)
@@ -55,14 +56,14 @@ func (a *app) findGateway() (client.Options, *gatewayRecord, error) {
 		return client.Options{}, nil, corral.Errorf(corral.ErrUnavailable, "corral gateway status says more; corral exec --local runs a command past the gateway",
 			"a gateway is there with the state directory %s, and cannot be called: %w", dir, err)
 	}
-	if r := lone(dir); err != nil && r != nil {
-		return client.Options{}, nil, corral.Errorf(errNoGateway, loneHint,
+	if r := daemon.LoneRecord(dir); err != nil && r != nil {
+		return client.Options{}, nil, corral.Errorf(errNoGateway, daemon.LoneHint,
 			"no gateway listens: corral mcp (pid %d) is the gateway of the state directory %s, for its own client alone", r.PID, dir)
 	}
 	if err != nil {
 		return client.Options{}, nil, corral.Errorf(errNoGateway, startGateway, "no gateway is running with the state directory %s", dir)
 	}
-	record, err := readRecord(dir)
+	record, err := daemon.ReadRecord(dir)
 	return o, record, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
@@ -165,10 +166,10 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 		mode = a.settings.Mode
 	}
 	var checks []finding
-	if a.backends.engines != nil {
-		checks = append(checks, checkEngines(a.engineChoice(), a.backends.engines(ctx)))
+	if a.engines != nil {
+		checks = append(checks, checkEngines(a.engineChoice(), a.engines(ctx)))
 	}
-	err := a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
 		facts, err := eng.Facts(ctx)
 		if err != nil {
 			return err
@@ -237,7 +238,7 @@ func (a *app) checkEnvironment() finding {
 }
 
 func (a *app) checkLoginPath(ctx context.Context) finding {
-	probe := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: a.environ, Home: accountHome()})
+	probe := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: a.environ, Home: daemon.AccountHome()})
 	defer probe.Close()
 	began := time.Now()
 	path, err := probe.PATH(ctx)

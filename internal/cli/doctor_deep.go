@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/session"
 )
@@ -88,7 +89,7 @@ func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.
 	}
 	settings := a.settingsOf(c.Agent(session.DefaultAgent))
 	settings.Ephemeral, settings.Workspace, settings.Access = true, "", "none"
-	box, err := a.backends.sandbox(sandboxOptions{settings: settings, stateDir: dir, progress: a.progress()})
+	box, err := a.backends.Sandbox(daemon.SandboxOptions{Settings: settings, StateDir: dir, Progress: a.progress()})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func layOut(p prober, user string, local bool) (site escape.Site, leave func() e
 	}
 	f, err := os.CreateTemp("", "corral-escape-")
 	if err != nil {
-		return site, leave, noTempDir(err)
+		return site, leave, daemon.NoTempDir(err)
 	}
 	site.File = f.Name()
 	leave = func() error { return os.Remove(site.File) }

@@ -3,30 +3,17 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"github.com/corral-exec/corral/sandbox/engines"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// engineFacts are what corral doctor looks at.
-type engineFacts struct {
-	Name, Version  string
-	API            string // version of its interface; empty if it has no number of its own
-	Address        string
-	Arch           string // as GOARCH
-	CPUs           int
-	Runtimes       []string
-	DefaultRuntime string
-	Rootless       bool
-	Security       []string // as the engine names them: "name=seccomp,profile=default", …
-	Cgroup         string   // "1" or "2"
-	Local          bool     // it sees this machine's files
-	Runc           runcBuild
-}
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/sandbox/engines"
+)
 
 // oldestAPI is that of Docker 20.10.
 const oldestAPI = "1.41"
@@ -34,7 +21,7 @@ const oldestAPI = "1.41"
 // oldestContainerd is that of Debian 12.
 const oldestContainerd = "1.6.20"
 
-func checkEngine(f engineFacts) finding {
+func checkEngine(f daemon.EngineFacts) finding {
 	api := ""
 	if f.API != "" {
 		api = ", API " + f.API
@@ -80,7 +67,7 @@ func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)
 	}
 	m, err := mode(path)
 	if err != nil {
-		return finding{Name: name, Status: levelWarn, Summary: "cannot look at the engine's socket: " + oneLine(err.Error())}
+		return finding{Name: name, Status: levelWarn, Summary: "cannot look at the engine's socket: " + words.OneLine(err.Error())}
 	}
 	c := ok(name, "%s %v; this user may use it", path, m.Perm())
 	switch {
@@ -94,7 +81,7 @@ func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)
 	return c
 }
 
-func checkRuntimes(f engineFacts, wanted string) finding {
+func checkRuntimes(f daemon.EngineFacts, wanted string) finding {
 	c := ok("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.DefaultRuntime, "not named"))
 	has := func(r string) bool { return slices.Contains(f.Runtimes, r) }
 	switch {
@@ -119,7 +106,7 @@ func runtimesOf(engine string) string {
 	return "\"runtimes\" of /etc/docker/daemon.json"
 }
 
-func checkCgroup(f engineFacts) finding {
+func checkCgroup(f daemon.EngineFacts) finding {
 	c := ok("cgroup", "version %s", cmp.Or(f.Cgroup, "unknown"))
 	switch f.Cgroup {
 	case "2":
@@ -150,7 +137,7 @@ func securityOption(options []string, name string) (values map[string]string, fo
 	return nil, false
 }
 
-func checkSeccomp(f engineFacts) finding {
+func checkSeccomp(f daemon.EngineFacts) finding {
 	const name = "seccomp"
 	values, found := securityOption(f.Security, name)
 	switch {
@@ -166,7 +153,7 @@ func checkSeccomp(f engineFacts) finding {
 	return ok(name, "profile %s", cmp.Or(values["profile"], "default"))
 }
 
-func checkPrivileges(f engineFacts) finding {
+func checkPrivileges(f daemon.EngineFacts) finding {
 	c := ok("privileges", "every sandbox has no-new-privileges and no capabilities")
 	if _, found := securityOption(f.Security, "no-new-privileges"); !found {
 		c.Meaning = "Corral asks for it each time; the engine itself does not impose it on other containers."

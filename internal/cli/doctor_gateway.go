@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 // checkGatewayState reports whether a gateway runs, answers, and can use its
@@ -33,14 +35,14 @@ func (a *app) checkGatewayState(ctx context.Context) (gatewayState, finding) {
 	}
 	if began, now := state.Gateway.Engine, a.engineChoice(); f.Status == levelOK && began != "" && began != now {
 		f.Status, f.Summary = levelWarn, fmt.Sprintf("%s; its engine is %s, and the configuration says %s by now", f.Summary, began, now)
-		f.Meaning, f.Fix = "Its sandboxes stay with the engine that was configured when it was started.", engineRestart
+		f.Meaning, f.Fix = "Its sandboxes stay with the engine that was configured when it was started.", daemon.EngineRestart
 	}
 	return state, f
 }
 
 // sandboxed reports whether commands go to a gateway that has the sandbox on.
 func (s gatewayState) sandboxed() bool {
-	return s.Ready && s.Gateway != nil && s.Gateway.Sandbox != modeOff
+	return s.Ready && s.Gateway != nil && s.Gateway.Sandbox != daemon.ModeOff
 }
 
 // checkSandboxOf says whether commands run in a sandbox: as the gateway has it
@@ -55,7 +57,7 @@ func checkSandboxOf(s gatewayState, mode string, required bool) finding {
 	if f.Fix != "" {
 		f.Fix = "start the gateway with --sandbox all"
 	}
-	if mode != modeOff && mode != r.Sandbox {
+	if mode != daemon.ModeOff && mode != r.Sandbox {
 		f.Meaning = strings.TrimSpace(f.Meaning + " Here it is " + mode + ": what the gateway would run elsewhere is run by corral exec itself.")
 	}
 	return f

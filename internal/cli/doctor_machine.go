@@ -12,6 +12,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 func checkWarden(arch string, find func(goarch string) ([]byte, error)) finding {
@@ -109,9 +110,9 @@ func checkLoginPath(path string, took time.Duration, err error) finding {
 func checkMode(mode string, required bool) finding {
 	const name = "sandbox"
 	switch mode {
-	case modeAll:
+	case daemon.ModeAll:
 		return ok(name, "on: commands run in a sandbox unless --host or --elevated sends them elsewhere")
-	case modeRequired:
+	case daemon.ModeRequired:
 		return ok(name, "required: commands run in a sandbox or not at all")
 	}
 	f := finding{Name: name, Status: levelWarn, Summary: "off (sandbox.mode)",

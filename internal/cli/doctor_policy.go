@@ -11,6 +11,8 @@ import (
 
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -29,7 +31,7 @@ func (a *app) checkPolicy() []finding {
 	if err != nil {
 		return []finding{f} // which is said elsewhere
 	}
-	file, host := checkApprovals(approvalsPath(c, dir))
+	file, host := checkApprovals(daemon.ApprovalsPath(c, dir))
 	agent := c.Agent(session.DefaultAgent)
 	return []finding{f, file, checkEffective(agent, host), checkEnforce(agent), checkSafeBins(agent.Tools.Exec.SafeBinDirs.Value)}
 }
@@ -84,7 +86,7 @@ func checkApprovals(path string) (finding, approval.Host) {
 		return failed(name, err, closedMeaning), host
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("%s is %v", path, info.Mode().Perm()),
-			Meaning: "Others can see what may run here, or change it.", Fix: "chmod 600 " + shellQuote(path)}, host
+			Meaning: "Others can see what may run here, or change it.", Fix: "chmod 600 " + words.Quote(path)}, host
 	}
 	f := ok(name, "%s, %d rules for the agent %s", path, len(host.Rules), session.DefaultAgent)
 	if len(host.Warnings) > 0 {

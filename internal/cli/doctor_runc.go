@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 )
 
-// runcBuild is the OCI runtime as the engine describes it.
-type runcBuild struct {
-	Version  string // such as "1.1.12", or "1.1.5+ds1" of Debian
-	Revision string // of its source: "v1.1.12-0-g51d5e946", or the package's version
-}
+type runcBuild daemon.RuncBuild
 
 // A hole lets a container out. Each was fixed in a release, and in a newer one
 // of each later series.
@@ -65,9 +64,9 @@ func (b runcBuild) String() string {
 }
 
 // checkRunc looks for holes by which a container gets out.
-func checkRunc(f engineFacts) finding {
+func checkRunc(f daemon.EngineFacts) finding {
 	const name = "runc"
-	b := f.Runc
+	b := runcBuild(f.Runc)
 	if slices.Equal(versionNumbers(b.Version)[:3], []int{0, 0, 0}) {
 		return finding{Name: name, Status: levelWarn, Summary: "the engine does not say which runc it has",
 			Meaning: "It cannot be told whether containers can break out by a hole that is known.",
@@ -84,7 +83,7 @@ func checkRunc(f engineFacts) finding {
 		return ok(name, "%v, without a hole that is known to corral", b)
 	}
 	c := finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("%v may have %s", b, strings.Join(open, ", ")),
-		Meaning: "By these a container can get out. They were fixed in runc " + orList(fixes) + ".",
+		Meaning: "By these a container can get out. They were fixed in runc " + words.Or(fixes) + ".",
 		Fix:     "update runc, or the engine that brings it; or use --runtime runsc",
 	}
 	if b.repackaged() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
@@ -66,7 +67,7 @@ func TestCheckRunc(t *testing.T) {
 		{runcBuild{}, levelWarn, []string{"does not say"}, nil},
 		{runcBuild{"crun", ""}, levelWarn, []string{"does not say"}, nil},
 	} {
-		got := checkRunc(engineFacts{Runc: tc.build})
+		got := checkRunc(daemon.EngineFacts{Runc: daemon.RuncBuild(tc.build)})
 		check(t, tc.build.Version, got, tc.status, tc.open...)
 		for _, cve := range tc.shut {
 			if strings.Contains(got.Summary, cve) {
@@ -97,7 +98,7 @@ func TestCompareVersions(t *testing.T) {
 }
 
 func TestCheckEngine(t *testing.T) {
-	local := engineFacts{Name: "docker", Version: "28.1", API: "1.49", Address: "unix:///s", Arch: "arm64", Local: true}
+	local := daemon.EngineFacts{Name: "docker", Version: "28.1", API: "1.49", Address: "unix:///s", Arch: "arm64", Local: true}
 	check(t, "new", checkEngine(local), levelOK, "docker 28.1", "1.49", "linux/arm64", "unix:///s")
 	old := local
 	old.API = "1.40"
@@ -131,23 +132,23 @@ func TestCheckSocket(t *testing.T) {
 }
 
 func TestCheckKernel(t *testing.T) {
-	f := engineFacts{Runtimes: []string{"runc", "runsc"}, DefaultRuntime: "runc"}
+	f := daemon.EngineFacts{Runtimes: []string{"runc", "runsc"}, DefaultRuntime: "runc"}
 	check(t, "runtimes", checkRuntimes(f, ""), levelOK, "runc, runsc", "default runc")
 	check(t, "wanted", checkRuntimes(f, "runsc"), levelOK)
 	check(t, "missing", checkRuntimes(f, "kata"), levelFail, "kata", "daemon.json")
-	check(t, "no gVisor", checkRuntimes(engineFacts{Runtimes: []string{"runc"}}, ""), levelOK, "share the machine's kernel")
+	check(t, "no gVisor", checkRuntimes(daemon.EngineFacts{Runtimes: []string{"runc"}}, ""), levelOK, "share the machine's kernel")
 
-	check(t, "v2", checkCgroup(engineFacts{Cgroup: "2"}), levelOK)
-	check(t, "v1", checkCgroup(engineFacts{Cgroup: "1"}), levelWarn, "unified_cgroup_hierarchy")
-	check(t, "v?", checkCgroup(engineFacts{}), levelWarn, "unknown")
+	check(t, "v2", checkCgroup(daemon.EngineFacts{Cgroup: "2"}), levelOK)
+	check(t, "v1", checkCgroup(daemon.EngineFacts{Cgroup: "1"}), levelWarn, "unified_cgroup_hierarchy")
+	check(t, "v?", checkCgroup(daemon.EngineFacts{}), levelWarn, "unknown")
 
-	check(t, "builtin", checkSeccomp(engineFacts{Security: []string{"name=apparmor", "name=seccomp,profile=builtin"}}), levelOK, "builtin")
-	check(t, "default", checkSeccomp(engineFacts{Security: []string{"name=seccomp"}}), levelOK, "default")
-	check(t, "unconfined", checkSeccomp(engineFacts{Security: []string{"name=seccomp,profile=unconfined"}}), levelWarn, "seccomp-profile")
-	check(t, "none", checkSeccomp(engineFacts{Security: []string{"name=apparmor"}}), levelWarn, "no seccomp")
+	check(t, "builtin", checkSeccomp(daemon.EngineFacts{Security: []string{"name=apparmor", "name=seccomp,profile=builtin"}}), levelOK, "builtin")
+	check(t, "default", checkSeccomp(daemon.EngineFacts{Security: []string{"name=seccomp"}}), levelOK, "default")
+	check(t, "unconfined", checkSeccomp(daemon.EngineFacts{Security: []string{"name=seccomp,profile=unconfined"}}), levelWarn, "seccomp-profile")
+	check(t, "none", checkSeccomp(daemon.EngineFacts{Security: []string{"name=apparmor"}}), levelWarn, "no seccomp")
 
-	check(t, "privileges", checkPrivileges(engineFacts{}), levelOK, "each time")
-	if c := checkPrivileges(engineFacts{Security: []string{"name=no-new-privileges"}}); c.Meaning != "" {
+	check(t, "privileges", checkPrivileges(daemon.EngineFacts{}), levelOK, "each time")
+	if c := checkPrivileges(daemon.EngineFacts{Security: []string{"name=no-new-privileges"}}); c.Meaning != "" {
 		t.Error(c.Meaning)
 	}
 }
@@ -165,10 +166,10 @@ func TestCheckMachine(t *testing.T) {
 	check(t, "silent", checkLoginPath("", time.Second, corral.Errorf(corral.ErrUnavailable, "mend it", "hangs")), levelWarn, "hangs", "mend it")
 	check(t, "windows", checkLoginPath("", 0, nil), levelOK)
 
-	check(t, "off", checkMode(modeOff, false), levelWarn, "config set sandbox.mode all", "CORRAL_SANDBOX=all", "no container")
-	check(t, "off, required", checkMode(modeOff, true), levelWarn, "refused")
-	check(t, "all", checkMode(modeAll, false), levelOK)
-	check(t, "required", checkMode(modeRequired, false), levelOK)
+	check(t, "off", checkMode(daemon.ModeOff, false), levelWarn, "config set sandbox.mode all", "CORRAL_SANDBOX=all", "no container")
+	check(t, "off, required", checkMode(daemon.ModeOff, true), levelWarn, "refused")
+	check(t, "all", checkMode(daemon.ModeAll, false), levelOK)
+	check(t, "required", checkMode(daemon.ModeRequired, false), levelOK)
 }
 
 func TestCheckStateDir(t *testing.T) {

@@ -10,18 +10,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
 // checkUsers says whether sandboxes have users of their own, and whether those are
 // somebody else's.
-func (a *app) checkUsers(f engineFacts) finding {
+func (a *app) checkUsers(f daemon.EngineFacts) finding {
 	const name = "users"
 	dir, err := a.stateDir()
 	if err != nil {
 		return failed(name, err, "It is not known which users sandboxes have.")
 	}
-	cfg := (&sandboxed{}).config(sandboxOptions{settings: a.settings})
+	cfg := daemon.SandboxConfig(daemon.SandboxOptions{Settings: a.settings})
 	cfg.StateDir, cfg.Name = dir, ""
 	why, err := cfg.SharedUser(sandbox.EngineInfo{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
 	if err != nil { // corral sandbox explain says more

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
@@ -56,7 +57,7 @@ func checkEngines(choice string, tried []engineTried) finding {
 		case t.err == nil:
 			others = append(others, t.name+" answers, too.")
 		default:
-			others = append(others, fmt.Sprintf("Of %s: %s.", t.name, strings.TrimSuffix(oneLine(t.err.Error()), ".")))
+			others = append(others, fmt.Sprintf("Of %s: %s.", t.name, strings.TrimSuffix(words.OneLine(t.err.Error()), ".")))
 		}
 	}
 	f := ok("engines", "%s is used, %s", used, why)

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/corral-exec/corral/internal/daemon"
+
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
 )
@@ -104,8 +106,8 @@ func (a *app) execCommand() *cobra.Command {
 			o.sandboxOnly = onlyGiven(cmd.Flags(), sandboxOnly)
 			o.shape = onlyGiven(cmd.Flags(), append([]string{"sandbox", "workspace"}, sandboxOnly...))
 			o.wanted = onlyGiven(cmd.Flags(), []string{"background", "id", "agent", "session", "security", "ask", "wait-approval"})
-			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == modeOff {
-				a.settings.Mode = modeAll
+			if o.host == string(corral.HostSandbox) && !cmd.Flags().Changed("sandbox") && a.settings.Mode == daemon.ModeOff {
+				a.settings.Mode = daemon.ModeAll
 			}
 			if err := o.named(cmd.Flags()); err != nil {
 				return err

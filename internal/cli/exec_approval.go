@@ -9,19 +9,20 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
 // approving is a gateway at which a start waits for the approval that it needs.
 type approving struct {
-	executor
+	daemon.Executor
 	app     *app
 	flags   *execFlags
 	gateway *client.Client
 }
 
 func (s approving) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	return startApproved(ctx, s.app, s.flags, s.gateway, cmd, s.executor.Start)
+	return startApproved(ctx, s.app, s.flags, s.gateway, cmd, s.Executor.Start)
 }
 
 // startApproved starts a command, and if it needs an approval, waits for it where

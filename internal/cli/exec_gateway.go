@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
 )
@@ -62,13 +63,13 @@ func (a *app) withoutGateway() string {
 		return ""
 	}
 	const unasked = "so that no policy decides on this command"
-	r, err := readRecord(dir)
+	r, err := daemon.ReadRecord(dir)
 	switch configured := a.defaults; {
-	case lone(dir) != nil:
-		return fmt.Sprintf("corral mcp (pid %d) is the gateway of the state directory, for its own client alone, %s.", lone(dir).PID, unasked)
+	case daemon.LoneRecord(dir) != nil:
+		return fmt.Sprintf("corral mcp (pid %d) is the gateway of the state directory, for its own client alone, %s.", daemon.LoneRecord(dir).PID, unasked)
 	case err == nil && r != nil:
 		return fmt.Sprintf("The gateway (pid %d) is gone, and was not stopped, %s; corral gateway starts one.", r.PID, unasked)
-	case len(configured.Rules) > 0, configured.Security.Source.Name != sourceDefault, configured.Ask.Source.Name != sourceDefault:
+	case len(configured.Rules) > 0, configured.Security.Source.Name != daemon.SourceDefault, configured.Ask.Source.Name != daemon.SourceDefault:
 		return "No gateway runs, " + unasked + ", whatever is configured; corral gateway starts one."
 	}
 	return ""
@@ -77,7 +78,7 @@ func (a *app) withoutGateway() string {
 // pastHint is the one way around a gateway.
 const pastHint = "--local runs the command from here, past the gateway and its policy"
 
-func gatewayName(r *gatewayRecord) string {
+func gatewayName(r *daemon.Record) string {
 	if r == nil {
 		return "the gateway"
 	}
@@ -138,7 +139,7 @@ const (
 // readyGateway waits until a gateway takes commands, and returns its record:
 // one that is still starting has written none, and what is there may be that of
 // the one before it, with other settings.
-func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*gatewayRecord, error) {
+func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*daemon.Record, error) {
 	tell := time.AfterFunc(silentLimit, func() {
 		if !a.quiet {
 			fmt.Fprintln(a.stderr, "A gateway is there, and does not answer yet. Waiting for it; "+pastHint+".")
@@ -178,10 +179,10 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*g
 func (a *app) samePlace(o *execFlags, there corral.Route) error {
 	switch mode := a.askedMode(o); {
 	case there.Host == corral.HostNode: // whose sandbox is its own affair
-	case mode == modeRequired && !there.Sandboxed,
-		mode == modeAll && !there.Sandboxed && o.host != string(corral.HostGateway) && !o.elevated:
+	case mode == daemon.ModeRequired && !there.Sandboxed,
+		mode == daemon.ModeAll && !there.Sandboxed && o.host != string(corral.HostGateway) && !o.elevated:
 		return corral.Errorf(corral.ErrUnavailable, "sandbox.mode all in the gateway's configuration turns its sandbox on; "+pastHint, "%s asks for a sandbox, and the gateway would run the command on this machine", a.askedBy(o))
-	case mode == modeOff && there.Sandboxed:
+	case mode == daemon.ModeOff && there.Sandboxed:
 		return corral.Errorf(corral.ErrUnavailable, "leave it out; "+pastHint, "%s asks for no sandbox, and the gateway would run the command in one", a.askedBy(o))
 	case there.Sandboxed && slices.Contains(o.shape, "workspace"):
 		return corral.Errorf(corral.ErrInvalid, "leave it out; "+pastHint, "--workspace says what a sandbox works on, and those of the gateway are as it was told")
@@ -195,7 +196,7 @@ func (a *app) askedMode(o *execFlags) string {
 	switch {
 	case slices.Contains(o.shape, "sandbox"), o.host == string(corral.HostSandbox):
 		return a.settings.Mode
-	case a.given("sandbox") && a.settings.Mode != modeOff: // the variable
+	case a.given("sandbox") && a.settings.Mode != daemon.ModeOff: // the variable
 		return a.settings.Mode
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 // What an earlier gateway said of itself is not believed of the one that starts:
@@ -23,11 +24,11 @@ import (
 func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 	dir := t.TempDir()
 	write := func(mode string) {
-		if err := (gatewayRecord{PID: 1, Sandbox: mode}).write(dir); err != nil {
+		if err := (daemon.Record{PID: 1, Sandbox: mode}).Write(dir); err != nil {
 			t.Error(err)
 		}
 	}
-	write(modeAll)
+	write(daemon.ModeAll)
 	socket := filepath.Join(dir, api.SocketFile)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -39,7 +40,7 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		write(modeOff)
+		write(daemon.ModeOff)
 		_, _ = w.Write([]byte("{}")) // the client's error says it
 	})}
 	served := make(chan struct{})
@@ -50,9 +51,9 @@ func TestRecordOfTheGatewayThatAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	a := &app{settings: settings{StateDir: dir, Mode: modeAll}, stderr: io.Discard}
+	a := &app{stateFlag: dir, settings: daemon.Settings{Mode: daemon.ModeAll}, stderr: io.Discard}
 	record, err := a.readyGateway(t.Context(), c, true)
-	if err != nil || record.Sandbox != modeOff {
+	if err != nil || record.Sandbox != daemon.ModeOff {
 		t.Fatalf("%+v, %v", record, err)
 	}
 }
@@ -71,22 +72,22 @@ func TestSamePlace(t *testing.T) {
 		there corral.Route
 		want  string // empty: it runs there
 	}{
-		"nothing is asked":         {modeOff, execFlags{}, box, ""},
-		"as configured":            {modeAll, execFlags{}, off, ""}, // which the gateway knows better
-		"this machine":             {modeOff, execFlags{host: "gateway"}, here, ""},
-		"a sandbox":                {modeAll, execFlags{host: "sandbox"}, off, "--host sandbox asks for a sandbox, and the gateway would run the command on this machine"},
-		"a sandbox, on":            {modeAll, execFlags{host: "sandbox"}, box, ""},
-		"by a flag":                {modeAll, flag(execFlags{}), off, "--sandbox all asks for a sandbox, and the gateway would run the command on this machine"},
-		"required":                 {modeRequired, flag(execFlags{host: "gateway"}), here, "--sandbox required asks for a sandbox, and the gateway would run the command on this machine"},
-		"all, and this machine":    {modeAll, flag(execFlags{host: "gateway"}), here, ""},
-		"all, and elevated":        {modeAll, flag(execFlags{elevated: true}), here, ""},
-		"none":                     {modeOff, flag(execFlags{}), box, "--sandbox off asks for no sandbox, and the gateway would run the command in one"},
-		"none, and there is none":  {modeOff, flag(execFlags{}), off, ""},
-		"a node":                   {modeOff, execFlags{host: "node"}, node, ""},
-		"a directory":              {modeOff, execFlags{shape: []string{"workspace"}}, off, ""},
-		"a directory in a sandbox": {modeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
+		"nothing is asked":         {daemon.ModeOff, execFlags{}, box, ""},
+		"as configured":            {daemon.ModeAll, execFlags{}, off, ""}, // which the gateway knows better
+		"this machine":             {daemon.ModeOff, execFlags{host: "gateway"}, here, ""},
+		"a sandbox":                {daemon.ModeAll, execFlags{host: "sandbox"}, off, "--host sandbox asks for a sandbox, and the gateway would run the command on this machine"},
+		"a sandbox, on":            {daemon.ModeAll, execFlags{host: "sandbox"}, box, ""},
+		"by a flag":                {daemon.ModeAll, flag(execFlags{}), off, "--sandbox all asks for a sandbox, and the gateway would run the command on this machine"},
+		"required":                 {daemon.ModeRequired, flag(execFlags{host: "gateway"}), here, "--sandbox required asks for a sandbox, and the gateway would run the command on this machine"},
+		"all, and this machine":    {daemon.ModeAll, flag(execFlags{host: "gateway"}), here, ""},
+		"all, and elevated":        {daemon.ModeAll, flag(execFlags{elevated: true}), here, ""},
+		"none":                     {daemon.ModeOff, flag(execFlags{}), box, "--sandbox off asks for no sandbox, and the gateway would run the command in one"},
+		"none, and there is none":  {daemon.ModeOff, flag(execFlags{}), off, ""},
+		"a node":                   {daemon.ModeOff, execFlags{host: "node"}, node, ""},
+		"a directory":              {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, off, ""},
+		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
 	} {
-		a := &app{settings: settings{Mode: tc.mode}}
+		a := &app{settings: daemon.Settings{Mode: tc.mode}}
 		err := a.samePlace(&tc.flags, tc.there)
 		got := ""
 		if err != nil {
@@ -99,7 +100,7 @@ func TestSamePlace(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	a := &app{settings: settings{Mode: modeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
+	a := &app{settings: daemon.Settings{Mode: daemon.ModeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
 	a.flags.String("sandbox", "", "")
 	fromEnvironment(a.flags, "sandbox")
 	if err := a.samePlace(&execFlags{}, off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -125,7 +126,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	}
 	defer front.remove()
 	if place.gateway != nil {
-		place.executor = approving{place.executor, a, o, place.gateway}
+		place.Executor = approving{place.Executor, a, o, place.gateway}
 	}
 	begun := front.start
 	if place.gateway != nil && front.terminal != nil {
@@ -147,7 +148,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 
 // A place is what a command runs on: a Router of this process, or a gateway.
 type place struct {
-	executor
+	daemon.Executor
 	host    corral.Host // where it leads; empty: not known
 	gateway *client.Client
 }
@@ -159,9 +160,9 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 		return place{}, err
 	}
 	if c != nil {
-		return place{settled{c}, host, c}, nil
+		return place{daemon.Settled{Executor: c}, host, c}, nil
 	}
-	first, err := pathFirst(a.defaults)
+	first, err := daemon.PathFirst(a.defaults)
 	if err != nil {
 		return place{}, err
 	}
@@ -170,11 +171,11 @@ func (a *app) open(ctx context.Context, o *execFlags, cmd *corral.Command) (plac
 		cmd.Timeout = a.defaults.Timeout.Value
 		o.timeout = seconds(cmd.Timeout)
 	}
-	router, host, err := a.openRouter(ctx, o, *cmd)
+	router, host, err := a.openRouter(o, *cmd)
 	if err != nil {
 		return place{}, err
 	}
-	return place{executor: router, host: host}, nil
+	return place{Executor: router, host: host}, nil
 }
 
 // aboutDir is err with a hint that fits where it concerns the working directory.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 func TestExitCode(t *testing.T) {
@@ -32,7 +33,7 @@ func TestOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain": "plain", "a\nb\r\nc\n": "a; b; c", "\x1b[31mred\x1b[0m\x07": "red", "": "",
 	} {
-		if got := oneLine(text); got != want {
+		if got := words.OneLine(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
-	"github.com/corral-exec/corral/nodeexec"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
 )
@@ -128,7 +127,7 @@ func (a *app) explain(ctx context.Context, o *explainFlags, args []string, progr
 	if err != nil {
 		return err
 	}
-	if err := a.settings.complete(); err != nil {
+	if err := a.settings.Complete(); err != nil {
 		return err
 	}
 	cmd.Log, cmd.Host = corral.LogLimit{}, corral.Host(o.host)
@@ -188,20 +187,12 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 	if err != nil {
 		return r, err
 	}
-	log := slog.New(slog.DiscardHandler)
-	p, err := a.policyFiles(dir, log)
+	opt, err := a.options(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return r, err
 	}
-	ex, err := a.backends.gateway(gatewayOptions{workspace: a.settings.Workspace, environ: a.environ})
-	if err != nil {
-		return r, errors.Join(err, p.close())
-	}
 	nodes := &unaskedNodes{local: o.local}
-	p.decide(ex, nodes)
-	h := &hosts{app: a, stateDir: dir, log: log, gateway: ex, nodes: nodeexec.None{}, policies: p, agents: map[string]*agentHosts{}, timeout: func(c config.Agent) time.Duration { return c.Tools.Exec.Timeout.Value }}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	r, err = hostPolicy{h}.Explain(config.WithCaller(ctx, caller), o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
+	r, err = daemon.Explain(config.WithCaller(ctx, caller), opt, dir, nodes, o.agent, cmd, gateway.ExplainOptions{Environment: o.environment, Values: o.values})
 	if nodes.err != nil { // what is said of it would be made up
 		return api.Report{}, nodes.err
 	}

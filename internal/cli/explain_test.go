@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -93,60 +91,6 @@ func TestExplainText(t *testing.T) {
 	}
 }
 
-// The commands that are printed are such that a shell and corral understand.
-func TestChanges(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "it's corral.json5")
-	a := &app{environ: []string{"XDG_CONFIG_HOME=/nowhere"}}
-	decide := func(fix ...string) policy.Decision {
-		return policy.Decision{Fix: fix, Security: policy.Setting[policy.Security]{Value: policy.SecurityAllowlist}}
-	}
-	for _, tc := range []struct {
-		text string
-		d    policy.Decision
-		want []string
-	}{
-		{`{}`, decide(`add the rule {allow: "/usr/bin/a"}`, `add the rule {allow: "/usr/bin/b", args: ["x y", "*"]}`), []string{`tools.exec.rules '[{allow: "/usr/bin/a"}]'`, `'tools.exec.rules[1]' '{allow: "/usr/bin/b", args: ["x y", "*"]}'`}},
-		{`{ tools: { exec: { rules: [{ deny: "rm" }] } } }`, decide(`add the rule {allow: "/usr/bin/a"}`), []string{`'tools.exec.rules[1]' '{allow: "/usr/bin/a"}'`}},
-		{`{}`, decide("run the commands one by one, or set allowlist.chaining: each", "leave it out, or set allowlist.redirections: harmless"), []string{"tools.exec.allowlist.chaining each", "tools.exec.allowlist.redirections harmless"}},
-		{`{}`, decide("approve it"), nil},
-		{`{ tools: { exec: { security: "deny" } } }`, policy.Decision{Security: policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: policy.Source{File: file, Line: 1, Key: "tools.exec.security"}}}, []string{"tools.exec.security allowlist"}},
-		{`{}`, policy.Decision{Security: policy.Setting[policy.Security]{Value: policy.SecurityDeny, Source: policy.Source{File: "/approvals.json", Key: "defaults.security"}}}, nil},
-	} {
-		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, err := config.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		for _, w := range tc.want {
-			want = append(want, "corral --config "+shellQuote(file)+" config set "+w)
-		}
-		got := a.changes(c, tc.d)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s:\n%s\nwant\n%s", tc.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		for _, line := range tc.want { // each works, in this order
-			key, value, _ := strings.Cut(strings.ReplaceAll(line, "'", ""), " ")
-			if _, err := config.Set(file, key, value); err != nil {
-				t.Errorf("%s: %v", line, err)
-			}
-		}
-	}
-	if got := a.changes(config.Closed(file, errors.New("broken")), decide(`add the rule {allow: "/usr/bin/a"}`)); got != nil {
-		t.Errorf("a file that cannot be used: %q", got)
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	for word, want := range map[string]string{"": "''", "a-b/c.d": "a-b/c.d", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "~": "'~'", "a[1]": "'a[1]'", "é": "'é'"} {
-		if got := shellQuote(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
-		}
-	}
-}
-
 // Without a gateway the files are read from here, and nothing is run.
 func TestExplainFromFiles(t *testing.T) {
 	m := &fakeMachine{}
@@ -196,7 +140,7 @@ func TestDoctorPolicy(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil { // past the umask
 		t.Fatal(err)
 	}
-	approvals := filepath.Join(dir, approvalsFile)
+	approvals := filepath.Join(dir, daemon.ApprovalsFile)
 	for _, tc := range []struct {
 		config, approvals string
 		mode              os.FileMode
@@ -226,8 +170,8 @@ func TestDoctorPolicy(t *testing.T) {
 			}
 		}
 		a := &app{environ: []string{"XDG_CONFIG_HOME=" + dir}}
-		if a.settings.StateDir = dir; tc.config != "" {
-			a.settings.Config = file
+		if a.stateFlag = dir; tc.config != "" {
+			a.configFlag = file
 		}
 		found, said := map[string]severity{}, ""
 		for _, f := range a.checkPolicy() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -345,7 +346,7 @@ func (p *page) previews(list []approval.Preview) {
 func commandLine(args []string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		quoted[i] = shellQuote(arg)
+		quoted[i] = words.Quote(arg)
 	}
 	return strings.Join(quoted, " ")
 }

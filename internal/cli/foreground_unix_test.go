@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
@@ -56,7 +57,7 @@ func TestInterruptedStart(t *testing.T) {
 // blockedEngine answers when its caller has had enough.
 type blockedEngine struct{ fakeEngine }
 
-func (e *blockedEngine) Sandboxes(ctx context.Context, _ string) ([]sandboxRow, error) {
+func (e *blockedEngine) Sandboxes(ctx context.Context, _ string) ([]daemon.SandboxRow, error) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		return nil, err
 	}
@@ -72,8 +73,8 @@ func TestInterruptedEngine(t *testing.T) {
 	}
 	defer null.Close()
 	var errs bytes.Buffer
-	a := &app{stdin: null, stdout: &errs, stderr: &errs, backends: backends{
-		engine: func(context.Context, string) (engine, error) { return eng, nil },
+	a := &app{stdin: null, stdout: &errs, stderr: &errs, backends: daemon.Backends{
+		Engine: func(context.Context, string) (daemon.Engine, error) { return eng, nil },
 	}}
 	code := a.run(t.Context(), []string{"sandbox", "ls", "--state-dir", t.TempDir()})
 	if code != 143 || errs.String() != "corral: interrupted by SIGTERM\n" || eng.closed != 1 {

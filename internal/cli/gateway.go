@@ -1,20 +1,21 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -142,39 +143,14 @@ func (o *gatewayFlags) check() error {
 		return corral.Errorf(corral.ErrInvalid, "name a directory", "--path-prepend is empty")
 	}
 	for flag, at := range map[string]string{"nodes": o.nodes, "nodes-websocket": o.webSocket} {
-		if at != "" && !isAddress(at) {
+		if at != "" && !daemon.IsAddress(at) {
 			return corral.Errorf(corral.ErrInvalid, "write it like 0.0.0.0:7422", "--%s %q is no address and port", flag, at)
 		}
 	}
 	if o.listen == "" {
 		return nil
 	}
-	return checkListen(fmt.Sprintf("--listen %q", o.listen), o.listen)
-}
-
-// checkListen refuses what is no address of the loopback interface. What says
-// where it is from.
-func checkListen(what, at string) error {
-	if !isAddress(at) {
-		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "%s is no address and port", what)
-	}
-	host, _, _ := net.SplitHostPort(at)
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
-			"%s is not of the loopback interface: whoever reaches a gateway can run commands", what)
-	}
-	return nil
-}
-
-// isAddress reports whether s is ADDRESS:PORT.
-func isAddress(s string) bool {
-	_, port, err := net.SplitHostPort(s)
-	_, perr := strconv.ParseUint(port, 10, 16)
-	return err == nil && perr == nil
-}
-
-func (o *gatewayFlags) retention() session.Retention {
-	return session.Retention{Count: o.keep, Bytes: o.keepBytes, Age: time.Duration(o.keepFor)}
+	return daemon.CheckListen(fmt.Sprintf("--listen %q", o.listen), o.listen)
 }
 
 // loggerFlags are those of the programs that write a log.
@@ -215,11 +191,45 @@ func (a *app) runGateway(ctx context.Context, o *gatewayFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, ending()...)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	s, err := a.openService(ctx, o, true)
+	opt, err := a.gatewayOptions(o)
 	if err != nil {
 		return err
 	}
-	return s.serve(ctx)
+	g, err := daemon.OpenGateway(ctx, opt)
+	if err != nil {
+		return err
+	}
+	return g.Serve(ctx)
+}
+
+// gatewayOptions are what the flags say of a gateway.
+func (a *app) gatewayOptions(o *gatewayFlags) (g daemon.GatewayOptions, err error) {
+	if g.Options, err = a.options(a.logger(&o.loggerFlags)); err != nil {
+		return g, err
+	}
+	if g.StateDir, err = a.stateDir(); err != nil {
+		return g, err
+	}
+	g.Listen, g.Nodes, g.WebSocket, g.Advertise = o.listen, o.nodes, o.webSocket, o.advertise
+	if a.given("timeout") {
+		g.Timeout = (*time.Duration)(&o.timeout)
+	}
+	g.PathPrepend, g.Elevated = o.pathPrepend, o.elevated
+	g.MaxSessions, g.Retention = o.maxSessions, session.Retention{Count: o.keep, Bytes: o.keepBytes, Age: time.Duration(o.keepFor)}
+	g.Check = a.engineFlaws
+	return g, nil
+}
+
+// engineFlaws are what commands would stumble over by an engine.
+func (a *app) engineFlaws(ctx context.Context, eng daemon.Engine, facts daemon.EngineFacts) []daemon.Flaw {
+	var flaws []daemon.Flaw
+	image := cmp.Or(a.settings.Image, images.Default)
+	for _, f := range []finding{checkRuntimes(facts, a.settings.Runtime), checkImage(ctx, image, eng.Images())} {
+		if f.Status != levelOK {
+			flaws = append(flaws, daemon.Flaw{Summary: f.Summary, Meaning: f.Meaning, Fix: f.Fix})
+		}
+	}
+	return flaws
 }
 
 // checkGateway refuses what makes no sense, and says what is implied.
@@ -227,7 +237,7 @@ func (a *app) checkGateway(o *gatewayFlags) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := a.settings.complete(); err != nil {
+	if err := a.settings.Complete(); err != nil {
 		return err
 	}
 	return checkWorkspace(a.settings.Workspace)

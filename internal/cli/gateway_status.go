@@ -13,7 +13,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -27,7 +29,7 @@ type gatewayState struct {
 	StateDir string                `json:"stateDir"`
 	Error    string                `json:"error,omitempty"` // why it is not ready
 	Hint     string                `json:"hint,omitempty"`  // what to do about that
-	Gateway  *gatewayRecord        `json:"gateway,omitempty"`
+	Gateway  *daemon.Record        `json:"gateway,omitempty"`
 	Sessions map[session.State]int `json:"sessions,omitempty"`
 	Agents   int                   `json:"agents"`
 	Nodes    *nodeCounts           `json:"nodes,omitempty"` // nil if it does not listen for any
@@ -39,7 +41,7 @@ type gatewayState struct {
 }
 
 // lone reports whether corral mcp is the gateway, which listens nowhere.
-func (s gatewayState) lone() bool { return !s.Running && s.Gateway != nil && s.Gateway.alone() }
+func (s gatewayState) lone() bool { return !s.Running && s.Gateway != nil && s.Gateway.Alone() }
 
 func (a *app) gatewayStatus() *cobra.Command {
 	var asJSON bool
@@ -88,8 +90,8 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 	s := gatewayState{StateDir: dir}
 	o, record, err := a.findGateway()
 	if errors.Is(err, errNoGateway) {
-		if s.Gateway = lone(dir); s.Gateway != nil {
-			s.Error, s.Hint = oneLine(err.Error()), corral.Hint(err)
+		if s.Gateway = daemon.LoneRecord(dir); s.Gateway != nil {
+			s.Error, s.Hint = words.OneLine(err.Error()), corral.Hint(err)
 		}
 		return s, nil
 	}
@@ -132,7 +134,7 @@ func (a *app) askGateway(ctx context.Context) (gatewayState, error) {
 }
 
 // workspaceUsed asks the gateway where a command would run.
-func workspaceUsed(ctx context.Context, c *client.Client, record *gatewayRecord) string {
+func workspaceUsed(ctx context.Context, c *client.Client, record *daemon.Record) string {
 	r, err := c.Explain(ctx, corral.Command{Shell: ":"}, client.ExplainOptions{})
 	switch {
 	case err != nil || r.Route.Host == corral.HostNode:
@@ -172,7 +174,7 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprintf(w, "up\t%s\n", ageText(time.Since(r.StartedAt)))
 		fmt.Fprintf(w, "listens\t%s\n", strings.Join(append([]string{r.Socket}, r.Listen...), ", "))
 		fmt.Fprintf(w, "sandbox\t%s\n", r.Sandbox)
-		if r.Sandbox != modeOff {
+		if r.Sandbox != daemon.ModeOff {
 			fmt.Fprintf(w, "image\t%s\n", r.Image)
 		}
 		fmt.Fprintf(w, "workspace\t%s\n", cmp.Or(s.Workspace, r.Workspace, "none"))

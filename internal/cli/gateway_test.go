@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -222,71 +223,17 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-func TestFence(t *testing.T) {
-	for _, tc := range []struct {
-		fence fence
-		route corral.Route
-		ok    bool
-	}{
-		{fence{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteSandboxOff}, true},
-		{fence{}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
-		{fence{elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, true},
-		{fence{required: true, elevated: true}, corral.Route{Host: corral.HostGateway, Reason: corral.RouteElevated}, false},
-		{fence{required: true}, corral.Route{Host: corral.HostNode}, false},
-		{fence{required: true}, corral.Route{Host: corral.HostSandbox, Sandboxed: true}, true},
-	} {
-		if err := tc.fence.check(tc.route); (err == nil) != tc.ok || err != nil && !errors.Is(err, corral.ErrDenied) {
-			t.Errorf("%+v: %v", tc, err)
-		}
-	}
-}
-
-func TestRecord(t *testing.T) {
-	dir := t.TempDir()
-	if r, err := readRecord(dir); r != nil || err != nil {
-		t.Errorf("%v, %v", r, err)
-	}
-	want := gatewayRecord{PID: 7, Version: "v1", StartedAt: time.Unix(1, 0).UTC(), Socket: "/s", Sandbox: "all", AllowElevated: true, Workspace: "/w"}
-	if err := want.write(dir); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readRecord(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(&want, got); d != "" {
-		t.Error(d)
-	}
-	if err := removeRecord(dir, 8); err != nil { // another's
-		t.Error(err)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("%v, %v", files, err)
-	}
-	if err := removeRecord(dir, 7); err != nil {
-		t.Error(err)
-	}
-	for _, text := range []string{"", "{", strings.Repeat(" ", maxRecord+1)} {
-		if err := os.WriteFile(filepath.Join(dir, recordFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readRecord(dir); !errors.Is(err, corral.ErrUnavailable) || corral.Hint(err) == "" {
-			t.Errorf("%.5q: %v", text, err)
-		}
-	}
-}
-
 func TestCheckGateway(t *testing.T) {
-	r := &gatewayRecord{PID: 7, Version: "v1", StartedAt: time.Now()}
+	r := &daemon.Record{PID: 7, Version: "v1", StartedAt: time.Now()}
 	check(t, "none", checkGateway(gatewayState{}, "v1"), levelOK, "no gateway runs")
 	check(t, "runs", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v1"), levelOK, "pid 7", "answers")
 	check(t, "other version", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v2"), levelWarn, "corral v1", "corral v2")
 	check(t, "draining", checkGateway(gatewayState{Running: true, Gateway: r, Error: "draining"}, "v1"), levelFail, "draining")
-	on := &gatewayRecord{Sandbox: modeAll}
-	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, modeOff, false), levelOK, "of the gateway that runs: on")
-	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &gatewayRecord{Sandbox: modeOff}}, modeAll, false), levelWarn,
+	on := &daemon.Record{Sandbox: daemon.ModeAll}
+	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, daemon.ModeOff, false), levelOK, "of the gateway that runs: on")
+	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &daemon.Record{Sandbox: daemon.ModeOff}}, daemon.ModeAll, false), levelWarn,
 		"of the gateway that runs: off", "start the gateway with --sandbox all", "Here it is all")
-	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, modeAll, false), levelOK)
+	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, daemon.ModeAll, false), levelOK)
 	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), levelFail, "refused")
 }
 
@@ -328,5 +275,12 @@ func TestSessionEnd(t *testing.T) {
 		if got := exitCode(sessionEnd(tc.status)); got != tc.code {
 			t.Errorf("%+v: %d, want %d", tc.status, got, tc.code)
 		}
+	}
+}
+
+func TestShownCommand(t *testing.T) {
+	st := session.Status{Command: "bash -c cat", Description: "[background] Wait\nfor input"}
+	if text := shownCommand(st); text != "bash -c cat ([background] Wait for input)" {
+		t.Errorf("%q", text)
 	}
 }

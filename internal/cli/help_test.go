@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 // everyCommand calls do for corral and all that is below it.
 func everyCommand(t *testing.T, do func(*cobra.Command)) {
 	t.Helper()
-	a := &app{stdin: os.Stdin, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, backends: realBackends()}
+	a := &app{stdin: os.Stdin, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, backends: daemon.RealBackends()}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		do(cmd)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 // imageRow is an image as corral images prints it.
@@ -176,8 +177,8 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
 				progress := a.progress()
-				img, err := get(store, ctx, ref, progress.show)
-				progress.finish()
+				img, err := get(store, ctx, ref, progress.Show)
+				progress.Finish()
 				if err != nil {
 					return err
 				}
@@ -255,9 +256,9 @@ func (a *app) untilSignal(ctx context.Context, do func(context.Context) error) e
 }
 
 // withEngine connects to the engine for do, which ends with the first signal.
-func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) error) error {
+func (a *app) withEngine(ctx context.Context, do func(context.Context, daemon.Engine) error) error {
 	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
-		eng, err := a.backends.engine(ctx, a.engineChoice())
+		eng, err := a.backends.Engine(ctx, a.engineChoice())
 		if err != nil {
 			return err
 		}
@@ -271,7 +272,7 @@ func (a *app) withEngine(ctx context.Context, do func(context.Context, engine) e
 }
 
 func (a *app) withStore(ctx context.Context, do func(context.Context, images.Store) error) error {
-	return a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+	return a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
 		return do(ctx, images.Store{Engine: eng.Images()})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 )
 
 // askEngine is how long corral init waits for an engine.
@@ -58,19 +59,19 @@ there stays as it is.`,
 func (a *app) initial(ctx context.Context, file string) initResult {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
-	var facts engineFacts
-	err := a.withEngine(ctx, func(ctx context.Context, eng engine) (err error) {
+	var facts daemon.EngineFacts
+	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
 		facts, err = eng.Facts(ctx)
 		return err
 	})
 	if err != nil {
 		return initResult{
-			File: file, Sandbox: modeOff, Why: "no container engine answers: " + inFlags(err.Error()),
+			File: file, Sandbox: daemon.ModeOff, Why: "no container engine answers: " + inFlags(err.Error()),
 			Next: "start an engine (corral doctor helps), then: corral config set sandbox.mode all",
 		}
 	}
 	return initResult{
-		File: file, Sandbox: modeAll, Why: fmt.Sprintf("%s %s answers at %s", facts.Name, facts.Version, facts.Address),
+		File: file, Sandbox: daemon.ModeAll, Why: fmt.Sprintf("%s %s answers at %s", facts.Name, facts.Version, facts.Address),
 		Next: "corral exec --host sandbox 'echo hello', or corral gateway",
 	}
 }

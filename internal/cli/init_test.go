@@ -9,12 +9,13 @@ import (
 
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy"
 )
 
 // What corral init writes is strict, whether or not there is an engine.
 func TestFirstConfig(t *testing.T) {
-	for _, mode := range []string{modeOff, modeAll} {
+	for _, mode := range []string{daemon.ModeOff, daemon.ModeAll} {
 		c, err := config.Parse("corral.json5", []byte(firstConfig(mode)))
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +40,7 @@ func TestFirstConfig(t *testing.T) {
 // An engine that answers turns the sandbox on.
 func TestInitWithAnEngine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.json5")
-	m := &fakeMachine{eng: fakeEngine{facts: engineFacts{Name: "docker", Version: "28.1", Address: "unix:///x.sock"}}}
+	m := &fakeMachine{eng: fakeEngine{facts: daemon.EngineFacts{Name: "docker", Version: "28.1", Address: "unix:///x.sock"}}}
 	code, stdout, stderr := m.run(t, nil, "init", "--json", "--config", file)
 	var r initResult
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || stderr != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -23,7 +24,7 @@ func Main(version string) int {
 	a := &app{
 		version: version,
 		stdin:   os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), backends: realBackends(),
+		environ: os.Environ(), backends: daemon.RealBackends(), engines: tryEngines,
 	}
 	return a.run(context.Background(), os.Args[1:])
 }
@@ -34,15 +35,19 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
 	environ        []string
-	backends       backends
+	backends       daemon.Backends
+	engines        func(context.Context) []engineTried // that answer; nil: none is asked
 
 	flags *pflag.FlagSet // of the command
 
-	defaults config.Exec // of commands, by the configuration
-	settings settings    // after the command line and the environment were read
-	without  string      // why a command on this machine meets no policy, where one would expect it
-	helpErr  error       // of writing help, which cobra has no way to return
-	misread  bool        // the command line's flags are not understood, so that --json may not be among them
+	stateFlag  string // --state-dir; empty: the default, see stateDir
+	configFlag string // --config; empty: the default, see configFile
+
+	defaults config.Exec     // of commands, by the configuration
+	settings daemon.Settings // after the command line and the environment were read
+	without  string          // why a command on this machine meets no policy, where one would expect it
+	helpErr  error           // of writing help, which cobra has no way to return
+	misread  bool            // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
 }
@@ -163,10 +168,10 @@ func (a *app) root() *cobra.Command {
 	root.SetUsageFunc(func(cmd *cobra.Command) error { a.help(cmd, nil); return nil })
 	root.PersistentFlags().BoolP("help", "h", false, "say what a command is for")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but failures: no warnings, no progress")
-	root.PersistentFlags().StringVar(&a.settings.StateDir, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+pathenv.StateDir(a.getenv, "corral")+")")
+	root.PersistentFlags().StringVar(&a.stateFlag, "state-dir", "", "`DIR`: where Corral keeps what it has on disk (default "+pathenv.StateDir(a.getenv, "corral")+")")
 	fromEnvironment(root.PersistentFlags(), "state-dir")
 	must(root.MarkPersistentFlagDirname("state-dir"))
-	root.PersistentFlags().StringVar(&a.settings.Config, "config", "", "`FILE`: the configuration (default "+a.defaultConfig()+")")
+	root.PersistentFlags().StringVar(&a.configFlag, "config", "", "`FILE`: the configuration (default "+a.defaultConfig()+")")
 	fromEnvironment(root.PersistentFlags(), "config")
 	must(root.MarkPersistentFlagFilename("config", "json5", "json"))
 

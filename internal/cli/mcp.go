@@ -15,6 +15,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -40,7 +42,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
 			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
-				return a.serveMCP(ctx, mcpClient{agent, model}, o, given)
+				return a.serveMCP(ctx, agent, model, o, given)
 			})
 		},
 	}
@@ -69,18 +71,18 @@ func gatewayOnly(cmd *cobra.Command) []string {
 }
 
 // serveMCP serves one client, until it closes its end or ctx ends.
-func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, given []string) (err error) {
+func (a *app) serveMCP(ctx context.Context, agent, model string, o *gatewayFlags, given []string) (err error) {
 	if o.listen != "" || slices.ContainsFunc(given, func(flag string) bool { return strings.HasPrefix(flag, "nodes") }) {
 		return corral.Errorf(corral.ErrInvalid, "use corral gateway --listen, or --nodes", "corral mcp listens nowhere")
 	}
-	c, err := a.connect(who.agent)
+	c, err := a.connect(agent)
 	if err == nil {
 		defer func() { err = errors.Join(err, c.Close()) }()
 		if len(given) > 0 {
 			return corral.Errorf(corral.ErrInvalid, "leave it out, or give it to the gateway", "--%s is for the gateway, and one runs already", given[0])
 		}
 		log := a.logger(&o.loggerFlags)
-		tools, err := newRemoteTools(ctx, c, who.model, log)
+		tools, err := newRemoteTools(ctx, c, model, log)
 		if err != nil {
 			return err
 		}
@@ -93,15 +95,17 @@ func (a *app) serveMCP(ctx context.Context, who mcpClient, o *gatewayFlags, give
 	if err := a.checkGateway(o); err != nil {
 		return err
 	}
-	s, err := a.openService(ctx, o, false)
+	opt, err := a.gatewayOptions(o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.record().write(s.dir); err != nil {
+	opt.Alone = true
+	g, err := daemon.OpenGateway(ctx, opt)
+	if err != nil {
 		return err
 	}
-	return a.serveStreams(ctx, s.newMCP(who))
+	defer func() { err = errors.Join(err, g.Close()) }()
+	return a.serveStreams(ctx, g.MCP(agent, model))
 }
 
 func (a *app) serveStreams(ctx context.Context, server *mcp.Server) error {
@@ -134,7 +138,7 @@ func newRemoteTools(ctx context.Context, c *client.Client, model string, log *sl
 			err = json.Unmarshal(d.OutputSchema, &def.Output)
 		}
 		if err != nil {
-			return t, fmt.Errorf("the gateway's description of the tool %s is not understood: %w", shortText(d.Name), err)
+			return t, fmt.Errorf("the gateway's description of the tool %s is not understood: %w", words.Short(d.Name, 60), err)
 		}
 		t.list = append(t.list, def)
 	}
@@ -168,7 +172,7 @@ func (t remoteTools) Call(ctx context.Context, name string, args json.RawMessage
 			r, err = t.c.Process(ctx, req)
 		}
 		if err != nil {
-			r = tool.ProcessResult{Action: req.Action, Error: oneLine(err.Error()), Hint: oneLine(corral.Hint(err))}
+			r = tool.ProcessResult{Action: req.Action, Error: words.OneLine(err.Error()), Hint: words.OneLine(corral.Hint(err))}
 			r.Status, r.Reason = outcomeOf(err)
 		}
 		r.Warnings = append(warnings, r.Warnings...)
@@ -186,7 +190,7 @@ func (t remoteTools) Call(ctx context.Context, name string, args json.RawMessage
 
 // failedExec is the result of a call of exec that came to nothing.
 func failedExec(err error, warnings []string) tool.ExecResult {
-	r := tool.ExecResult{Error: oneLine(err.Error()), Hint: oneLine(corral.Hint(err)), Warnings: append([]string{}, warnings...)}
+	r := tool.ExecResult{Error: words.OneLine(err.Error()), Hint: words.OneLine(corral.Hint(err)), Warnings: append([]string{}, warnings...)}
 	r.Status, r.Reason = outcomeOf(err)
 	if r.Status == tool.StatusDenied {
 		r.Denial = &tool.Denial{Rule: r.Error, Allow: r.Hint}

@@ -13,12 +13,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
-	"github.com/coreos/go-systemd/v22/daemon"
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
@@ -100,8 +102,8 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	f.StringVar(&o.name, "name", "", "`NAME`: what to be called, unless the gateway decides otherwise (default what it was called before, or the machine's name)")
 	f.StringVar(&a.settings.Workspace, "workspace", "", "`DIR`: where commands run that name no directory (default the current directory)")
 	o.loggerFlags.add(cmd)
-	a.settings.Mode = modeOff
-	addChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", modeOff, modeAll, modeRequired)
+	a.settings.Mode = daemon.ModeOff
+	addChoice(cmd, &a.settings.Mode, "sandbox", "whether commands run in a sandbox here, which is as sandbox.* of the configuration has it", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
 	fromEnvironment(f, "gateway", "workspace", "sandbox", "log-format", "log-level")
 	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
 	group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
@@ -129,7 +131,7 @@ func (a *app) checkNode(o *nodeFlags) error {
 		}
 		o.tokenFile = abs
 	}
-	if err := a.settings.complete(); err != nil {
+	if err := a.settings.Complete(); err != nil {
 		return err
 	}
 	return checkWorkspace(a.settings.Workspace)
@@ -163,7 +165,12 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 			return err
 		}
 	}
-	x, err := a.openNodeHost(dir, log)
+	opt, err := a.options(log)
+	if err != nil {
+		return err
+	}
+	opt.Environ = slices.DeleteFunc(slices.Clone(opt.Environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
+	x, err := daemon.OpenNodeHost(opt, dir)
 	if err != nil {
 		return err
 	}
@@ -177,9 +184,9 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 		Name: cmp.Or(o.name, host), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Version: a.versionInfo().Version, Addresses: ownAddresses(),
 	}
-	notifySystemd(log, daemon.SdNotifyReady)
-	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Setup: a.nodeSetup(x), Log: log})
-	notifySystemd(log, daemon.SdNotifyStopping)
+	notifySystemd(log, systemd.SdNotifyReady)
+	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Setup: a.nodeSetup(), Log: log})
+	notifySystemd(log, systemd.SdNotifyStopping)
 	if err == nil {
 		log.Info("the node has stopped; what it runs goes on")
 	}
@@ -235,7 +242,7 @@ func ownAddresses() []string {
 }
 
 func notifySystemd(log *slog.Logger, state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
+	if _, err := systemd.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
 	}
 }

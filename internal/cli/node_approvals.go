@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -50,7 +51,7 @@ func (a *app) nodeDesk(ctx context.Context, do func(context.Context, desk) error
 		return err
 	}
 	return a.untilSignal(ctx, func(ctx context.Context) error {
-		return do(ctx, mailed{approval.Mail{Dir: filepath.Join(dir, deskDir)}})
+		return do(ctx, mailed{approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}})
 	})
 }
 
@@ -87,7 +88,7 @@ func (a *app) completeNodeApprovals(cmd *cobra.Command, args []string, _ string)
 	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil || err != nil {
 		return nil, noFiles
 	}
-	list, err := approval.Mail{Dir: filepath.Join(dir, deskDir)}.List(approval.Filter{State: approval.Pending})
+	list, err := approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}.List(approval.Filter{State: approval.Pending})
 	if err != nil {
 		return nil, noFiles // nobody can be told
 	}

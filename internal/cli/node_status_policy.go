@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/node"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -33,7 +34,7 @@ type nodePolicy struct {
 }
 
 // nodeSetup is what a node program says of itself for others to see.
-func (a *app) nodeSetup(h *nodeHost) node.Setup {
+func (a *app) nodeSetup() node.Setup {
 	var s node.Setup
 	if file, named, err := a.configFile(); err == nil && named {
 		s.Config = file
@@ -54,9 +55,9 @@ func (a *app) nodePolicy(r node.Report, dir string) *nodePolicy {
 	}
 	mode := ""
 	if r.Process != nil {
-		a.settings.Config, mode = cmp.Or(r.Process.Config, a.settings.Config), r.Process.Sandbox
+		a.configFlag, mode = cmp.Or(r.Process.Config, a.configFlag), r.Process.Sandbox
 	}
-	p := &nodePolicy{Sandbox: modeOff}
+	p := &nodePolicy{Sandbox: daemon.ModeOff}
 	fail := func(err error) *nodePolicy { p.Error = config.FirstLine(err); return p }
 	c, err := a.config()
 	if err != nil {
@@ -68,11 +69,11 @@ func (a *app) nodePolicy(r node.Report, dir string) *nodePolicy {
 	of := c.Agent(session.DefaultAgent)
 	p.Approver, p.Directories = c.Node.Approvals.Value, c.Node.Directories.Value
 	s := a.settingsOf(of)
-	p.Sandbox = cmp.Or(mode, s.Mode, modeOff)
-	if s.Required && p.Sandbox == modeOff {
+	p.Sandbox = cmp.Or(mode, s.Mode, daemon.ModeOff)
+	if s.Required && p.Sandbox == daemon.ModeOff {
 		p.Error = "sandbox.required is true, and the sandbox is off"
 	}
-	p.Approvals = approvalsPath(c, filepath.Dir(dir))
+	p.Approvals = daemon.ApprovalsPath(c, filepath.Dir(dir))
 	requested := approval.Settings{Security: of.Tools.Exec.Security, Ask: of.Tools.Exec.Ask, AskFallback: of.Tools.Exec.AskFallback}
 	f, err := approval.NewFile(p.Approvals, nil)
 	if err != nil {
@@ -109,8 +110,8 @@ func (p *nodePolicy) print(w io.Writer) {
 		fmt.Fprintf(w, "directories\t%s\n", cmp.Or(strings.Join(p.Directories, ", "), "any"))
 	}
 	sandbox := map[string]string{
-		modeOff: "off", modeAll: "all: commands run in a container of their agent's, where none of that is asked",
-		modeRequired: "required: commands run in a container of their agent's, where none of that is asked, and none leaves it",
+		daemon.ModeOff: "off", daemon.ModeAll: "all: commands run in a container of their agent's, where none of that is asked",
+		daemon.ModeRequired: "required: commands run in a container of their agent's, where none of that is asked, and none leaves it",
 	}[p.Sandbox]
 	fmt.Fprintf(w, "sandbox\t%s\nconfig\t%s\n", sandbox, cmp.Or(p.Config, "none"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -206,10 +207,10 @@ func describeNode(n client.Node, now time.Time) []string {
 // it says nothing.
 func sandboxText(n client.Node) string {
 	for _, f := range n.Features {
-		switch mode, _ := strings.CutPrefix(f, featureSandbox); {
-		case mode == modeRequired:
+		switch mode, _ := strings.CutPrefix(f, daemon.FeatureSandbox); {
+		case mode == daemon.ModeRequired:
 			return "commands run in one on the node, and none leaves it"
-		case mode == modeAll:
+		case mode == daemon.ModeAll:
 			return "commands run in one on the node"
 		}
 	}

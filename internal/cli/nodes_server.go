@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/hub"
 )
 
@@ -59,7 +60,7 @@ left.`,
 
 // gatewayKeys is the key of the gateway's user at the server that is configured.
 func (a *app) gatewayKeys(c *config.Config) ([]string, error) {
-	x := a.messageServer(c)
+	x := daemon.MessageServer(c)
 	if x.Creds == "" {
 		return nil, corral.Errorf(corral.ErrInvalid, "give --gateway-key, or set nats.creds", "it is not known which key the gateway connects with")
 	}
@@ -84,5 +85,5 @@ func (a *app) knownNodes(cmd *cobra.Command) ([]client.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hub.Kept(filepath.Join(dir, nodesDir))
+	return hub.Kept(filepath.Join(dir, daemon.NodesDir))
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // A progress shows how it goes with getting an image: as bars on a terminal,
@@ -28,11 +28,11 @@ type progress struct {
 // progress makes one that shows nothing until there is something to show.
 func (a *app) progress() *progress { return &progress{app: a, w: a.stderr} }
 
-// show implements images.Progress.
-func (p *progress) show(e images.Event) {
+// Show implements images.Progress.
+func (p *progress) Show(e images.Event) {
 	if e.Warning {
-		p.finish()
-		p.app.warn(sentence(e.Message))
+		p.Finish()
+		p.app.warn(words.Sentence(e.Message))
 		return
 	}
 	if p.app.quiet {
@@ -44,12 +44,12 @@ func (p *progress) show(e images.Event) {
 	}
 	if e.Phase != p.phase && e.Message != "" {
 		p.phase = e.Phase
-		fmt.Fprintf(p.w, "image %s: %s\n", e.Image, oneLine(e.Message))
+		fmt.Fprintf(p.w, "image %s: %s\n", e.Image, words.OneLine(e.Message))
 	}
 }
 
-// finish takes the bars away. What comes after begins anew.
-func (p *progress) finish() {
+// Finish takes the bars away. What comes after begins anew.
+func (p *progress) Finish() {
 	if p.bars == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (p *progress) draw(e images.Event) {
 		}
 	}
 	if e.Message != "" {
-		p.said.set(short(fmt.Sprintf("%s: %s", e.Image, oneLine(e.Message)), width(p.w)-4))
+		p.said.set(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), width(p.w)-4))
 	}
 	if e.Total <= 0 {
 		return
@@ -82,7 +82,7 @@ func (p *progress) draw(e images.Event) {
 	}
 	bar := p.bar[name]
 	if bar == nil {
-		bar = p.bars.AddBar(e.Total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(short(name, 20), decor.WCSyncSpaceR)),
+		bar = p.bars.AddBar(e.Total, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(words.Short(name, 20), decor.WCSyncSpaceR)),
 			mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f")))
 		p.bar[name] = bar
 	}
@@ -107,48 +107,3 @@ func (m *message) get() string {
 	defer m.mu.Unlock()
 	return m.text
 }
-
-// short cuts text to n characters.
-func short(text string, n int) string {
-	if r := []rune(text); len(r) > n {
-		return string(r[:max(0, n-1)]) + "…"
-	}
-	return text
-}
-
-// sentence makes one of a message.
-func sentence(text string) string {
-	r := []rune(text)
-	if len(r) == 0 {
-		return ""
-	}
-	if r[0] >= 'a' && r[0] <= 'z' {
-		r[0] -= 'a' - 'A'
-	}
-	if last := r[len(r)-1]; last != '.' && last != '!' && last != '?' {
-		r = append(r, '.')
-	}
-	return string(r)
-}
-
-// A progressLog shows progress in the log of a gateway: a line for each phase.
-type progressLog struct {
-	log *slog.Logger
-
-	mu    sync.Mutex
-	phase images.Phase
-}
-
-func (p *progressLog) show(e images.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case e.Warning:
-		p.log.Warn(oneLine(sentence(e.Message)), "image", e.Image)
-	case e.Phase != p.phase && e.Message != "":
-		p.phase = e.Phase
-		p.log.Info("getting an image: "+oneLine(e.Message), "image", e.Image)
-	}
-}
-
-func (p *progressLog) finish() {}

@@ -241,15 +241,15 @@ func TestProgressBars(t *testing.T) {
 	}()
 	a := &app{stderr: peer}
 	p := a.progress()
-	p.show(images.Event{Phase: images.PhasePull, Image: "img", Message: "pulling"})
+	p.Show(images.Event{Phase: images.PhasePull, Image: "img", Message: "pulling"})
 	for i := range int64(5) {
-		p.show(images.Event{Phase: images.PhasePull, Image: "img", Item: "layer", Current: i << 20, Total: 8 << 20})
+		p.Show(images.Event{Phase: images.PhasePull, Image: "img", Item: "layer", Current: i << 20, Total: 8 << 20})
 		time.Sleep(50 * time.Millisecond)
 	}
-	p.show(images.Event{Phase: images.PhasePull, Image: "img", Message: "mind this", Warning: true})
-	p.show(images.Event{Phase: images.PhaseImport, Image: "img", Current: 1, Total: 1})
-	p.finish()
-	p.finish()
+	p.Show(images.Event{Phase: images.PhasePull, Image: "img", Message: "mind this", Warning: true})
+	p.Show(images.Event{Phase: images.PhaseImport, Image: "img", Current: 1, Total: 1})
+	p.Finish()
+	p.Finish()
 	peer.Close()
 	<-end
 	tty.Close()

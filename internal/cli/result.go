@@ -179,7 +179,7 @@ func newFailure(err error) failure {
 	if err == nil {
 		return failure{}
 	}
-	f := failure{Error: words(err), Hint: inFlags(corral.Hint(err))}
+	f := failure{Error: inWords(err), Hint: inFlags(corral.Hint(err))}
 	f.Status, f.Reason = outcome(err)
 	switch {
 	case f.Reason != ReasonInternal:

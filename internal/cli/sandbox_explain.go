@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
@@ -44,7 +45,7 @@ type sandboxExplained struct {
 	Limits  explainedLimits  `json:"limits"`
 
 	Network  string `json:"network"`
-	Seccomp  string `json:"seccomp"`  // corral, engine, none, or the file of the profile
+	Seccomp  string `json:"seccomp"`  // corral, daemon.Engine, none, or the file of the profile
 	AppArmor string `json:"apparmor"` // engine, or the name of a profile
 
 	// Mistakes are those of the file. What it says beside them is explained all
@@ -147,7 +148,7 @@ func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExpla
 	}
 	of := c.Agent(agent)
 	a.settings = a.settingsOf(of)
-	if err := a.settings.complete(); err != nil {
+	if err := a.settings.Complete(); err != nil {
 		return nil, err
 	}
 	dir, err := a.stateDir()
@@ -156,8 +157,8 @@ func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExpla
 	}
 	s := a.settings
 	e := &sandboxExplained{
-		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == modeRequired, Scope: string(of.Sandbox.Scope.Value),
-		Name: cmp.Or(s.Name, sandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
+		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == daemon.ModeRequired, Scope: string(of.Sandbox.Scope.Value),
+		Name: cmp.Or(s.Name, daemon.SandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
 		Mounts: []explainedMount{}, Secrets: slices.Sorted(maps.Keys(s.Secrets)),
 		Mistakes: []config.Mistake{}, Refusals: []explainedRefusal{}, Problems: []explainedProblem{},
 	}
@@ -171,7 +172,7 @@ func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExpla
 	if eng != nil {
 		defer func() { err = errors.Join(err, eng.Close()) }()
 	}
-	cfg := (&sandboxed{}).config(sandboxOptions{settings: s})
+	cfg := daemon.SandboxConfig(daemon.SandboxOptions{Settings: s})
 	cfg.StateDir, cfg.Name = dir, e.Name
 	spec, refusals, err := cfg.Explain(info)
 	for _, r := range refusals {
@@ -210,12 +211,12 @@ func (a *app) configOrRest() (*config.Config, *config.Error, error) {
 
 // askEngine notes which engine there is, and returns it with what of it counts:
 // where none answers, as if there was one on this machine.
-func (a *app) askEngine(ctx context.Context, to *explainedEngine) (engine, sandbox.EngineInfo) {
+func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine, sandbox.EngineInfo) {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
-	eng, err := a.backends.engine(ctx, a.engineChoice())
+	eng, err := a.backends.Engine(ctx, a.engineChoice())
 	if err == nil {
-		var f engineFacts
+		var f daemon.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
 			return eng, sandbox.EngineInfo{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
@@ -240,7 +241,7 @@ func (e *sandboxExplained) refuse(r boundary.Refusal, of config.Agent) {
 		from = of.Sandbox.User.Source
 	default:
 		for _, level := range of.Sandbox.Binds {
-			if i := slices.Index(expandHomes(level.Value), r.Subject); i >= 0 {
+			if i := slices.Index(daemon.ExpandHomes(level.Value), r.Subject); i >= 0 {
 				from = level.Source
 				from.Key += fmt.Sprintf("[%d]", i)
 			}
@@ -265,7 +266,7 @@ func (e *sandboxExplained) problem(err error, where string) {
 }
 
 // checkEngine notes what the engine does not have.
-func (e *sandboxExplained) checkEngine(ctx context.Context, eng engine, of config.Agent, s settings) {
+func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
 	spec := sandbox.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
@@ -293,7 +294,7 @@ func (e *sandboxExplained) checkEngine(ctx context.Context, eng engine, of confi
 const askRegistry = 10 * time.Second
 
 // checkImage never gets the image: that takes its time.
-func (e *sandboxExplained) checkImage(ctx context.Context, eng engine, of config.Agent, image string) {
+func (e *sandboxExplained) checkImage(ctx context.Context, eng daemon.Engine, of config.Agent, image string) {
 	asking, cancel := context.WithTimeout(ctx, askRegistry)
 	defer cancel()
 	found, err := images.Store{Engine: eng.Images()}.Find(asking, image)
@@ -302,13 +303,13 @@ func (e *sandboxExplained) checkImage(ctx context.Context, eng engine, of config
 		return
 	}
 	where := of.Sandbox.Image.Source.String()
-	if of.Sandbox.Image.Source.Name == sourceDefault {
+	if of.Sandbox.Image.Source.Name == daemon.SourceDefault {
 		where = "the default of sandbox.image"
 	}
 	e.problem(err, where)
 }
 
-func (e *sandboxExplained) describe(s settings, spec sandbox.Spec) {
+func (e *sandboxExplained) describe(s daemon.Settings, spec sandbox.Spec) {
 	e.Image, e.User = spec.Image, spec.User
 	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
 	switch {

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -19,7 +21,7 @@ func (e *sandboxExplained) print(to io.Writer) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("agent", "%s", e.Agent)
 	switch e.Mode {
-	case modeOff:
+	case daemon.ModeOff:
 		line("mode", "off: commands run on the gateway, in no container (sandbox.mode)")
 	default:
 		line("mode", "%s", e.Mode)
@@ -46,7 +48,7 @@ func (e *sandboxExplained) wrong() string {
 	if len(e.Mistakes) > 0 {
 		s.WriteString("\n")
 		for _, m := range e.Mistakes {
-			fmt.Fprintf(&s, "mistake  %s:%s\n", e.file, oneLine(m.String()))
+			fmt.Fprintf(&s, "mistake  %s:%s\n", e.file, words.OneLine(m.String()))
 		}
 		s.WriteString("to do    correct the file: nothing runs by it while it has a mistake\n")
 	}
@@ -58,7 +60,7 @@ func (e *sandboxExplained) wrong() string {
 		problems = append(slices.Clip(problems), explainedProblem{Problem: e.Engine.Error, Fix: cmp.Or(e.Engine.Hint, "corral doctor says more")})
 	}
 	for _, p := range problems {
-		fmt.Fprintf(&s, "\nproblem  %s\n", oneLine(p.Problem))
+		fmt.Fprintf(&s, "\nproblem  %s\n", words.OneLine(p.Problem))
 		if p.Where != "" {
 			fmt.Fprintf(&s, "where    %s\n", p.Where)
 		}

@@ -11,13 +11,13 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -306,7 +306,7 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 	}
 	s := a.settings
 	s.Name = name
-	ex, err := a.backends.sandbox(sandboxOptions{settings: s, stateDir: dir, progress: a.progress()})
+	ex, err := a.backends.Sandbox(daemon.SandboxOptions{Settings: s, StateDir: dir, Progress: a.progress()})
 	if err != nil {
 		return err
 	}
@@ -346,29 +346,4 @@ func (a *app) completeSandboxPath(cmd *cobra.Command, args []string, word string
 		directive = cobra.ShellCompDirectiveDefault
 	}
 	return names, directive | cobra.ShellCompDirectiveNoSpace
-}
-
-// files are those of a sandbox of an agent.
-func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error) {
-	boxes, err := h.boxesOf(agent)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(boxes, func(l *lazySandbox) bool { return l.name == name })
-	if i < 0 {
-		var names []string
-		for _, l := range boxes {
-			names = append(names, l.name)
-		}
-		return nil, corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names)+"; one of another agent needs its name (--agent)", "the agent %s has no sandbox %.80q", agent, name)
-	}
-	ex, err := boxes[i].get()
-	if err != nil {
-		return nil, err
-	}
-	has, ok := ex.(fileExecutor)
-	if !ok {
-		return nil, corral.Errorf(errors.ErrUnsupported, "", "the files of the sandbox %s cannot be reached", name)
-	}
-	return has.Files(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -50,7 +51,7 @@ func TestSandboxFiles(t *testing.T) {
 		}
 		var out, errs bytes.Buffer
 		b := (&fakeMachine{}).backends()
-		b.sandbox = func(o sandboxOptions) (executor, error) {
+		b.Sandbox = func(o daemon.SandboxOptions) (daemon.Executor, error) {
 			opened = append(opened, o.Name)
 			return filesExecutor{&fakeexec.Executor{}, files.Directory{Path: box, Root: "/workspace"}}, nil
 		}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // stored writes the files of a state directory.
@@ -32,26 +32,6 @@ func stored(t *testing.T, files map[string]string) (state string) {
 		}
 	}
 	return state
-}
-
-// emptyEngine has no container.
-type emptyEngine struct{ engines.Engine }
-
-func (emptyEngine) List(context.Context, map[string]string) ([]sandbox.Container, error) {
-	return nil, nil
-}
-
-// A sandbox of which no container could be made has a workspace to remove; of one
-// that was removed there are only records.
-func TestSandboxesWithoutContainers(t *testing.T) {
-	dir := stored(t, map[string]string{
-		"sandboxes/failed/sandbox.json":  `{"version": 1, "name": "failed", "created": "2026-01-02T03:04:05Z", "workspace": "failed-a", "boxes": []}`,
-		"sandboxes/removed/sandbox.json": `{"version": 1, "name": "removed", "created": "2026-01-02T03:04:05Z", "boxes": []}`,
-	})
-	rows, err := hostEngine{emptyEngine{}}.Sandboxes(t.Context(), dir)
-	if err != nil || len(rows) != 1 || rows[0] != (sandboxRow{Name: "failed"}) {
-		t.Errorf("%+v, %v", rows, err)
-	}
 }
 
 // Two sandboxes: one of a conversation, with a container that fails and the one
@@ -71,7 +51,7 @@ var storedSandboxes = map[string]string{
 
 func storedMachine() *fakeMachine {
 	return &fakeMachine{eng: fakeEngine{
-		rows: []sandboxRow{
+		rows: []daemon.SandboxRow{
 			{Name: "chat", Container: "corral-chat-b", ID: "b", Running: true}, {Name: "mine", Container: "corral-mine-a", ID: "a"},
 			{Name: "old", Container: "corral-old", ID: "o", Image: "i", Driver: "fds", Running: true}, // of an earlier version
 		},
@@ -79,7 +59,7 @@ func storedMachine() *fakeMachine {
 	}}
 }
 
-func (m *fakeMachine) keeper(t *testing.T, state string) *sandboxKeeper {
+func (m *fakeMachine) keeper(t *testing.T, state string) *daemon.Sandboxes {
 	t.Helper()
 	a := &app{environ: []string{"HOME=" + t.TempDir()}, stderr: os.Stderr, backends: m.backends()}
 	return a.localSandboxes(state)
@@ -118,24 +98,9 @@ func TestKeeperDescribes(t *testing.T) {
 	if _, err := k.List(t.Context()); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
-	k.optional = func() bool { return true }
+	k.Optional = func() bool { return true }
 	if list, err := k.List(t.Context()); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
-	}
-}
-
-func TestScopeOf(t *testing.T) {
-	for _, tc := range []struct{ owner, key, scope, session string }{
-		{"", "", "", ""},
-		{"main", "", "", ""},
-		{"main", "agent:main", "agent", ""},
-		{"main", "agent:main:main", "session", "main"},
-		{"main", "agent:main:a:b", "session", "a:b"},
-		{"", "shared", "shared", ""},
-	} {
-		if scope, session := scopeOf(tc.owner, tc.key); scope != tc.scope || session != tc.session {
-			t.Errorf("%q %q: %q %q", tc.owner, tc.key, scope, session)
-		}
 	}
 }
 
@@ -248,7 +213,7 @@ func TestProcessors(t *testing.T) {
 
 // A recreated sandbox is a fake of which a new container is asked.
 type recreated struct {
-	executor
+	daemon.Executor
 	name string
 }
 
@@ -266,8 +231,8 @@ func TestSandboxRecreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := storedMachine()
-	var opened []sandboxOptions
-	m.box = func(o sandboxOptions) executor {
+	var opened []daemon.SandboxOptions
+	m.box = func(o daemon.SandboxOptions) daemon.Executor {
 		opened = append(opened, o)
 		return recreated{&m.sandbox, o.Name}
 	}
@@ -282,7 +247,7 @@ func TestSandboxRecreate(t *testing.T) {
 	}
 	// It is made by the configuration of whose it is, and stays whose it is.
 	if o := opened[0]; o.Image != "mains" || o.SetupCommand != "true" || o.Owner != "main" || o.Key != "agent:main:telegram:1" {
-		t.Errorf("%+v", o.settings)
+		t.Errorf("%+v", o.Settings)
 	}
 	if code, stdout, _ = run("--json", "--image", "given", "--all"); code != 0 || len(opened) != 2 || opened[1].Name != "mine" || opened[1].Image != "given" || opened[1].Key != "" ||
 		!strings.HasPrefix(stdout, `{"recreated":[{"name":"chat","container":"new-chat","left":["old-chat"]},{"name":"mine"`) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -29,14 +30,14 @@ workspace and its containers. The last of those is what commands go to; the
 others are left for commands that have not ended yet.`,
 		Args: exactly("NAME"), ValidArgsFunction: a.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ engine, dir string, rows []sandboxRow) error {
+			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, dir string, rows []daemon.SandboxRow) error {
 				s, err := sandbox.Find(dir, args[0])
 				if err != nil {
 					return err
 				}
 				d := sandboxDetails{Sandbox: s, Running: []string{}}
 				for _, b := range s.Boxes {
-					if slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Container == b.Container && r.Running }) {
+					if slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Container == b.Container && r.Running }) {
 						d.Running = append(d.Running, b.Container)
 					}
 				}
@@ -123,7 +124,7 @@ same by itself, as it is configured.`,
 				return err
 			}
 			f := cmd.Flags()
-			return a.withEngine(cmd.Context(), func(ctx context.Context, eng engine) error {
+			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
 				dir, err := a.stateDir()
 				if err != nil {
 					return err

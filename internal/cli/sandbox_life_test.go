@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -25,7 +26,7 @@ func TestSandboxShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := &fakeMachine{eng: fakeEngine{rows: []sandboxRow{{Name: "main", Container: "corral-main-a", Running: true}, {Name: "main", Container: "corral-main-b", Running: true}}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "main", Container: "corral-main-a", Running: true}, {Name: "main", Container: "corral-main-b", Running: true}}}}
 	code, stdout, stderr := m.run(t, nil, "sandbox", "show", "--state-dir", state, "main")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if code != 0 || len(lines) != 8 || !strings.HasSuffix(lines[5], " the volume corral-workspace-main-w, private, at /workspace") ||

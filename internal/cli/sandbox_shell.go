@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )
@@ -46,8 +47,8 @@ flags that commands of the sandbox are given.`,
 				}
 			}
 			o.host, o.pty, o.stdin, o.stdinGiven = string(corral.HostSandbox), true, true, true
-			if a.settings.Mode == modeOff && !cmd.Flags().Changed("sandbox") {
-				a.settings.Mode = modeAll
+			if a.settings.Mode == daemon.ModeOff && !cmd.Flags().Changed("sandbox") {
+				a.settings.Mode = daemon.ModeAll
 			}
 			return a.exec(cmd.Context(), o, []string{shellText}, false)
 		},
@@ -113,7 +114,7 @@ func (a *app) shellThere(o *execFlags, s api.Sandbox) error {
 		o.agent = session.DefaultAgent
 	}
 	o.wanted = []string{"agent"}
-	if now := sandboxName(c.Agent(o.agent).Sandbox.Scope.Value, o.agent, o.session); now != s.Name {
+	if now := daemon.SandboxName(c.Agent(o.agent).Sandbox.Scope.Value, o.agent, o.session); now != s.Name {
 		return corral.Errorf(corral.ErrUnavailable, "corral sandbox shell "+now+", or remove the old one: corral sandbox rm "+s.Name,
 			"no command goes to the sandbox %s any more: since sandbox.scope was changed those of agent %s go to %s", s.Name, o.agent, now)
 	}

@@ -10,19 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
-
-// sandboxRow is a container as corral sandbox ls prints it.
-type sandboxRow struct {
-	Name      string `json:"name"`      // of the sandbox
-	Container string `json:"container"` // its name at the engine
-	ID        string `json:"id"`
-	Image     string `json:"image"`
-	Driver    string `json:"driver"`
-	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
-	Running   bool   `json:"running"`
-}
 
 func (a *app) sandboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -47,7 +37,7 @@ func (a *app) sandboxList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ engine, _ string, rows []sandboxRow) error {
+			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, _ string, rows []daemon.SandboxRow) error {
 				if asJSON {
 					return a.printJSON(rows, nil)
 				}
@@ -79,7 +69,7 @@ func (a *app) sandboxList() *cobra.Command {
 }
 
 // printNames prints each sandbox once: the list has a row for each of its containers.
-func (a *app) printNames(rows []sandboxRow) error {
+func (a *app) printNames(rows []daemon.SandboxRow) error {
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Name)
@@ -104,7 +94,7 @@ A directory given with --workspace is left alone.`,
 			if all == (len(names) > 0) {
 				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants names, or --all", cmd.CommandPath())
 			}
-			return a.withSandboxes(cmd.Context(), func(ctx context.Context, eng engine, dir string, rows []sandboxRow) error {
+			return a.withSandboxes(cmd.Context(), func(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow) error {
 				if all {
 					for _, r := range rows {
 						names = append(names, r.Name)
@@ -130,8 +120,8 @@ A directory given with --workspace is left alone.`,
 	return cmd
 }
 
-func removeSandbox(ctx context.Context, eng engine, dir string, rows []sandboxRow, name string) error {
-	if !slices.ContainsFunc(rows, func(r sandboxRow) bool { return r.Name == name }) {
+func removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
+	if !slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Name == name }) {
 		var names []string
 		for _, r := range rows {
 			names = append(names, r.Name)
@@ -150,7 +140,7 @@ killed, and those of which the state is gone. It happens by itself before a
 sandbox is made.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withEngine(cmd.Context(), func(ctx context.Context, eng engine) error {
+			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
 				dir, err := a.stateDir()
 				if err != nil {
 					return err
@@ -167,8 +157,8 @@ sandbox is made.`,
 	return cmd
 }
 
-func (a *app) withSandboxes(ctx context.Context, do func(context.Context, engine, string, []sandboxRow) error) error {
-	return a.withEngine(ctx, func(ctx context.Context, eng engine) error {
+func (a *app) withSandboxes(ctx context.Context, do func(context.Context, daemon.Engine, string, []daemon.SandboxRow) error) error {
+	return a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
 		dir, err := a.stateDir()
 		if err != nil {
 			return err

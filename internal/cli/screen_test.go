@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -88,13 +87,5 @@ func TestPastOutput(t *testing.T) {
 	}
 	if len(o.held) > longestSequence {
 		t.Errorf("%d bytes are held back", len(o.held))
-	}
-}
-
-func TestWithoutTerminal(t *testing.T) {
-	environ := []string{"HOME=/h", "TERM=dumb", "COLUMNS=40", "TERMINAL=x", "TMUX=/tmp/s,1,0", "LINES", "A=TERM=b"}
-	want := []string{"HOME=/h", "TERMINAL=x", "A=TERM=b"}
-	if got := withoutTerminal(environ); !slices.Equal(got, want) || environ[1] != "TERM=dumb" {
-		t.Errorf("%q of %q", got, environ)
 	}
 }

@@ -3,63 +3,18 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/pathenv"
-	"github.com/corral-exec/corral/sandbox"
 )
-
-// Modes of the sandbox.
-const (
-	modeOff      = "off"      // the default: commands meant for it run on the gateway
-	modeAll      = "all"      // commands go there unless they are sent elsewhere
-	modeRequired = "required" // and none may be sent elsewhere
-)
-
-// settings are what is the same from one call to the next. Zero values mean
-// the defaults of package sandbox.
-type settings struct {
-	StateDir string // empty: the default; see stateDir
-	Config   string // empty: the default; see configFile
-	Mode     string
-	Required bool // what is meant for the sandbox fails while it is off
-
-	Name      string
-	Owner     string // the agent whose it is; empty: nobody's in particular
-	Key       string // of the scope; empty: none
-	Image     string
-	Engine    string // empty: what the configuration says, or auto
-	Runtime   string
-	Driver    string
-	Workspace string
-	Access    string
-	User      string
-	Memory    int64
-	CPUs      float64
-	Pids      float64
-	Ephemeral bool
-
-	// Of the configuration alone.
-	Swap, Tmp, FileSize, OpenFiles int64
-	WorkspaceSize, OutputRate      int64
-	Medium                         string
-	Lifetime                       time.Duration
-	Binds, BindRoots               []string
-	Network, Seccomp, AppArmor     string
-	TimeZone                       string
-	Secrets                        map[string]sandbox.Secret
-	SetupCommand                   string
-	UIDRange                       string
-}
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which
 // one it is.
@@ -76,8 +31,8 @@ func (a *app) addSandboxFlags(cmd *cobra.Command) {
 // addSandboxesFlags defines the flags that say what every sandbox is like.
 func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	s, f := &a.settings, cmd.Flags()
-	s.Mode = modeOff
-	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", modeOff, modeAll, modeRequired)
+	s.Mode = daemon.ModeOff
+	addChoice(cmd, &s.Mode, "sandbox", "whether there is a sandbox", daemon.ModeOff, daemon.ModeAll, daemon.ModeRequired)
 	f.StringVar(&s.Image, "image", "", "`IMAGE`: what it runs on (default "+images.Default+")")
 	a.addEngineFlag(cmd, f)
 	f.StringVar(&s.Runtime, "runtime", "", "`NAME`: OCI runtime, such as runsc (default the engine's)")
@@ -104,30 +59,6 @@ var sandboxOnly = []string{"image", "engine", "runtime", "driver", "workspace-ac
 // sets is for whichever commands it fits.
 func onlyGiven(f *pflag.FlagSet, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !f.Changed(name) })
-}
-
-// complete checks what no flag can check by itself, and says what is implied.
-func (s *settings) complete() error {
-	if s.Pids != math.Trunc(s.Pids) {
-		return corral.Errorf(corral.ErrInvalid, "use a whole number", "--pids %v is no number of processes", s.Pids)
-	}
-	if s.Ephemeral && s.Name == "" {
-		s.Name = "once-" + corral.NewID()[:12]
-	}
-	switch {
-	case s.Access == "" && s.Workspace != "":
-		s.Access = "rw"
-	case s.Access != "" && s.Access != "none" && s.Workspace == "":
-		s.Workspace = "."
-	}
-	if s.Workspace != "" {
-		abs, err := filepath.Abs(s.Workspace)
-		if err != nil {
-			return corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where the workspace %s is: %w", s.Workspace, err)
-		}
-		s.Workspace = abs
-	}
-	return nil
 }
 
 // envAnnotation marks a flag that an environment variable sets.
@@ -160,7 +91,7 @@ func (a *app) readEnvironment(f *pflag.FlagSet) error {
 }
 
 func (a *app) stateDir() (string, error) {
-	dir := cmp.Or(a.settings.StateDir, pathenv.StateDir(a.getenv, "corral"))
+	dir := cmp.Or(a.stateFlag, pathenv.StateDir(a.getenv, "corral"))
 	if dir == "" {
 		return "", corral.Errorf(corral.ErrInvalid, "give --state-dir or set CORRAL_STATE_DIR", "no directory for Corral's state: HOME is not set")
 	}

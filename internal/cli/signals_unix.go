@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -13,9 +12,3 @@ var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sys
 
 // endingSignals end a gateway in good order.
 var endingSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
-
-// alive reports whether there is a process of that ID.
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
-}

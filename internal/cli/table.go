@@ -9,6 +9,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
+
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // A cell is a word of a table, and how it looks on a terminal.
@@ -102,7 +104,7 @@ func printable(text string) string {
 			return '?'
 		}
 		return r
-	}, oneLine(text))
+	}, words.OneLine(text))
 }
 
 // ageText is a time for people, with the two largest units at most.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // A choice is a flag with a closed set of values.
@@ -23,7 +25,7 @@ func (c choice) Type() string   { return "choice" }
 
 func (c choice) Set(s string) error {
 	if !slices.Contains(c.allowed, s) {
-		return errors.New("use " + orList(c.allowed))
+		return errors.New("use " + words.Or(c.allowed))
 	}
 	*c.value = s
 	return nil
@@ -33,14 +35,6 @@ func (c choice) Set(s string) error {
 func addChoice(cmd *cobra.Command, value *string, name, usage string, allowed ...string) {
 	cmd.Flags().Var(choice{value, allowed}, name, "`"+strings.Join(allowed, "|")+"`: "+usage)
 	must(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)))
-}
-
-func orList(words []string) string {
-	last := len(words) - 1
-	if last <= 0 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // seconds is a duration as Go writes it, or a plain number of seconds.

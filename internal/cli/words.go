@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // flagWords is what the packages below say, in the words of a command line.
@@ -26,20 +26,15 @@ var flagWords = strings.NewReplacer(
 	"give another working directory", "give another --workdir",
 )
 
-// oneLine makes text that may come from anywhere fit for a line of a terminal.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-}
-
-// words is an error for people. Mistakes in a configuration are told in its own
+// inWords is an error for people. Mistakes in a configuration are told in its own
 // words.
-func words(err error) string {
+func inWords(err error) string {
 	var bad *config.Error
 	if errors.As(err, &bad) {
-		return oneLine(err.Error())
+		return words.OneLine(err.Error())
 	}
 	return inFlags(err.Error())
 }
 
 // inFlags is oneLine of what a package below says.
-func inFlags(text string) string { return oneLine(flagWords.Replace(text)) }
+func inFlags(text string) string { return words.OneLine(flagWords.Replace(text)) }

@@ -20,7 +20,7 @@ var layers = []layer{
 	{"contract", []string{"tools"}, []string{"."}},
 	// What is kept, what goes over wires, and what a command is made of.
 	{"ground", []string{"tools", "contract"}, []string{
-		"internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire",
+		"internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
 		"pathenv", "sandbox/files", "session/keys",
 	}},
 	// Hosts that run commands. It decides nothing.
@@ -34,10 +34,12 @@ var layers = []layer{
 	{"fleet", []string{"tools", "contract", "ground", "decision"}, []string{"internal/fleet/...", "nodeexec"}},
 	// What agents and platforms call.
 	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
-	// Programs, which put all of it together. Nothing imports them.
-	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
+	// It puts all of it together.
+	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"internal/daemon"}},
+	// Programs. Nothing imports them.
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
 	// Only tests import them.
-	{"tests", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"internal/test/..."}},
+	{"tests", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"internal/test/..."}},
 }
 
 // unlinked must not be reached from these packages, by however many steps: the

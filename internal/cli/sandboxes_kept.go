@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/session"
+)
+
+// gatewaySandboxes are those of a gateway that runs.
+type gatewaySandboxes struct{ c *client.Client }
+
+var _ gateway.Sandboxes = gatewaySandboxes{}
+
+func (g gatewaySandboxes) List(ctx context.Context) ([]api.Sandbox, error) { return g.c.Sandboxes(ctx) }
+func (g gatewaySandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
+	return g.c.Sandbox(ctx, name)
+}
+func (g gatewaySandboxes) Remove(ctx context.Context, name string) error {
+	return g.c.RemoveSandbox(ctx, name)
+}
+func (g gatewaySandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {
+	return g.c.RecreateSandbox(ctx, name)
+}
+func (g gatewaySandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
+	return g.c.SandboxStats(ctx, name)
+}
+func (g gatewaySandboxes) Log(ctx context.Context, name string, all bool) (api.SandboxLog, error) {
+	return g.c.SandboxLog(ctx, name, all)
+}
+
+// keptSandboxes calls do with the sandboxes: those of the gateway if one runs, and
+// else, or if the call wants that, those of the state directory.
+func (a *app) keptSandboxes(ctx context.Context, local bool, do func(ctx context.Context, k gateway.Sandboxes, remote bool) error) error {
+	return a.untilSignal(ctx, func(ctx context.Context) error {
+		if !local {
+			opt, _, err := a.findGateway()
+			if err == nil {
+				opt.Retry = awayLimit
+				c, err := client.New(opt)
+				if err != nil {
+					return err
+				}
+				return errors.Join(do(ctx, gatewaySandboxes{c}, true), c.Close())
+			}
+			if !errors.Is(err, errNoGateway) {
+				return err
+			}
+		}
+		dir, err := a.stateDir()
+		if err != nil {
+			return err
+		}
+		return do(ctx, a.localSandboxes(dir), false)
+	})
+}
+
+// localSandboxes are those of a state directory, without a gateway. A sandbox that
+// is opened is so by the flags of this call, and the configuration of whose it is.
+func (a *app) localSandboxes(dir string) *daemon.Sandboxes {
+	return daemon.LocalSandboxes(dir, a.backends, a.engineChoice, func(s sandbox.Sandbox) (daemon.SandboxOptions, error) {
+		given := a.settings
+		defer func() { a.settings = given }()
+		if err := a.configure(ownerOf(s)); err != nil {
+			return daemon.SandboxOptions{}, err
+		}
+		return daemon.SandboxOptions{Settings: a.settings, Progress: a.progress()}, nil
+	})
+}
+
+// ownerOf is the agent by whose configuration a sandbox is made: that of corral
+// exec, if no gateway made it; nobody's, if all share it.
+func ownerOf(s sandbox.Sandbox) string {
+	if s.Key == "" {
+		return cmp.Or(s.Owner, session.DefaultAgent)
+	}
+	return s.Owner
+}

@@ -1,0 +1,450 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/tool"
+	"github.com/corral-exec/corral/tool/mcp"
+)
+
+// sessionsDir is where the table of sessions is, in the state directory.
+const sessionsDir = "sessions"
+
+// GatewayOptions are those of a gateway. What they leave out is as configured.
+type GatewayOptions struct {
+	Options
+	StateDir string
+	Alone    bool // it listens nowhere, for a client of this process
+
+	Listen    string // ADDRESS:PORT of TCP; empty: as configured
+	Nodes     string // where nodes connect to
+	WebSocket string // by WebSocket
+	Advertise string // what they are told of that
+
+	Timeout     *time.Duration // of commands that do not say; 0: none
+	PathPrepend []string       // before that of the configuration
+	Elevated    bool           // calls may leave the sandbox
+	MaxSessions int            // of an agent, that run
+	Retention   session.Retention
+
+	// Check says what is wrong with the engine of sandboxes, for the log. Nil: nobody
+	// looks.
+	Check func(context.Context, Engine, EngineFacts) []Flaw
+}
+
+// A Flaw is something that commands would stumble over.
+type Flaw struct{ Summary, Meaning, Fix string }
+
+// A Gateway is a gateway: executors, the sessions on them, and an HTTP server
+// before those.
+type Gateway struct {
+	opt *GatewayOptions
+	dir string // the state directory
+	log *slog.Logger
+
+	listeners []net.Listener
+	hosts     *hosts
+	hub       *hub.Hub // nil if it does not listen for nodes
+	sessions  *session.Manager
+	server    *gateway.Server
+
+	stopTracing func(context.Context) error
+
+	mcp    mcpServers
+	shells shells
+
+	approvalWait time.Duration
+}
+
+// OpenGateway takes the state directory and makes everything ready. Whoever
+// connects meanwhile waits.
+func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error) {
+	o, listen := &opt, !opt.Alone
+	s := &Gateway{opt: o, dir: o.StateDir, log: o.Log, approvalWait: approvalWait}
+	s.mcp.make = s.newMCP
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, corral.Errorf(corral.ErrUnavailable, "give --state-dir a directory that can be written", "cannot make the state directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if listen {
+		if err := s.listen(); err != nil {
+			return nil, err
+		}
+	}
+	if env, err := pathenv.Gateway(pathenv.GatewayOptions{Inherited: o.Environ}); err == nil {
+		for _, text := range env.Warnings() { // results have the names alone
+			s.log.Info(text)
+		}
+	}
+	shared := alone
+	if listen {
+		shared = s.openNodes
+	}
+	if s.hosts, err = openHosts(&o.Options, s.dir, o.Elevated, shared); errors.Is(err, corral.ErrConflict) {
+		return nil, s.taken() // by one without that socket, such as corral mcp
+	} else if err != nil {
+		return nil, err
+	}
+	s.hosts.pathPrepend, s.hosts.timeout = o.PathPrepend, s.timeout
+	if listen {
+		if err := s.listenAsConfigured(s.hosts.policies.live.Config().Gateway); err != nil {
+			return nil, err
+		}
+	}
+	if s.hub != nil {
+		s.hosts.use(s.hub.Nodes())
+	}
+	sessions := session.Config{
+		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor, Kept: s.hosts.kept,
+		Retention: o.Retention, MaxRunning: o.MaxSessions, Log: s.log,
+	}
+	if s.hub != nil && s.hub.Shared() {
+		sessions.Elsewhere = s.hub.Nodes().Attach
+	}
+	if s.sessions, err = session.Open(ctx, sessions); errors.Is(err, syscall.EAGAIN) {
+		return nil, s.taken()
+	} else if err != nil {
+		return nil, err
+	}
+	s.hosts.policies.serve(s.sessions)
+	if !listen {
+		return s, s.record().Write(s.dir)
+	}
+	return s, s.makeServer(ctx)
+}
+
+func (s *Gateway) makeServer(ctx context.Context) error {
+	cfg := gateway.Config{
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.keeper(), Files: s.hosts.files, Log: s.log,
+		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
+		Policy: hostPolicy{s.hosts},
+	}
+	as := s.hosts.policies.live.Config().Gateway
+	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
+	cfg.SSHNodes = s.hosts.sshNodes
+	if s.hub != nil {
+		cfg.Nodes = s.hub
+	}
+	if slices.ContainsFunc(s.listeners, overTCP) {
+		token, err := gateway.Token(filepath.Join(s.dir, api.TokenFile), s.log)
+		if err != nil {
+			return err
+		}
+		cfg.Token = token
+	}
+	var err error
+	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
+		return err
+	}
+	s.server, err = gateway.New(cfg)
+	return err
+}
+
+func overTCP(l net.Listener) bool { return l.Addr().Network() != "unix" }
+
+// listen takes the sockets that systemd hands in, or makes them. The Unix
+// socket is made in any case: it is how others find this gateway.
+func (s *Gateway) listen() error {
+	handed, err := gateway.Activated()
+	if err != nil {
+		return err
+	}
+	s.listeners = handed
+	path := filepath.Join(s.dir, api.SocketFile)
+	if err := s.listenUnix(path); errors.Is(err, corral.ErrConflict) {
+		return s.taken()
+	} else if err != nil {
+		return err
+	}
+	if s.opt.Listen == "" {
+		return nil
+	}
+	return s.listenTCP("--listen", s.opt.Listen)
+}
+
+// listenUnix listens on a socket, unless it was handed in.
+func (s *Gateway) listenUnix(path string) error {
+	if slices.ContainsFunc(s.listeners, func(l net.Listener) bool { return l.Addr().String() == path }) {
+		return nil
+	}
+	l, err := gateway.ListenUnix(path)
+	if err != nil {
+		return err
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// listenTCP listens where what says.
+func (s *Gateway) listenTCP(what, at string) error {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "give "+what+" another port, or 0 for any", "cannot listen on %s: %w", at, err)
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// listenAsConfigured listens where the configuration says, too.
+func (s *Gateway) listenAsConfigured(c config.Gateway) error {
+	if at := c.Listen; at.Value != "" && s.opt.Listen == "" {
+		if err := CheckListen(fmt.Sprintf("gateway.listen %q (%s)", at.Value, at.Source), at.Value); err != nil {
+			return err
+		}
+		if err := s.listenTCP("gateway.listen", at.Value); err != nil {
+			return err
+		}
+	}
+	if c.Socket.Value == "" {
+		return nil
+	}
+	path := filepath.Clean(config.ExpandHome(c.Socket.Value, AccountHome()))
+	if err := s.listenUnix(path); err != nil {
+		return fmt.Errorf("gateway.socket (%s): %w", c.Socket.Source, err)
+	}
+	return nil
+}
+
+// taken says who has the state directory.
+func (s *Gateway) taken() error {
+	if r := LoneRecord(s.dir); r != nil {
+		return corral.Errorf(corral.ErrConflict, LoneHint+"; or give this one another --state-dir",
+			"corral mcp (pid %d) is the gateway of the state directory %s, for its own client alone", r.PID, s.dir)
+	}
+	who := "another gateway"
+	if r, err := ReadRecord(s.dir); err == nil && r != nil {
+		who = fmt.Sprintf("another gateway (pid %d)", r.PID)
+	}
+	return corral.Errorf(corral.ErrConflict, "corral gateway status says more; stop that one, or give this one another --state-dir",
+		"%s uses the state directory %s", who, s.dir)
+}
+
+// drainPause is what is left for answers after the sessions went to the
+// background, before clients that listen over MCP are let go of.
+const drainPause = time.Second
+
+// Serve serves until ctx ends, and lets go of everything.
+func (s *Gateway) Serve(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.record().Write(s.dir); err != nil {
+		// On a full disk, for one. What runs is looked after all the same.
+		s.log.Warn("other commands cannot be told about this gateway", "error", err)
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	served := make(chan struct{})
+	var owned sync.WaitGroup
+	owned.Go(func() { s.lookAround(ctx) })
+	owned.Go(func() { s.hosts.keepPool(ctx) })
+	owned.Go(func() {
+		select {
+		case <-served:
+			return
+		case <-ctx.Done():
+		}
+		s.log.Info("stopping; another signal stops at once")
+		s.sessions.Drain()
+		stop()
+		select {
+		case <-served:
+		case <-time.After(drainPause):
+			s.mcp.close(s.log)
+		}
+	})
+	err = s.server.Serve(serving, s.listeners...)
+	close(served)
+	owned.Wait()
+	return err
+}
+
+// tidyEvery is how often a gateway looks for sandboxes that are old, and for what
+// crashes left.
+const tidyEvery = 5 * time.Minute
+
+// lookAround says what commands in a sandbox would stumble over, and from then
+// on removes what nobody will use again.
+func (s *Gateway) lookAround(ctx context.Context) {
+	s.lookOnce(ctx)
+	for {
+		select {
+		case <-time.After(tidyEvery):
+		case <-ctx.Done():
+			return
+		}
+		if err := s.tidyUp(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot remove what is old of sandboxes; trying again", "error", err, "hint", corral.Hint(err), "delay", tidyEvery)
+		}
+	}
+}
+
+// tidyUp removes what is old, and what crashes left.
+func (s *Gateway) tidyUp(ctx context.Context) error {
+	if !s.hosts.sandboxed() {
+		return nil
+	}
+	eng, err := s.opt.Backends.Engine(ctx, s.hosts.engineOf(""))
+	if err != nil {
+		return err
+	}
+	pruned, err := s.hosts.prune(ctx, eng)
+	swept, serr := eng.Sweep(ctx, s.dir)
+	if removed := append(pruned, swept...); len(removed) > 0 {
+		s.log.Info("removed containers that nobody will use again", "containers", removed)
+	}
+	return errors.Join(err, serr, eng.Close())
+}
+
+func (s *Gateway) lookOnce(ctx context.Context) {
+	if s.mode() == ModeOff {
+		s.log.Warn("the sandbox is off: commands meant for it run on this machine, in no container and with no approval", "hint", "set sandbox.mode=all")
+		return
+	}
+	eng, err := s.opt.Backends.Engine(ctx, s.hosts.engineOf(""))
+	if err == nil {
+		err = s.lookAt(ctx, eng)
+		err = errors.Join(err, eng.Close())
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("the sandbox is on, and its engine cannot be used: what is meant for a sandbox fails until it can", "error", err, "hint", corral.Hint(err))
+	}
+}
+
+func (s *Gateway) lookAt(ctx context.Context, eng Engine) error {
+	facts, err := eng.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	if s.opt.Check != nil {
+		for _, f := range s.opt.Check(ctx, eng, facts) {
+			s.log.Warn(f.Summary, "meaning", f.Meaning, "hint", f.Fix)
+		}
+	}
+	removed, err := eng.Sweep(ctx, s.dir)
+	if len(removed) > 0 {
+		s.log.Info("removed containers that nobody will use again", "containers", removed)
+	}
+	return err
+}
+
+func (s *Gateway) record() Record {
+	r := Record{
+		PID: os.Getpid(), Version: s.opt.Version, StartedAt: time.Now().UTC(),
+		Sandbox: s.mode(), AllowElevated: s.opt.Elevated, Workspace: s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Workspace,
+		Image: cmp.Or(s.opt.Settings.Image, images.Default), Engine: s.hosts.engineOf(""),
+	}
+	if s.hub != nil {
+		r.Nodes = s.hub.Listens()
+	}
+	for _, l := range s.listeners {
+		if overTCP(l) {
+			r.Listen = append(r.Listen, l.Addr().String())
+		} else if r.Socket == "" { // the first is that of the state directory, or systemd's
+			r.Socket = l.Addr().String()
+		}
+	}
+	return r
+}
+
+// Close lets go of what there is, from the outside in.
+func (s *Gateway) Close() error {
+	var errs []error
+	s.mcp.close(s.log)
+	for _, l := range s.listeners {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) { // the server closes those it served on
+			errs = append(errs, err)
+		}
+	}
+	if s.hosts != nil {
+		s.hosts.policies.stop()
+	}
+	if s.sessions != nil {
+		errs = append(errs, s.sessions.Close())
+	}
+	if s.hosts != nil {
+		errs = append(errs, s.hosts.Close())
+	}
+	if s.hub != nil {
+		errs = append(errs, s.hub.Close())
+	}
+	if s.stopTracing != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		defer cancel()
+		errs = append(errs, s.stopTracing(ctx))
+	}
+	return errors.Join(append(errs, removeRecord(s.dir, os.Getpid()))...)
+}
+
+// Agent is an agent, with its sessions.
+func (s *Gateway) Agent(name string) session.Agent { return s.sessions.Agent(name) }
+
+// Tools are all tools of an agent that works with a model.
+func (s *Gateway) Tools(agent, model string) mcp.Tools { return agentTools{s, agent, model} }
+
+// newTools are the tools exec and process of an agent, as the configuration says now.
+func (s *Gateway) newTools(agent string) *tool.Tools {
+	c := s.hosts.policies.agent(agent)
+	exec := c.Tools.Exec
+	d := tool.Defaults{
+		Timeout: s.timeout(c),
+		Yield:   exec.YieldMs.Value, NotifyOnExit: &exec.NotifyOnExit.Value,
+	}
+	if d.Timeout == 0 {
+		d.Timeout = -1 // none, in the words of package tool
+	}
+	return tool.New(tool.Config{
+		Agent: s.sessions.Agent(agent), Defaults: d, Guard: s.hosts.policies.guard,
+		Allowed:    func(name string) error { return c.Tools.Check(config.Tool(name)) },
+		AttachPath: func(id string) string { return "/v1/sessions/" + id + "/attach" },
+		Log:        s.log,
+	})
+}
+
+// mode is that of the sandbox, of agents of which nothing else is configured.
+func (s *Gateway) mode() string {
+	return s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
+}
+
+// CheckListen refuses what is no address of the loopback interface. What says
+// where it is from.
+func CheckListen(what, at string) error {
+	if !IsAddress(at) {
+		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "%s is no address and port", what)
+	}
+	host, _, _ := net.SplitHostPort(at)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
+			"%s is not of the loopback interface: whoever reaches a gateway can run commands", what)
+	}
+	return nil
+}
+
+// IsAddress reports whether s is ADDRESS:PORT.
+func IsAddress(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	_, perr := strconv.ParseUint(port, 10, 16)
+	return err == nil && perr == nil
+}

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/corral-exec/corral/config"
+)
+
+// Options are what a gateway or a node is made by that its configuration does not
+// say.
+type Options struct {
+	ConfigFile    string // empty: there is none
+	ConfigNamed   bool   // somebody named it, so that it has to be there
+	DefaultConfig string // where it is that nobody names
+
+	// Settings are what flags and variables say of sandboxes, and Given whether one of
+	// them, by the name of the flag, counts in the place of the configuration. Nil: none
+	// does.
+	Settings Settings
+	Given    func(flag string) bool
+
+	Environ  []string // what commands on this machine may inherit
+	Backends Backends
+	Version  string
+	Log      *slog.Logger
+}
+
+func (o *Options) given(flag string) bool { return o.Given != nil && o.Given(flag) }
+
+// liveConfig follows the configuration.
+func (o *Options) liveConfig() (*config.Live, error) { return config.Open(o.ConfigFile, o.ConfigNamed) }
+
+// getenv is the last value of a variable.
+func (o *Options) getenv(name string) (value string) {
+	for _, kv := range o.Environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// must is for what can only fail by a mistake in this package.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,270 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
+)
+
+// sandboxed is a sandbox with the connection to its engine.
+type sandboxed struct {
+	*sandbox.Executor
+	engine engines.Engine
+	dir    string // to remove with it; empty: none
+}
+
+// A configurable executor goes by other settings from the next command on.
+type configurable interface{ ConfigureSandbox(SandboxOptions) error }
+
+func (s *sandboxed) ConfigureSandbox(o SandboxOptions) error {
+	return s.Configure(configOf(s.engine, o))
+}
+
+// SandboxConfig is what a sandbox is like by its options, of no engine.
+func SandboxConfig(o SandboxOptions) sandbox.Config { return configOf(nil, o) }
+
+func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
+	var env map[string]string
+	if o.TimeZone != "" {
+		env = map[string]string{"TZ": o.TimeZone}
+	}
+	return sandbox.Config{
+		Env:  env,
+		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
+		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User, UIDRange: o.UIDRange,
+		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
+		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
+		WorkspaceSize: o.WorkspaceSize, WorkspaceMedium: sandbox.Medium(o.Medium), OutputRate: o.OutputRate, Lifetime: o.Lifetime,
+		Pool: o.Pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets, SetupCommand: o.SetupCommand,
+		EnsureImage: func(ctx context.Context, image string) error {
+			store := images.Store{Engine: eng.Images()}
+			_, err := store.Ensure(ctx, image, o.Progress.Show)
+			o.Progress.Finish()
+			return err
+		},
+	}
+}
+
+// openSandbox makes no container yet. One that is ephemeral has a state
+// directory of its own: it goes with it.
+func openSandbox(o SandboxOptions) (_ Executor, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	defer cancel()
+	eng, err := engines.Open(ctx, o.Engine)
+	if err != nil {
+		return nil, err
+	}
+	s := &sandboxed{engine: eng}
+	state := o.StateDir
+	if o.Ephemeral {
+		if s.dir, err = os.MkdirTemp("", "corral-once-"); err != nil {
+			return nil, errors.Join(NoTempDir(err), eng.Close())
+		}
+		state = s.dir
+	}
+	cfg := configOf(s.engine, o)
+	cfg.Engine, cfg.StateDir, cfg.Ephemeral, cfg.Log = eng, state, o.Ephemeral, o.Log
+	s.Executor, err = sandbox.New(cfg)
+	if err != nil {
+		return nil, errors.Join(err, s.letGo())
+	}
+	return s, nil
+}
+
+func (s *sandboxed) Close() error { return errors.Join(s.Executor.Close(), s.letGo()) }
+
+func (s *sandboxed) letGo() error {
+	err := s.engine.Close()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+// A WarmPool is a pool of containers for sandboxes by certain settings.
+type WarmPool interface {
+	Containers() *sandbox.Pool
+	ConfigurePool(o SandboxOptions, size int) error
+	io.Closer
+}
+
+type enginePool struct {
+	*sandbox.Pool
+	engine engines.Engine
+}
+
+func openPool(o SandboxOptions, size int) (WarmPool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	defer cancel()
+	eng, err := engines.Open(ctx, o.Engine)
+	if err != nil {
+		return nil, err
+	}
+	cfg := configOf(eng, o)
+	cfg.Engine, cfg.StateDir, cfg.Log = eng, o.StateDir, o.Log
+	p, err := sandbox.NewPool(cfg, size)
+	if err != nil {
+		return nil, errors.Join(err, eng.Close())
+	}
+	return enginePool{p, eng}, nil
+}
+
+func (p enginePool) Containers() *sandbox.Pool { return p.Pool }
+
+func (p enginePool) ConfigurePool(o SandboxOptions, size int) error {
+	return p.Configure(configOf(p.engine, o), size)
+}
+
+func (p enginePool) Close() error { return errors.Join(p.Pool.Close(), p.engine.Close()) }
+
+// askEngine is how long an engine may take to answer.
+const askEngine = 5 * time.Second
+
+// SandboxRow is a container as corral sandbox ls prints it.
+type SandboxRow struct {
+	Name      string `json:"name"`      // of the sandbox
+	Container string `json:"container"` // its name at the engine
+	ID        string `json:"id"`
+	Image     string `json:"image"`
+	Driver    string `json:"driver"`
+	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
+	Running   bool   `json:"running"`
+}
+
+// EngineFacts are what corral doctor looks at.
+type EngineFacts struct {
+	Name, Version  string
+	API            string // version of its interface; empty if it has no number of its own
+	Address        string
+	Arch           string // as GOARCH
+	CPUs           int
+	Runtimes       []string
+	DefaultRuntime string
+	Rootless       bool
+	Security       []string // as the engine names them: "name=seccomp,profile=default", …
+	Cgroup         string   // "1" or "2"
+	Local          bool     // it sees this machine's files
+	Runc           RuncBuild
+}
+
+// RuncBuild is the OCI runtime as the engine describes it.
+type RuncBuild struct {
+	Version  string // such as "1.1.12", or "1.1.5+ds1" of Debian
+	Revision string // of its source: "v1.1.12-0-g51d5e946", or the package's version
+}
+
+// hostEngine is the engine of corral's other commands.
+type hostEngine struct{ engines.Engine }
+
+// OpenEngine opens an engine by its name, or the one that answers (auto).
+func OpenEngine(ctx context.Context, choice string) (Engine, error) {
+	eng, err := engines.Open(ctx, choice)
+	if err != nil {
+		return nil, err
+	}
+	return hostEngine{eng}, nil
+}
+
+func (e hostEngine) Facts(ctx context.Context) (EngineFacts, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return EngineFacts{Address: info.Address}, err
+	}
+	f := EngineFacts{
+		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch, CPUs: info.CPUs,
+		Runtimes: info.Runtimes, DefaultRuntime: info.Default,
+		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
+	}
+	slices.Sort(f.Runtimes)
+	v, err := e.Versions(ctx)
+	f.API, f.Runc = v.API, RuncBuild{Version: v.Runc, Revision: v.RuncRevision}
+	return f, err
+}
+
+func (e hostEngine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+	c, ok := e.Engine.(sandbox.Checker)
+	if !ok {
+		return nil, nil // only a container tells
+	}
+	return c.Check(ctx, s)
+}
+
+// Labels of a sandbox's container.
+const (
+	labelName   = "corral.name"
+	labelDriver = "corral.driver"
+)
+
+func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRow, error) {
+	list, err := sandbox.List(ctx, e, stateDir)
+	if err != nil {
+		return nil, err
+	}
+	// The label says for whom a container was made. One that came from a pool
+	// was made for nobody, and is somebody's all the same.
+	known, err := sandbox.Sandboxes(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	names, users := map[string]string{}, map[string]string{}
+	for _, s := range known {
+		for _, b := range s.Boxes {
+			names[b.Container], users[b.Container] = s.Name, b.User
+		}
+	}
+	rows := make([]SandboxRow, 0, len(list))
+	for _, c := range list {
+		name := cmp.Or(names[c.Name], c.Labels[labelName])
+		if name == "" {
+			continue // it waits in a pool
+		}
+		rows = append(rows, SandboxRow{
+			Name: name, Container: c.Name, ID: c.ID,
+			Image: c.Image, Driver: c.Labels[labelDriver], User: users[c.Name], Running: c.Running,
+		})
+	}
+	for _, s := range known { // whose container is gone, or could not be made
+		if (s.Workspace != "" || s.Volume != "") && !slices.ContainsFunc(rows, func(r SandboxRow) bool { return r.Name == s.Name }) {
+			rows = append(rows, SandboxRow{Name: s.Name})
+		}
+	}
+	slices.SortFunc(rows, func(a, b SandboxRow) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Container, b.Container))
+	})
+	return rows, nil
+}
+
+func (e hostEngine) Stats(ctx context.Context, container string) (sandbox.Stats, error) {
+	s, ok := e.Engine.(sandbox.StatsEngine)
+	if !ok {
+		return sandbox.Stats{}, corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell what the container %s uses", container)
+	}
+	return s.Stats(ctx, container)
+}
+
+func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (err error) {
+	s, err := sandbox.New(sandbox.Config{Engine: e, StateDir: stateDir, Name: name})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Remove(ctx)
+}
+
+func (e hostEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {
+	return sandbox.Sweep(ctx, e, stateDir)
+}
+
+func (e hostEngine) Prune(ctx context.Context, stateDir string, of func(sandbox.Sandbox) sandbox.PruneOptions) ([]string, error) {
+	return sandbox.Prune(ctx, e, stateDir, of)
+}

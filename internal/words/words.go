@@ -1,0 +1,56 @@
+// Package words fits text of any origin into lines that people and logs read.
+package words
+
+import (
+	"strings"
+
+	"github.com/corral-exec/corral"
+)
+
+// OneLine makes one line of text, without control sequences.
+func OneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// Short cuts text to n characters, of which the last is then an ellipsis.
+func Short(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:max(0, n-1)]) + "…"
+	}
+	return text
+}
+
+// Sentence gives a message a capital letter and a full stop.
+func Sentence(text string) string {
+	r := []rune(text)
+	if len(r) == 0 {
+		return ""
+	}
+	if r[0] >= 'a' && r[0] <= 'z' {
+		r[0] -= 'a' - 'A'
+	}
+	if last := r[len(r)-1]; last != '.' && last != '!' && last != '?' {
+		r = append(r, '.')
+	}
+	return string(r)
+}
+
+// Quote is a word that a shell reads as it is.
+func Quote(word string) string {
+	plain := func(r rune) bool {
+		return strings.ContainsRune("/._-=:,+@%", r) || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Or lists words of which one is meant.
+func Or(words []string) string {
+	last := len(words) - 1
+	if last <= 0 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
