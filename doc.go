@@ -15,7 +15,7 @@
 //	}
 //	exit, err := p.Wait(ctx) // err: whether the system worked; exit: how the command ended
 //
-// [Run] does all of it for a caller that only wants the result.
+// Package runner does all of it for a caller that only wants the result.
 //
 // # Three outcomes, never confused
 //

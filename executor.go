@@ -205,7 +205,7 @@ type Log interface {
 }
 
 // A Chunk is a run of output bytes of one stream. Bytes are as the process
-// wrote them: chunks may cut a character in two (see TextDecoder).
+// wrote them: chunks may cut a character in two (see package runner).
 type Chunk struct {
 	Offset int64
 	Stream Stream

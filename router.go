@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/corral-exec/corral/internal/recent"
+	"github.com/corral-exec/corral/internal/turn"
 )
 
 // RouterOptions is what a Router is made of.
@@ -71,13 +74,25 @@ type OneOfMany interface {
 // new Router over the same executors, which finds what the old one started.
 type Router struct {
 	opt     RouterOptions
-	started memory
-	locks   idLocks
+	started *recent.Map[origin] // the latest processes; an older one is found by asking every host
+	locks   turn.Keyed[string]  // by ID
 }
 
 // NewRouter returns a Router. Whoever made the executors may leave closing
 // them to Router.Close, or close them itself.
-func NewRouter(opt RouterOptions) *Router { return &Router{opt: opt} }
+func NewRouter(opt RouterOptions) *Router {
+	return &Router{opt: opt, started: recent.New[origin](maxRemembered)}
+}
+
+// maxRemembered is how many processes a Router remembers.
+const maxRemembered = 4096
+
+// origin is where a Router started a process, and what it said about that.
+type origin struct {
+	host   Host
+	node   string
+	notice string
+}
 
 // Route says where Start would send cmd. Whether the sandbox can be reached is
 // not asked.
@@ -120,7 +135,7 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	// Without the lock, two starts of one ID could each find nothing and
 	// go to different hosts, and a Remove could turn starting again, on a
 	// host that the route no longer names, into starting anew.
-	unlock, err := r.locks.lock(ctx, cmd.ID)
+	unlock, err := r.locks.Take(ctx, cmd.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +145,13 @@ func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	}
 
 	p, err := r.find(ctx, cmd.ID)
+	_, known := r.started.Get(cmd.ID)
 	switch {
 	case err == nil:
 		return r.startAgain(ctx, cmd, p, route)
 	case errors.Is(err, ErrNotFound):
 		return r.startNew(ctx, cmd, route)
-	case errors.Is(err, ErrUnavailable) && !r.started.has(cmd.ID):
+	case errors.Is(err, ErrUnavailable) && !known:
 		return r.startNew(ctx, cmd, route)
 	}
 	return nil, err
@@ -177,18 +193,18 @@ func (r *Router) startAt(ctx context.Context, cmd Command, route Route, ex Execu
 	}
 	at := origin{host: route.Host, node: route.Node, notice: route.Notice}
 	// Noted before, because an ErrLost leaves it open whether it runs there.
-	r.started.put(cmd.ID, at)
+	r.started.Put(cmd.ID, at)
 	p, err := ex.Start(ctx, cmd)
 	if err != nil {
 		if !errors.Is(err, ErrLost) {
-			r.started.forget(cmd.ID)
+			r.started.Forget(cmd.ID)
 		}
 		if route.Host == HostSandbox && errors.Is(err, ErrUnavailable) && Hint(err) == "" {
 			err = Errorf(ErrUnavailable, unreachableHint, "%w", err)
 		}
 		return nil, err
 	}
-	r.started.put(p.Info().ID, at)
+	r.started.Put(p.Info().ID, at)
 	return r.wrap(p, at), nil
 }
 
@@ -224,7 +240,7 @@ func (r *Router) startUnknown(ctx context.Context, cmd Command, lives Info, rout
 	if err != nil {
 		return nil, err
 	}
-	at, ok := r.started.get(cmd.ID)
+	at, ok := r.started.Get(cmd.ID)
 	if !ok {
 		at = origin{host: lives.Host, node: node}
 	}
@@ -252,7 +268,7 @@ func (r *Router) Attach(ctx context.Context, id string) (Process, error) {
 }
 
 func (r *Router) find(ctx context.Context, id string) (Process, error) {
-	if at, ok := r.started.get(id); ok {
+	if at, ok := r.started.Get(id); ok {
 		p, err := r.attachAt(ctx, at.host, id)
 		if err == nil {
 			return r.wrap(p, at), nil
@@ -260,7 +276,7 @@ func (r *Router) find(ctx context.Context, id string) (Process, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
-		r.started.forget(id)
+		r.started.Forget(id)
 	}
 	var unknown error
 	for _, host := range []Host{HostGateway, HostSandbox, HostNode} {
@@ -349,7 +365,7 @@ func (r *Router) wrap(p Process, at origin) Process {
 func (p *routed) Info() Info { return p.info }
 
 func (p *routed) Remove(ctx context.Context) error {
-	unlock, err := p.router.locks.lock(ctx, p.info.ID)
+	unlock, err := p.router.locks.Take(ctx, p.info.ID)
 	if err != nil {
 		return err
 	}
@@ -357,6 +373,6 @@ func (p *routed) Remove(ctx context.Context) error {
 	if err := p.Process.Remove(ctx); err != nil {
 		return err
 	}
-	p.router.started.forget(p.info.ID)
+	p.router.started.Forget(p.info.ID)
 	return nil
 }

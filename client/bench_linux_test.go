@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 )
@@ -121,7 +122,7 @@ func BenchmarkExec(b *testing.B) {
 			return cmd.Run()
 		}},
 		{"host", func() error {
-			_, err := corral.Run(b.Context(), x.host, corral.Command{Shell: "true"}, corral.RunOptions{})
+			_, err := runner.Run(b.Context(), x.host, corral.Command{Shell: "true"}, runner.Options{})
 			return err
 		}},
 		{"tool", func() error { return succeeded(direct.Exec(b.Context(), tool.ExecRequest{Command: "true"})) }},

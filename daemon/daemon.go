@@ -7,7 +7,7 @@
 //		return err
 //	}
 //	defer g.Close()
-//	res, err := corral.Run(ctx, g.Agent("main"), corral.Command{Shell: "make test"}, corral.RunOptions{})
+//	res, err := runner.Run(ctx, g.Agent("main"), corral.Command{Shell: "make test"}, runner.Options{})
 //
 // What runs outlives the program: the next one that opens the state directory has every
 // session with its output and its end. Serve makes it reachable over HTTP, for clients

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/daemon"
+	"github.com/corral-exec/corral/runner"
 )
 
 // A gateway from a configuration, in a program of one's own.
@@ -31,7 +32,7 @@ func Example() {
 	}
 	defer g.Close()
 	for _, text := range []string{"/usr/bin/printf hello", "/usr/bin/printf hello; rm -rf ~"} {
-		res, err := corral.Run(ctx, g.Agent("main"), corral.Command{Shell: text}, corral.RunOptions{})
+		res, err := runner.Run(ctx, g.Agent("main"), corral.Command{Shell: text}, runner.Options{})
 		fmt.Printf("%q, denied: %v\n", res.Stdout, errors.Is(err, corral.ErrDenied))
 	}
 	// Output:

@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 )
 
 // A gateway that was started with nohup does not make its commands deaf.
@@ -26,7 +27,7 @@ func TestIgnoredSignals(t *testing.T) {
 		}
 	})
 	for _, sig := range []string{"HUP", "QUIT", "PIPE", "USR1"} {
-		res, err := corral.Run(t.Context(), e, corral.Command{Args: []string{"/bin/sh", "-c", "kill -" + sig + " $$; echo deaf"}}, corral.RunOptions{})
+		res, err := runner.Run(t.Context(), e, corral.Command{Args: []string{"/bin/sh", "-c", "kill -" + sig + " $$; echo deaf"}}, runner.Options{})
 		if want, _ := corral.ParseSignal(sig); err != nil || res.Exit.Signal != want {
 			t.Errorf("SIG%s: %v, %q, %v", sig, res.Exit, res.Output.Head, err)
 		}

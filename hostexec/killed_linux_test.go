@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 )
 
 // patience is how long a test waits for what is to happen.
@@ -293,7 +294,7 @@ func TestInProcessKilled(t *testing.T) {
 			var log logText
 			cfg.StateDir, cfg.TakeOver = filepath.Join(testdir.New(t), "state"), []string{state}
 			e := openHost(t, cfg, &log)
-			if res, err := corral.Run(t.Context(), e, corral.Command{Shell: "echo other"}, corral.RunOptions{}); err != nil || !res.Exit.Success() {
+			if res, err := runner.Run(t.Context(), e, corral.Command{Shell: "echo other"}, runner.Options{}); err != nil || !res.Exit.Success() {
 				t.Errorf("%v, %v", res.Exit, err)
 			}
 			until(t, "the time-out is enforced", tr.gone)

@@ -11,6 +11,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 )
 
 // A warden that comes second, as when two gateways start one, leaves the log of the
@@ -18,7 +19,7 @@ import (
 func TestWardenLog(t *testing.T) {
 	cfg := hostexec.Config{StateDir: testdir.New(t), WardenPath: wardenbintest.Build(t)}
 	e := openHost(t, cfg, new(logText))
-	if _, err := corral.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{}); err != nil {
+	if _, err := runner.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(cfg.StateDir, "run", "host")
@@ -39,7 +40,7 @@ func TestWardenLog(t *testing.T) {
 	}
 	until(t, "the first one ends", func() bool {
 		e := openHost(t, cfg, new(logText))
-		if _, err := corral.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{}); err != nil {
+		if _, err := runner.Run(t.Context(), e, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 )
 
 // A program that says nothing has a state directory of its own, and the login
@@ -22,7 +23,7 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := corral.Run(t.Context(), e, corral.Command{Shell: "echo hello"}, corral.RunOptions{})
+		r, err := runner.Run(t.Context(), e, corral.Command{Shell: "echo hello"}, runner.Options{})
 		if err != nil || r.Output.String() != "hello\n" {
 			t.Errorf("%q, %v", r.Output, err)
 		}

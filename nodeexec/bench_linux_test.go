@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 )
 
 func benchLife(b *testing.B) *life {
@@ -30,7 +31,7 @@ func BenchmarkNoop(b *testing.B) {
 	l := benchLife(b)
 	run := func(x corral.Executor) time.Duration {
 		begun := time.Now()
-		r, err := corral.Run(b.Context(), x, corral.Command{Args: []string{"true"}}, corral.RunOptions{})
+		r, err := runner.Run(b.Context(), x, corral.Command{Args: []string{"true"}}, runner.Options{})
 		if err != nil || !r.Exit.Success() {
 			b.Fatal(r.Exit, err)
 		}

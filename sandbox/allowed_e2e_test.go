@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -43,7 +44,7 @@ func newBox(t *testing.T, cfg sandbox.Config) *sandbox.Executor {
 // output runs a command that is to succeed.
 func output(t *testing.T, x corral.Executor, command string) string {
 	t.Helper()
-	r, err := corral.Run(t.Context(), x, corral.Command{Shell: command}, corral.RunOptions{})
+	r, err := runner.Run(t.Context(), x, corral.Command{Shell: command}, runner.Options{})
 	if err != nil {
 		t.Fatal(err, corral.Hint(err))
 	}
@@ -129,7 +130,7 @@ func TestBindsAreNotSwapped(t *testing.T) {
 			tt.set(&s, swap, back)
 			// Where the engine mounts by the path, which can be swapped.
 			x := newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs, UIDRange: sandbox.SharedUIDs})
-			r, err := corral.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, corral.RunOptions{})
+			r, err := runner.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, runner.Options{})
 			if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), src) {
 				t.Errorf("%v, output %q", err, r.Output)
 			}
@@ -138,7 +139,7 @@ func TestBindsAreNotSwapped(t *testing.T) {
 			}
 			// Where what was held is mounted.
 			x = newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs})
-			r, err = corral.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, corral.RunOptions{})
+			r, err = runner.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, runner.Options{})
 			if err == nil && (r.Exit.Success() || !strings.Contains(r.Stderr.String(), "No such file")) || err != nil && !errors.Is(err, corral.ErrDenied) {
 				t.Errorf("%v, output %q", err, r.Output)
 			}
@@ -182,7 +183,7 @@ func TestRefused(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	for network, want := range map[string]error{"corral-no-such-network": corral.ErrInvalid} {
 		x := newBox(t, sandbox.Config{Network: network})
-		if _, err := corral.Run(t.Context(), x, corral.Command{Shell: "true"}, corral.RunOptions{}); !errors.Is(err, want) {
+		if _, err := runner.Run(t.Context(), x, corral.Command{Shell: "true"}, runner.Options{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", network, err, want)
 		}
 	}
@@ -206,7 +207,7 @@ func TestLimits(t *testing.T) {
 func TestDeathForWantOfMemory(t *testing.T) {
 	x := newBox(t, sandbox.Config{Runtime: "runsc", Memory: 128 << 20})
 	output(t, x, "true")
-	_, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 1000m /dev/zero | tail"}, corral.RunOptions{})
+	_, err := runner.Run(t.Context(), x, corral.Command{Shell: "head -c 1000m /dev/zero | tail"}, runner.Options{})
 	if !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "no memory left") {
 		t.Errorf("%v", err)
 	}
@@ -228,7 +229,7 @@ func TestTerminalInGVisor(t *testing.T) {
 	const size = 6_000_000
 	x := newBox(t, sandbox.Config{Runtime: "runsc", OutputRate: 1 << 20})
 	cmd := corral.Command{Shell: `head -c 6000000 /dev/zero | tr '\0' x`, TTY: &corral.Size{}}
-	r, err := corral.Run(t.Context(), x, cmd, corral.RunOptions{})
+	r, err := runner.Run(t.Context(), x, cmd, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		t.Fatalf("%v, %v", r.Exit, err)
 	}
@@ -247,7 +248,7 @@ func testStats(t *testing.T, engine interface {
 }) {
 	t.Helper()
 	x := newBox(t, sandbox.Config{Engine: engine, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
-	r, err := corral.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, corral.RunOptions{})
+	r, err := runner.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, runner.Options{})
 	// Which of them the kernel kills is up to it, and one may not be enough: who is
 	// killed needs a processor to let go of its memory.
 	if err != nil || r.Exit.Reason != corral.ReasonOOM || r.Exit.Code != 137 && r.Exit.Signal != corral.SIGKILL {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
@@ -31,7 +32,7 @@ func Example() {
 	defer router.Close() // and what it is made of; commands go on
 
 	cmd := corral.Command{Shell: "uname -a; ls", Timeout: time.Minute} // in the sandbox; with Elevated, on this machine
-	result, err := corral.Run(ctx, router, cmd, corral.RunOptions{})
+	result, err := runner.Run(ctx, router, cmd, runner.Options{})
 	if err != nil {
 		log.Fatal(err, "; ", corral.Hint(err))
 	}

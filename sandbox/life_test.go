@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/runner"
 )
 
 func TestHeadTail(t *testing.T) {
@@ -46,19 +47,19 @@ func TestHeadTail(t *testing.T) {
 
 func TestLastLines(t *testing.T) {
 	for _, tc := range []struct {
-		of   corral.Excerpt
+		of   runner.Excerpt
 		want string
 	}{
-		{corral.Excerpt{}, ""},
-		{corral.Excerpt{Head: "one\n\n  two \r\n\x1b[31mthree\x1b[m"}, "one | two | three"},
-		{corral.Excerpt{Head: "1\n2\n3\n4\n5\n6\n"}, "2 | 3 | 4 | 5 | 6"},
-		{corral.Excerpt{Head: "head\n", Tail: "tail\n", Omitted: 7}, "tail"},
+		{runner.Excerpt{}, ""},
+		{runner.Excerpt{Head: "one\n\n  two \r\n\x1b[31mthree\x1b[m"}, "one | two | three"},
+		{runner.Excerpt{Head: "1\n2\n3\n4\n5\n6\n"}, "2 | 3 | 4 | 5 | 6"},
+		{runner.Excerpt{Head: "head\n", Tail: "tail\n", Omitted: 7}, "tail"},
 	} {
 		if got := lastLines(tc.of); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.of, got, tc.want)
 		}
 	}
-	if got := lastLines(corral.Excerpt{Head: strings.Repeat("ä", quotedBytes)}); len(got) > quotedBytes+3 {
+	if got := lastLines(runner.Excerpt{Head: strings.Repeat("ä", quotedBytes)}); len(got) > quotedBytes+3 {
 		t.Errorf("%d bytes are quoted", len(got))
 	}
 }

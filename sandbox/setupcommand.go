@@ -12,6 +12,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/runner"
 )
 
 // SetupLimit is how long a setup command may run.
@@ -63,7 +65,7 @@ func (s *setup) setUp(ctx context.Context, b *box) (err error) {
 		return errors.Join(err, x.Close())
 	}
 	cmd := corral.Command{Shell: s.SetupCommand, MergeStderr: true, Timeout: SetupLimit}
-	res, rerr := corral.Run(ctx, x, cmd, corral.RunOptions{Stdout: log, MaxOutput: quotedBytes})
+	res, rerr := runner.Run(ctx, x, cmd, runner.Options{Stdout: log, MaxOutput: quotedBytes})
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	run.Ended, run.Output = &now, res.Next
 	run.Failed = rerr != nil || !res.Exit.Success()
@@ -110,7 +112,7 @@ func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
 
 // setupFailed is the error of a start whose container could not be set up. No
 // command ran, whatever became of the setup command.
-func (s *setup) setupFailed(b *box, res corral.Result, err error) error {
+func (s *setup) setupFailed(b *box, res runner.Result, err error) error {
 	how := res.Exit.String()
 	if err != nil {
 		how = err.Error() // and not as a cause: that may be ErrLost
@@ -128,13 +130,13 @@ func (s *setup) setupFailed(b *box, res corral.Result, err error) error {
 }
 
 // lastLines is the end of an output on one line.
-func lastLines(e corral.Excerpt) string {
+func lastLines(e runner.Excerpt) string {
 	text := e.Head
 	if e.Omitted > 0 {
 		text = e.Tail
 	}
 	var lines []string
-	for line := range strings.Lines(corral.StripANSI(text)) {
+	for line := range strings.Lines(words.StripANSI(text)) {
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
 // says is what a command prints, which has to succeed.
 func says(t *testing.T, x corral.Executor, shell string) string {
 	t.Helper()
-	r, err := corral.Run(t.Context(), x, corral.Command{Shell: shell}, corral.RunOptions{})
+	r, err := runner.Run(t.Context(), x, corral.Command{Shell: shell}, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		t.Errorf("%s: %v, %v, %q", shell, err, r.Exit, r.Stderr.String())
 	}

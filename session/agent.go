@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/runner"
 )
 
 // An Agent is whose sessions they are. It is a corral.Executor, of which the
@@ -173,7 +174,7 @@ func shortened(s string) string {
 	if len(s) <= maxText {
 		return s
 	}
-	e := corral.Excerpt{Head: s[:maxText/2], Tail: s[len(s)-maxText/2:], Omitted: int64(len(s) - maxText)}
+	e := runner.Excerpt{Head: s[:maxText/2], Tail: s[len(s)-maxText/2:], Omitted: int64(len(s) - maxText)}
 	return strings.ToValidUTF8(e.String(), "�")
 }
 

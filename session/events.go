@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // EventFinished is the type of an event about the end of a session.
@@ -206,7 +206,7 @@ func (s *Session) event(e ended, tail string) Event {
 // oneLine is the end of a text with its white space collapsed, in at most n
 // characters.
 func oneLine(text string, n int) string {
-	r := []rune(strings.Join(strings.Fields(corral.StripANSI(text)), " "))
+	r := []rune(strings.Join(strings.Fields(words.StripANSI(text)), " "))
 	if len(r) > n {
 		r = append([]rune{'…'}, r[len(r)-n+1:]...)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // DefaultLines is how many lines Lines returns when nothing else is asked for.
@@ -75,7 +76,7 @@ func readLog(ctx context.Context, log corral.Log, o LinesOptions) (Lines, error)
 		return Lines{}, err
 	}
 	got.From, got.Count, got.Cut = from, w.count(), w.cut
-	var d corral.TextDecoder
+	var d words.Decoder
 	got.Text = d.Decode(corral.Stdout, w.text) + d.Flush(corral.Stdout)
 	return got, nil
 }

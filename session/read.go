@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/runner"
 )
 
 // MaxPoll bounds how long a Poll waits; DefaultPollBytes each half of what it
@@ -33,7 +35,7 @@ type PollOptions struct {
 // A Poll is the output since the last one.
 type Poll struct {
 	Status Status
-	corral.Excerpts
+	runner.Excerpts
 	Offset int64 // where the output begins
 	// RetryIn is how long to wait before the next poll: the longer, the
 	// more polls in a row found nothing. 0 if the session has ended.
@@ -170,19 +172,19 @@ func (s *Session) neverBegan() bool {
 }
 
 // excerpts reads the output from an offset to where it is now.
-func (s *Session) excerpts(ctx context.Context, from int64, max int) (corral.Excerpts, error) {
+func (s *Session) excerpts(ctx context.Context, from int64, max int) (runner.Excerpts, error) {
 	st, err := s.Log().Stat(ctx)
 	if err != nil {
-		return corral.Excerpts{}, err
+		return runner.Excerpts{}, err
 	}
-	return corral.ReadExcerpts(ctx, s.Log(), from, st.Size, max, s.start.Merged)
+	return runner.ReadExcerpts(ctx, s.Log(), from, st.Size, max, s.start.Merged)
 }
 
 // Output returns the whole output so far: the first and the last max bytes of
 // it, and of each of its streams.
-func (s *Session) Output(ctx context.Context, max int) (corral.Excerpts, error) {
+func (s *Session) Output(ctx context.Context, max int) (runner.Excerpts, error) {
 	if s.neverBegan() {
-		return corral.Excerpts{}, nil
+		return runner.Excerpts{}, nil
 	}
 	return s.excerpts(ctx, 0, max)
 }
@@ -197,7 +199,7 @@ func (s *Session) Tail(ctx context.Context, max int) (string, error) {
 	if err != nil || st.Size == 0 {
 		return "", err
 	}
-	got, err := corral.ReadExcerpts(ctx, s.Log(), st.Size-min(st.Size, int64(max)), st.Size, max, true)
+	got, err := runner.ReadExcerpts(ctx, s.Log(), st.Size-min(st.Size, int64(max)), st.Size, max, true)
 	if err != nil {
 		return "", err
 	}
@@ -210,6 +212,6 @@ func trimStart(s string) string {
 	for n := 0; n < 3 && s != "" && s[0]&0xc0 == 0x80; n++ {
 		s = s[1:]
 	}
-	var d corral.TextDecoder
+	var d words.Decoder
 	return d.Decode(corral.Stdout, []byte(s)) + d.Flush(corral.Stdout)
 }

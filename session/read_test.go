@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session/keys"
 )
 
@@ -443,7 +444,7 @@ func FuzzLines(f *testing.F) {
 		}
 		from := min(offset, len(lines))
 		want := lines[from : from+min(limit, len(lines)-from)]
-		var d corral.TextDecoder
+		var d words.Decoder
 		text = d.Decode(1, []byte(strings.Join(want, ""))) + d.Flush(1)
 		if got.Total != len(lines) || got.From != from || got.Count != len(want) || got.Text != text {
 			t.Errorf("%+v, want %d of %d: %q", got, len(want), len(lines), text)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -149,7 +150,7 @@ func (t *Tools) running(ctx context.Context, s *session.Session, st session.Stat
 	if tailErr != nil {
 		r.Warnings = append(r.Warnings, "What it has written so far cannot be read: "+tailErr.Error()+".")
 	}
-	r.Tail = lastChars(corral.StripANSI(tail), TailChars)
+	r.Tail = lastChars(words.StripANSI(tail), TailChars)
 	if err != nil {
 		r.Warnings = append(r.Warnings, "It is in the background: "+err.Error()+".")
 	}

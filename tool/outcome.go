@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -66,8 +68,8 @@ func exitOf(st session.Status) SessionEnd {
 }
 
 // clean is an excerpt as text, without terminal control.
-func clean(e corral.Excerpt) string {
-	e.Head, e.Tail = corral.StripANSI(e.Head), corral.StripANSI(e.Tail)
+func clean(e runner.Excerpt) string {
+	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
 	return e.String()
 }
 
@@ -99,5 +101,5 @@ func bounded(text string, limit int) (string, bool) {
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	return corral.Excerpt{Head: text[:head], Tail: text[tail:], Omitted: int64(tail - head)}.String(), true
+	return runner.Excerpt{Head: text[:head], Tail: text[tail:], Omitted: int64(tail - head)}.String(), true
 }

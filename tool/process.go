@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/session/keys"
 )
@@ -187,7 +188,7 @@ func (t *Tools) log(ctx context.Context, s *session.Session, req ProcessRequest,
 	}
 	st := s.Status(ctx)
 	r.describe(st)
-	text, cut := bounded(corral.StripANSI(lines.Text), t.cfg.MaxOutput)
+	text, cut := bounded(words.StripANSI(lines.Text), t.cfg.MaxOutput)
 	cut = cut || lines.Cut
 	st.OutputBytes, st.OmittedBytes = lines.OutputBytes, lines.OmittedBytes
 	r.show(st, text, cut)
@@ -223,9 +224,9 @@ func (t *Tools) wait(ctx context.Context, s *session.Session, req ProcessRequest
 	if err != nil {
 		return err
 	}
-	text := lastChars(corral.StripANSI(tail), TailChars)
+	text := lastChars(words.StripANSI(tail), TailChars)
 	r.show(w.Status, text, int64(len(tail)) < w.Status.OutputBytes || len(text) < len(tail))
-	match, _ := bounded(corral.StripANSI(w.Match), TailChars)
+	match, _ := bounded(words.StripANSI(w.Match), TailChars)
 	r.WaitEnd = &WaitEnd{Met: string(w.Met), Match: match}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -75,6 +75,6 @@ func watch(ctx context.Context, s *session.Session) (stop func()) {
 func NewProgress(st session.Status, tail string) Progress {
 	return Progress{
 		SessionID: st.ID, Elapsed: st.Duration(time.Now()), OutputBytes: st.OutputBytes,
-		Tail: lastChars(corral.StripANSI(tail), TailChars),
+		Tail: lastChars(words.StripANSI(tail), TailChars),
 	}
 }

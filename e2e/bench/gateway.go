@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -151,7 +152,7 @@ func (g *gateway) span(ctx context.Context, p corral.Process, size int64) (time.
 	if err != nil {
 		return 0, err
 	}
-	got, err := corral.ReadExcerpts(ctx, p.Log(), 0, st.Size, 100, false)
+	got, err := runner.ReadExcerpts(ctx, p.Log(), 0, st.Size, 100, false)
 	if err != nil {
 		return 0, err
 	}

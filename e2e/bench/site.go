@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 )
@@ -138,7 +139,7 @@ func (s *site) addHost(ctx context.Context) error {
 		s.add(place{name: hostEnforced, run: ours{ex: ex, login: true, domain: d}.run})
 		s.add(place{name: hostFiles, run: ours{ex: ex, login: true, domain: &corral.Domain{AnyProgram: true, Writable: d.Writable}}.run})
 		// A command's parent is its warden.
-		r, err := corral.Run(ctx, ex, corral.Command{Args: []string{"/bin/sh", "-c", "echo $PPID"}}, corral.RunOptions{})
+		r, err := runner.Run(ctx, ex, corral.Command{Args: []string{"/bin/sh", "-c", "echo $PPID"}}, runner.Options{})
 		if err != nil {
 			return err
 		}

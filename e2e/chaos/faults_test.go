@@ -22,6 +22,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/test/moments"
 	"github.com/corral-exec/corral/internal/test/traces"
+	"github.com/corral-exec/corral/runner"
 )
 
 // While the disk is full commands wait, and go on when there is room; also over
@@ -169,7 +170,7 @@ func TestEngineRestarts(t *testing.T) {
 				t.Errorf("it went with its container, and is said to have ended with %+v, %v", exit, err)
 			}
 			// And the sandbox is usable again.
-			again, err := corral.Run(ctx, l.agents[0], shell("echo again"), corral.RunOptions{})
+			again, err := runner.Run(ctx, l.agents[0], shell("echo again"), runner.Options{})
 			if err != nil || again.Output.Head != "again\n" || !again.Info.Sandboxed {
 				t.Errorf("%+v, %v", again, err)
 			}

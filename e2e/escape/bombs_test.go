@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/doctable"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -273,7 +274,7 @@ func (f field) reason() {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	f.run(f.attacker, "rm -rf /tmp/* /var/tmp/* /dev/shm/*")
-	res, err := corral.Run(ctx, f.attacker, corral.Command{Args: []string{program, "bomb", "memory"}}, corral.RunOptions{})
+	res, err := runner.Run(ctx, f.attacker, corral.Command{Args: []string{program, "bomb", "memory"}}, runner.Options{})
 	f.t.Logf("memory: %v, %v", res.Exit, err)
 	switch {
 	case f.tg.gvisor() && errors.Is(err, corral.ErrLost):
@@ -292,7 +293,7 @@ func (f field) victims() {
 	// A command becomes as ready as that just after its start, each of them.
 	const text = "until grep -qx 1000 /proc/$$/oom_score_adj; do sleep 0.1; done; sh -c 'cat /proc/self/oom_score_adj /proc/1/oom_score_adj'"
 	for range 50 {
-		res, err := corral.Run(f.t.Context(), f.attacker, corral.Command{Shell: text, Timeout: 20 * time.Second}, corral.RunOptions{})
+		res, err := runner.Run(f.t.Context(), f.attacker, corral.Command{Shell: text, Timeout: 20 * time.Second}, runner.Options{})
 		if want := "1000\n0\n"; err != nil || res.Stdout.String() != want {
 			f.t.Fatalf("commands and their warden have %q (%v), want %q", res.Stdout.String(), err, want)
 		}
@@ -336,7 +337,7 @@ func (f field) run(x corral.Executor, shell string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
-	res, err := corral.Run(ctx, x, corral.Command{Shell: shell}, corral.RunOptions{})
+	res, err := runner.Run(ctx, x, corral.Command{Shell: shell}, runner.Options{})
 	if err != nil || !res.Exit.Success() {
 		f.t.Fatalf("%s: %v, %v", shell, res.Exit, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -125,7 +126,7 @@ func (f field) commands(ctx context.Context) time.Duration {
 		if n == 0 {
 			start = time.Now()
 		}
-		res, err := corral.Run(ctx, f.neighbour, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{})
+		res, err := runner.Run(ctx, f.neighbour, corral.Command{Args: []string{"/bin/true"}}, runner.Options{})
 		if err != nil || !res.Exit.Success() {
 			f.t.Fatalf("the neighbour: %v, %v", res.Exit, err)
 		}
@@ -158,7 +159,7 @@ func (f field) press(ctx context.Context, p corral.Process) {
 	for range calls {
 		go func() { failed <- p.Signal(ctx, corral.SIGCONT) }()
 		go func() {
-			_, err := corral.Run(ctx, f.attacker, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{})
+			_, err := runner.Run(ctx, f.attacker, corral.Command{Args: []string{"/bin/true"}}, runner.Options{})
 			failed <- err
 		}()
 	}

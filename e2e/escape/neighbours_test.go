@@ -28,6 +28,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/test/doctable"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/seccomp"
 )
@@ -125,7 +126,7 @@ func outputTo(ctx context.Context, p corral.Process, text string) (string, error
 
 func needs(t *testing.T, x corral.Executor, id string) probes.Verdict {
 	t.Helper()
-	res, err := corral.Run(t.Context(), x, corral.Command{Args: []string{"/probe", "need", id}}, corral.RunOptions{})
+	res, err := runner.Run(t.Context(), x, corral.Command{Args: []string{"/probe", "need", id}}, runner.Options{})
 	var v probes.Verdict
 	if err == nil {
 		err = json.Unmarshal([]byte(lastLine(res.Stdout.String())), &v)
@@ -297,7 +298,7 @@ func restartBeside(t *testing.T, tg target) {
 			}
 		}
 		for i := range 20 {
-			res, err := corral.Run(t.Context(), x, corral.Command{Shell: "tty", TTY: &corral.Size{}}, corral.RunOptions{})
+			res, err := runner.Run(t.Context(), x, corral.Command{Shell: "tty", TTY: &corral.Size{}}, runner.Options{})
 			if err != nil || !res.Exit.Success() {
 				t.Errorf("terminal %d of %s: %v, %v, %s", i, name, err, res.Exit, res.Stdout.String())
 			}
@@ -329,7 +330,7 @@ func latency(t *testing.T, x corral.Executor) time.Duration {
 	var all []time.Duration
 	for range 200 {
 		begun := time.Now()
-		if res, err := corral.Run(t.Context(), x, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{}); err != nil || !res.Exit.Success() {
+		if res, err := runner.Run(t.Context(), x, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil || !res.Exit.Success() {
 			t.Fatal(res.Exit, err)
 		}
 		all = append(all, time.Since(begun))

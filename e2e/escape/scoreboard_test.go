@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -139,9 +140,9 @@ func (s *site) run(ctx context.Context, t *testing.T, x corral.Executor, args ..
 	t.Helper()
 	raw, err := json.Marshal(s.Site)
 	must(t, err)
-	res, err := corral.Run(ctx, x, corral.Command{
+	res, err := runner.Run(ctx, x, corral.Command{
 		Args: append([]string{sandbox.Workdir + "/probe", "run"}, args...), Env: map[string]string{escape.SiteVar: string(raw)}, Timeout: runLimit,
-	}, corral.RunOptions{MaxOutput: 1 << 20})
+	}, runner.Options{MaxOutput: 1 << 20})
 	if err == nil && !res.Exit.Success() {
 		err = fmt.Errorf("the probes ended with %v: %.500s", res.Exit, res.Stderr.String())
 	}
@@ -165,7 +166,7 @@ func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng engine, tg targe
 			t.Error(err)
 			return
 		}
-		if _, err := corral.Run(ctx, x, corral.Command{Args: []string{"/bin/true"}}, corral.RunOptions{}); err != nil && ctx.Err() == nil {
+		if _, err := runner.Run(ctx, x, corral.Command{Args: []string{"/bin/true"}}, runner.Options{}); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
 		if err := x.Close(); err != nil {

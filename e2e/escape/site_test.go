@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -59,7 +60,7 @@ func newSite(t *testing.T) *site {
 // userOf is the user of a sandbox as the host knows it.
 func userOf(t *testing.T, x corral.Executor) string {
 	t.Helper()
-	res, err := corral.Run(t.Context(), x, corral.Command{Shell: escape.UserScript}, corral.RunOptions{})
+	res, err := runner.Run(t.Context(), x, corral.Command{Shell: escape.UserScript}, runner.Options{})
 	must(t, err)
 	user, err := escape.HostUser(res.Stdout.String())
 	must(t, err)

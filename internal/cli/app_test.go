@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -310,7 +311,7 @@ func TestExecCleanup(t *testing.T) {
 // Output that was lost on the way to the reader is a failure, not a success.
 func TestEndingWithGap(t *testing.T) {
 	a := &app{}
-	res := corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Excerpts: corral.Excerpts{Gap: 7}}
+	res := runner.Result{Exit: corral.Exit{Reason: corral.ReasonExited}, Excerpts: runner.Excerpts{Gap: 7}}
 	if err := a.ending(&execFlags{}, res, nil); exitCode(err) != exitFailure || !strings.Contains(err.Error(), "7 bytes") {
 		t.Errorf("%v", err)
 	}

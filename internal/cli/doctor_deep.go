@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/escape"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -126,11 +127,11 @@ func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.
 // runIn runs a command to its good end.
 func runIn(ctx context.Context, box corral.Executor, cmd corral.Command, stdin []byte) ([]byte, error) {
 	const most = 1 << 20
-	opt := corral.RunOptions{MaxOutput: most}
+	opt := runner.Options{MaxOutput: most}
 	if stdin != nil {
 		opt.Stdin = bytes.NewReader(stdin)
 	}
-	res, err := corral.Run(ctx, box, cmd, opt)
+	res, err := runner.Run(ctx, box, cmd, opt)
 	if err == nil && !res.Exit.Success() {
 		err = corral.Errorf(corral.ErrUnavailable, "", "%v: %.200s", res.Exit, strings.TrimSpace(res.Stderr.String()))
 	}

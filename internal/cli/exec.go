@@ -246,7 +246,7 @@ func (a *app) logLimit(o *execFlags) corral.LogLimit {
 	return corral.LogLimit{Tail: streamTail}
 }
 
-// kept is RunOptions.MaxOutput.
+// kept is runner.Options.MaxOutput.
 func (o *execFlags) kept() int {
 	if !o.json {
 		return -1

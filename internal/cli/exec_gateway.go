@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -289,7 +290,7 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 		defer func() { err = errors.Join(err, c.Close()) }()
 		p, err := startApproved(ctx, a, o, c, cmd, func(ctx context.Context, cmd corral.Command) (*client.Process, error) { return c.Begin(ctx, cmd, true) })
 		if pending := (*pendingError)(nil); o.json && errors.As(err, &pending) {
-			return a.printJSON(NewResult(corral.Result{Info: corral.Info{Warnings: warnings}}, err, 0), err)
+			return a.printJSON(NewResult(runner.Result{Info: corral.Info{Warnings: warnings}}, err, 0), err)
 		}
 		if err != nil {
 			return o.aboutID(a.aboutDir(err, o.workdir, host))

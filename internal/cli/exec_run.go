@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -44,7 +45,7 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 
 // ending is the error that has the right exit code, and says what is not to be
 // seen from the output.
-func (a *app) ending(o *execFlags, res corral.Result, err error) error {
+func (a *app) ending(o *execFlags, res runner.Result, err error) error {
 	exit := res.Exit
 	switch {
 	case err != nil:
@@ -86,13 +87,13 @@ func (a *app) printJSON(document any, err error) error {
 	return nil
 }
 
-func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, program bool) (corral.Result, error) {
+func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, program bool) (runner.Result, error) {
 	cmd, err := a.command(o, args, program)
 	if err != nil {
-		return corral.Result{}, err
+		return runner.Result{}, err
 	}
 	if err := a.configure(o.agent); err != nil {
-		return corral.Result{}, err
+		return runner.Result{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -102,7 +103,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 
 	place, err := a.open(ctx, o, &cmd)
 	if err != nil {
-		return corral.Result{}, interrupted(ctx, err)
+		return runner.Result{}, interrupted(ctx, err)
 	}
 	front.keep = o.id != ""
 	// What came of the command is known by then, and stays so.
@@ -112,7 +113,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		}
 	}()
 
-	opt := corral.RunOptions{MaxOutput: o.kept()}
+	opt := runner.Options{MaxOutput: o.kept()}
 	if !o.json {
 		opt.Stdout, opt.Stderr = a.stdout, a.stderr
 	}
@@ -138,7 +139,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		}
 	}
 	ex := started{place, begun, o.id != "" && in == nil && cmd.TTY == nil}
-	res, err := corral.Run(ctx, ex, cmd, opt)
+	res, err := runner.Run(ctx, ex, cmd, opt)
 	if place.gateway != nil && errors.Is(err, corral.ErrLost) {
 		front.keep = true // somebody has to be able to look
 		err = corral.Errorf(corral.ErrLost, "corral ps --all and corral logs "+cmd.ID+" show what came of it; corral kill "+cmd.ID+" ends it if it runs", "%w", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/runner"
 )
 
 // A Result is what corral exec --json prints: one shape for every host and
@@ -83,9 +84,9 @@ const (
 	ReasonInternal    Reason = "internal"    // anything else
 )
 
-// NewResult says what came of a command, from what corral.Run returned and how
+// NewResult says what came of a command, from what runner.Run returned and how
 // long that took.
-func NewResult(run corral.Result, err error, took time.Duration) Result {
+func NewResult(run runner.Result, err error, took time.Duration) Result {
 	r := Result{
 		Status: StatusCompleted,
 		Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(),

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/runner"
 )
 
 func TestNewResult(t *testing.T) {
@@ -23,48 +24,48 @@ func TestNewResult(t *testing.T) {
 	hinted := corral.Errorf(corral.ErrUnavailable, "start it", "no engine\nanswers")
 	for _, tc := range []struct {
 		name string
-		run  corral.Result
+		run  runner.Result
 		err  error
 		want Result
 	}{
-		{"completed", corral.Result{
+		{"completed", runner.Result{
 			Exit:     exit(3, 0, corral.ReasonExited),
 			Info:     corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
-			Excerpts: corral.Excerpts{Stdout: corral.Excerpt{Head: "o"}, Stderr: corral.Excerpt{Head: "e"}, Output: corral.Excerpt{Head: "oe"}},
+			Excerpts: runner.Excerpts{Stdout: runner.Excerpt{Head: "o"}, Stderr: runner.Excerpt{Head: "e"}, Output: runner.Excerpt{Head: "oe"}},
 		}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
 			Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2, Warnings: []string{"W."},
 		}},
-		{"signal", corral.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonExited)}, nil, Result{
+		{"signal", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonExited)}, nil, Result{
 			Status: StatusCompleted, Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
 		}},
-		{"timeout", corral.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonTimeout)}, nil, Result{
+		{"timeout", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonTimeout)}, nil, Result{
 			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
 			Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
-		{"out of memory", corral.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonOOM)}, nil, Result{
+		{"out of memory", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonOOM)}, nil, Result{
 			Status: StatusFailed, Reason: ReasonOOM, Error: "out of memory, signal SIGKILL (9)",
 			Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
 		}},
-		{"timeout, and it exited by itself", corral.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
+		{"timeout, and it exited by itself", runner.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
 			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
 		}},
-		{"cut", corral.Result{Exit: exit(0, 0, corral.ReasonExited), Excerpts: corral.Excerpts{Output: corral.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}}, nil, Result{
+		{"cut", runner.Result{Exit: exit(0, 0, corral.ReasonExited), Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
 			Output: "ab\n[… 96 bytes left out …]\nyz",
 		}},
-		{"not started", corral.Result{}, hinted, Result{
+		{"not started", runner.Result{}, hinted, Result{
 			Status: StatusFailed, Reason: ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
 		}},
 		// What is not known is not made up, and what there is of it is kept.
-		{"lost", corral.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: corral.Excerpts{Output: corral.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
+		{"lost", runner.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
 			Status: StatusUnknown, Reason: ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
 		}},
-		{"cancelled", corral.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, interruption{corral.SIGINT}, Result{
+		{"cancelled", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, interruption{corral.SIGINT}, Result{
 			Status: StatusFailed, Reason: ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
 		// The clock of a node may be set back while a command runs.
-		{"time runs backwards", corral.Result{Exit: corral.Exit{Reason: corral.ReasonExited, StartedAt: began, EndedAt: began.Add(-time.Hour)}}, nil, Result{
+		{"time runs backwards", runner.Result{Exit: corral.Exit{Reason: corral.ReasonExited, StartedAt: began, EndedAt: began.Add(-time.Hour)}}, nil, Result{
 			Status: StatusCompleted, ExitCode: number(0), DurationMs: 7,
 		}},
 	} {
@@ -102,7 +103,7 @@ func TestOutcome(t *testing.T) {
 
 // Every field is there in every outcome, but those of a failure.
 func TestResultShape(t *testing.T) {
-	text, err := json.Marshal(NewResult(corral.Result{}, nil, 0))
+	text, err := json.Marshal(NewResult(runner.Result{}, nil, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/runner"
 )
 
 // Exit codes by which a script says what is wrong.
@@ -120,7 +122,7 @@ func (r Runner) run(ctx context.Context, text string, input io.Reader, stdout, s
 		Args: append([]string{"sh", "-c", text, "sh"}, args...), Dir: r.Dir, Timeout: r.Limit,
 		Env: map[string]string{"LC_ALL": "C"},
 	}
-	res, err := corral.Run(ctx, r.Exec, cmd, corral.RunOptions{Stdin: input, Stdout: stdout, Stderr: stderr, MaxOutput: 4096})
+	res, err := runner.Run(ctx, r.Exec, cmd, runner.Options{Stdin: input, Stdout: stdout, Stderr: stderr, MaxOutput: 4096})
 	if res.Info.ID != "" {
 		// Beside another error, that something is left of the script is no news.
 		if ferr := r.forget(context.WithoutCancel(ctx), res.Info.ID); err == nil {
@@ -147,7 +149,7 @@ var errnos = []syscall.Errno{
 }
 
 // failure is what a script that failed says of it.
-func failure(res corral.Result) error {
+func failure(res runner.Result) error {
 	switch res.Exit.Code {
 	case ExitAbsent:
 		return fs.ErrNotExist
@@ -188,7 +190,7 @@ func said(text string, err error) error {
 // cut is the beginning of what a program wrote, in one line.
 func cut(text string) string {
 	const most = 300
-	text = strings.Join(strings.Fields(corral.StripANSI(text)), " ")
+	text = strings.Join(strings.Fields(words.StripANSI(text)), " ")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + " …"
 	}

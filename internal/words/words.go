@@ -3,13 +3,11 @@ package words
 
 import (
 	"strings"
-
-	"github.com/corral-exec/corral"
 )
 
 // OneLine makes one line of text, without control sequences.
 func OneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(corral.StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // Short cuts text to n characters, of which the last is then an ellipsis.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -131,7 +132,7 @@ func quote(s string) string {
 // oneLine is the beginning of s in one line without control characters, in at
 // most n characters.
 func oneLine(s string, n int) string {
-	r := []rune(strings.Join(strings.Fields(corral.StripANSI(s)), " "))
+	r := []rune(strings.Join(strings.Fields(words.StripANSI(s)), " "))
 	if len(r) > n {
 		r = append(r[:n-1:n-1], '…')
 	}

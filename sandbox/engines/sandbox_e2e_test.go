@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 )
@@ -33,7 +34,7 @@ func TestOpenSandbox(t *testing.T) {
 	if err := files.WriteFile(ctx, f, "in/put", []byte("6 * 7")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := corral.Run(ctx, box, corral.Command{Shell: "echo $(($(cat in/put))) >output"}, corral.RunOptions{})
+	r, err := runner.Run(ctx, box, corral.Command{Shell: "echo $(($(cat in/put))) >output"}, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		t.Fatal(r, err)
 	}

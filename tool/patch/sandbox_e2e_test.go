@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -47,7 +48,7 @@ func newSandbox(t *testing.T, driver sandbox.Driver, access sandbox.Access) (*sa
 // shell runs a command in the sandbox, as an agent would.
 func shell(t *testing.T, e corral.Executor, text string) string {
 	t.Helper()
-	r, err := corral.Run(t.Context(), e, corral.Command{Shell: text}, corral.RunOptions{})
+	r, err := runner.Run(t.Context(), e, corral.Command{Shell: text}, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		t.Fatalf("%s: %v, %v: %s", text, err, r.Exit, r.Output)
 	}

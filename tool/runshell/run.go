@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/runner"
 )
 
 // markers are the variables by which a script knows which tool runs it.
@@ -46,7 +48,7 @@ func (t *Tool) run(ctx context.Context, in Input, dir string) (Output, error) {
 	if in.IsBackground {
 		return t.background(ctx, cmd, o)
 	}
-	res, err := corral.Run(ctx, t.cfg.Executor, cmd, corral.RunOptions{MaxOutput: t.cfg.MaxOutput / 2})
+	res, err := runner.Run(ctx, t.cfg.Executor, cmd, runner.Options{MaxOutput: t.cfg.MaxOutput / 2})
 	if res.Info.ID == "" { // it was not started
 		return t.notStarted(ctx, o, err)
 	}
@@ -96,8 +98,8 @@ func (t *Tool) background(ctx context.Context, cmd corral.Command, o Output) (Ou
 	}
 	st, err := p.Log().Stat(ctx)
 	if err == nil {
-		var out corral.Excerpts
-		out, err = corral.ReadExcerpts(ctx, p.Log(), 0, st.Size, t.cfg.MaxOutput/2, false)
+		var out runner.Excerpts
+		out, err = runner.ReadExcerpts(ctx, p.Log(), 0, st.Size, t.cfg.MaxOutput/2, false)
 		o.wrote(out)
 	}
 	if err != nil {
@@ -169,13 +171,13 @@ func (o *Output) ended(exit corral.Exit) {
 	o.BackgroundPIDs = exit.Orphans
 }
 
-func (o *Output) wrote(out corral.Excerpts) {
+func (o *Output) wrote(out runner.Excerpts) {
 	o.Stdout, o.Stderr = clean(out.Stdout), clean(out.Stderr)
 	o.Truncated = out.Stdout.Omitted > 0 || out.Stderr.Omitted > 0
 }
 
-func clean(e corral.Excerpt) string {
-	e.Head, e.Tail = corral.StripANSI(e.Head), corral.StripANSI(e.Tail)
+func clean(e runner.Excerpt) string {
+	e.Head, e.Tail = words.StripANSI(e.Head), words.StripANSI(e.Tail)
 	return e.String()
 }
 

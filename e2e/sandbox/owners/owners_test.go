@@ -24,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -176,7 +177,7 @@ func (m *cell) fill() {
 // try runs a command as an agent would.
 func (m *cell) try(text string) (string, bool) {
 	m.Helper()
-	r, err := corral.Run(m.Context(), m.box, corral.Command{Shell: text}, corral.RunOptions{})
+	r, err := runner.Run(m.Context(), m.box, corral.Command{Shell: text}, runner.Options{})
 	if err != nil {
 		m.Fatalf("%s: %v", text, err)
 	}

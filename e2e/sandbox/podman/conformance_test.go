@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/sandboxtest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
 )
@@ -65,9 +66,9 @@ func begin(t *testing.T, host string, cfg sandbox.Config) (*sandbox.Executor, *d
 	return x, engine
 }
 
-func run(t *testing.T, x corral.Executor, text string) corral.Result {
+func run(t *testing.T, x corral.Executor, text string) runner.Result {
 	t.Helper()
-	r, err := corral.Run(t.Context(), x, corral.Command{Shell: text}, corral.RunOptions{Stdin: strings.NewReader("put in")})
+	r, err := runner.Run(t.Context(), x, corral.Command{Shell: text}, runner.Options{Stdin: strings.NewReader("put in")})
 	if err != nil {
 		t.Fatal(err, corral.Hint(err))
 	}

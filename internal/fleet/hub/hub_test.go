@@ -25,6 +25,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/natstest"
+	"github.com/corral-exec/corral/runner"
 )
 
 const patience = 30 * time.Second
@@ -185,11 +186,11 @@ func selects(t *testing.T, h *Hub, name string) corral.Executor {
 	return x
 }
 
-func run(t *testing.T, x corral.Executor) corral.Result {
+func run(t *testing.T, x corral.Executor) runner.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := corral.Run(ctx, x, corral.Command{Shell: "echo"}, corral.RunOptions{})
+	r, err := runner.Run(ctx, x, corral.Command{Shell: "echo"}, runner.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

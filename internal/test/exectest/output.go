@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/exectest/pattern"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 var outputCases = []Case{
@@ -87,7 +88,7 @@ func outputSplitCharacters(t *T) {
 		t.eventually("the byte has arrived by itself", func() bool { return t.stat(p).Size > int64(i) })
 	}
 	t.closeStdin(p)
-	var decoder corral.TextDecoder
+	var decoder words.Decoder
 	var decoded strings.Builder
 	t.scan(p, 0, 2, func(c corral.Chunk) bool { // the reader cuts characters, too
 		decoded.WriteString(decoder.Decode(c.Stream, c.Data))

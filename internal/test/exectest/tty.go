@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/exectest/pattern"
+	"github.com/corral-exec/corral/runner"
 )
 
 var ttyCases = []Case{
@@ -171,7 +172,7 @@ func ttyEOFShell(t *T) {
 }
 
 // ended is cmd on a terminal without input, which must end by itself.
-func (t *T) ended(cmd corral.Command) corral.Result {
+func (t *T) ended(cmd corral.Command) runner.Result {
 	t.Helper()
 	cmd = onTTY(cmd)
 	cmd.ID = corral.NewID()
@@ -182,7 +183,7 @@ func (t *T) ended(cmd corral.Command) corral.Result {
 			t.dispose(p)
 		}
 	})
-	r, err := corral.Run(t.Ctx, t.X, cmd, corral.RunOptions{})
+	r, err := runner.Run(t.Ctx, t.X, cmd, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		t.Fatalf("%s: %v, %v\n%s", brief(cmd), r.Exit, err, clip(r.Stdout.String()))
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/runner"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func start(t *testing.T, ex *Executor, cmd corral.Command) corral.Process {
 }
 
 func TestUnknownProgram(t *testing.T) {
-	res, err := corral.Run(t.Context(), newFake(t, nil), corral.Command{Args: []string{"frob", "-x"}}, corral.RunOptions{})
+	res, err := runner.Run(t.Context(), newFake(t, nil), corral.Command{Args: []string{"frob", "-x"}}, runner.Options{})
 	if err != nil || res.Exit.Code != 127 || res.Stderr.Head != "fake: frob -x: not found\n" || res.Info.Dir != "/w" {
 		t.Errorf("%+v, %v", res, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -85,7 +86,7 @@ func (s *suite) path(name string) string { return path.Join(s.Root, name) }
 // sh runs a script as somebody in the sandbox would.
 func (s *suite) sh(text string) string {
 	s.Helper()
-	r, err := corral.Run(s.Context(), s.Exec, corral.Command{Args: []string{"sh", "-c", text}, Dir: "/"}, corral.RunOptions{})
+	r, err := runner.Run(s.Context(), s.Exec, corral.Command{Args: []string{"sh", "-c", text}, Dir: "/"}, runner.Options{})
 	if err != nil || !r.Exit.Success() {
 		s.Fatalf("%s: %v, %v: %s", text, err, r.Exit, r.Output)
 	}

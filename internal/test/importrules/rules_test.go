@@ -14,14 +14,14 @@ var layers = []layer{
 	// They know nothing of Corral.
 	{"tools", nil, []string{
 		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/diskimage", "internal/escape/...", "internal/json5",
-		"internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
+		"internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
 		"internal/warden/landlock", "internal/warden/spawn/...", "pathenv/lookup",
 	}},
 	{"contract", []string{"tools"}, []string{"."}},
 	// What is kept, what goes over wires, and what a command is made of.
 	{"ground", []string{"tools", "contract"}, []string{
 		"internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
-		"pathenv", "sandbox/files", "session/keys",
+		"pathenv", "runner", "sandbox/files", "session/keys",
 	}},
 	// Hosts that run commands. It decides nothing.
 	{"execution", []string{"tools", "contract", "ground"}, []string{
@@ -35,7 +35,7 @@ var layers = []layer{
 	// What agents and platforms call.
 	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
 	// It puts all of it together.
-	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"internal/daemon"}},
+	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon"}},
 	// Programs. Nothing imports them.
 	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
 	// Only tests import them.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
@@ -25,7 +26,7 @@ func main() {
 	router := corral.NewRouter(corral.RouterOptions{SandboxOn: true, Sandbox: box, Gateway: host})
 	defer router.Close()
 	for _, elevated := range []bool{true, false} {
-		r, err := corral.Run(ctx, router, corral.Command{Shell: "uname", Elevated: elevated}, corral.RunOptions{})
+		r, err := runner.Run(ctx, router, corral.Command{Shell: "uname", Elevated: elevated}, runner.Options{})
 		if err != nil {
 			log.Fatal(err, "; ", corral.Hint(err))
 		}

@@ -1,4 +1,4 @@
-package corral
+package runner
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/corral-exec/corral"
 )
 
 // feeder copies a reader to a process's standard input.
@@ -22,7 +24,7 @@ type feeder struct {
 
 // feed begins copying src to p. A failure that leaves the input incomplete
 // goes to fail: a command must not take half an input for the whole.
-func feed(ctx context.Context, p Process, tty bool, src io.Reader, fail func(error)) *feeder {
+func feed(ctx context.Context, p corral.Process, tty bool, src io.Reader, fail func(error)) *feeder {
 	f := &feeder{tty: tty, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
@@ -33,7 +35,7 @@ func feed(ctx context.Context, p Process, tty bool, src io.Reader, fail func(err
 	return f
 }
 
-func (f *feeder) copy(ctx context.Context, p Process, src io.Reader) error {
+func (f *feeder) copy(ctx context.Context, p corral.Process, src io.Reader) error {
 	var buf []byte
 	if src != nil {
 		buf = make([]byte, 32<<10)
@@ -81,7 +83,7 @@ const (
 // sets the terminal up for itself, that character is thrown away or a part of the
 // line, and only at the beginning of one does it end anything: what is left of a
 // line is taken away first.
-func endAgain(ctx context.Context, p Process) {
+func endAgain(ctx context.Context, p corral.Process) {
 	for pause := firstEndPause; ; pause = min(2*pause, lastEndPause) {
 		select {
 		case <-time.After(pause):
@@ -101,7 +103,7 @@ func endAgain(ctx context.Context, p Process) {
 }
 
 func closedInput(err error) bool {
-	return errors.Is(err, ErrStdinClosed) || errors.Is(err, ErrEnded)
+	return errors.Is(err, corral.ErrStdinClosed) || errors.Is(err, corral.ErrEnded)
 }
 
 func (f *feeder) read(src io.Reader, buf []byte) (n int, over bool, err error) {

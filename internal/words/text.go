@@ -1,27 +1,29 @@
-package corral
+package words
 
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/corral-exec/corral"
 )
 
-// A TextDecoder makes text of output that arrives in chunks. It holds back a
+// A Decoder makes text of output that arrives in chunks. It holds back a
 // character that a chunk cuts in two until the rest of it comes, for each
 // stream by itself, and puts U+FFFD in the place of every byte that is not
-// UTF-8. The zero TextDecoder is ready. It is not for concurrent use.
-type TextDecoder struct {
-	held map[Stream]string // at most three bytes each
+// UTF-8. The zero Decoder is ready. It is not for concurrent use.
+type Decoder struct {
+	held map[corral.Stream]string // at most three bytes each
 }
 
 // Decode returns the text of p and of what was held back of s before.
-func (d *TextDecoder) Decode(s Stream, p []byte) string {
+func (d *Decoder) Decode(s corral.Stream, p []byte) string {
 	text := append([]byte(d.held[s]), p...)
-	whole := wholeRunes(text)
+	whole := WholeRunes(text)
 	if whole == len(text) {
 		delete(d.held, s)
 	} else {
 		if d.held == nil {
-			d.held = make(map[Stream]string)
+			d.held = make(map[corral.Stream]string)
 		}
 		d.held[s] = string(text[whole:])
 	}
@@ -30,7 +32,7 @@ func (d *TextDecoder) Decode(s Stream, p []byte) string {
 
 // Flush returns what is held back of s, which is no whole character. Call it
 // at the end of the stream and where the log has a gap.
-func (d *TextDecoder) Flush(s Stream) string {
+func (d *Decoder) Flush(s corral.Stream) string {
 	text := d.held[s]
 	delete(d.held, s)
 	return validText(text)
@@ -45,15 +47,15 @@ func validText(s string) string {
 	return string([]rune(s))
 }
 
-// An ANSIStripper takes terminal control out of text that arrives in pieces:
+// An Stripper takes terminal control out of text that arrives in pieces:
 // whole escape sequences (CSI, OSC, DCS and the other kinds of ECMA-48, with 7
 // or 8 bits) and every control character but tab, line feed and carriage
 // return. What it returns is safe to show on a terminal. It remembers where in
 // a sequence it is and nothing else, so that a sequence may be cut anywhere,
 // and a hostile one that never ends costs no memory; after maxSequence
-// characters it is taken for text. The zero ANSIStripper is ready. It is not
-// for concurrent use, and takes text as a TextDecoder returns it.
-type ANSIStripper struct {
+// characters it is taken for text. The zero Stripper is ready. It is not
+// for concurrent use, and takes text as a Decoder returns it.
+type Stripper struct {
 	state  ansiState
 	length int // characters of the sequence so far
 }
@@ -89,14 +91,14 @@ const (
 	charAPC = 0x9f
 )
 
-// StripANSI takes terminal control out of a whole text; see ANSIStripper.
+// StripANSI takes terminal control out of a whole text; see Stripper.
 func StripANSI(text string) string {
-	var a ANSIStripper
+	var a Stripper
 	return a.Strip(text)
 }
 
 // Strip returns the next piece of text without terminal control.
-func (a *ANSIStripper) Strip(text string) string {
+func (a *Stripper) Strip(text string) string {
 	text = validText(text)
 	if a.state == ansiText && !strings.ContainsFunc(text, isControl) {
 		return text
@@ -112,7 +114,7 @@ func (a *ANSIStripper) Strip(text string) string {
 }
 
 // shows takes the next character in, and reports whether it is text.
-func (a *ANSIStripper) shows(r rune) bool {
+func (a *Stripper) shows(r rune) bool {
 	if a.state != ansiText {
 		if a.length++; a.length > maxSequence {
 			a.state = ansiText
@@ -165,11 +167,25 @@ func (a *ANSIStripper) shows(r rune) bool {
 	return !isControl(r)
 }
 
-func (a *ANSIStripper) enter(s ansiState) bool {
+func (a *Stripper) enter(s ansiState) bool {
 	a.state, a.length = s, 0
 	return false
 }
 
 func isControl(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || charDEL <= r && r < 0xa0
+}
+
+// WholeRunes is the length of p without the character that is cut off at its
+// end, if there is one. Bytes that are not UTF-8 count as characters.
+func WholeRunes(p []byte) int {
+	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(p[i]) {
+			if utf8.FullRune(p[i:]) {
+				return len(p)
+			}
+			return i
+		}
+	}
+	return len(p)
 }

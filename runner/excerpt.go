@@ -1,8 +1,10 @@
-package corral
+package runner
 
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // An Excerpt is the beginning and the end of a run of output. If nothing was
@@ -65,24 +67,10 @@ func (b *excerptBuffer) excerpt() Excerpt {
 	if b.omitted == 0 {
 		return Excerpt{Head: string(b.head) + string(b.tail)}
 	}
-	head, tail := b.head[:wholeRunes(b.head)], b.tail
+	head, tail := b.head[:words.WholeRunes(b.head)], b.tail
 	for n := 0; n < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); n++ {
 		tail = tail[1:]
 	}
 	cut := len(b.head) - len(head) + len(b.tail) - len(tail)
 	return Excerpt{Head: string(head), Tail: string(tail), Omitted: b.omitted + int64(cut)}
-}
-
-// wholeRunes is the length of p without the character that is cut off at its
-// end, if there is one. Bytes that are not UTF-8 count as characters.
-func wholeRunes(p []byte) int {
-	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(p[i]) {
-			if utf8.FullRune(p[i:]) {
-				return len(p)
-			}
-			return i
-		}
-	}
-	return len(p)
 }

@@ -1,4 +1,4 @@
-package corral_test
+package words
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-func TestTextDecoder(t *testing.T) {
+func TestDecoder(t *testing.T) {
 	type step struct {
 		stream corral.Stream
 		in     string
@@ -35,7 +35,7 @@ func TestTextDecoder(t *testing.T) {
 		{"nothing", []step{{out, "", ""}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var d corral.TextDecoder
+			var d Decoder
 			for i, s := range tc.steps {
 				if got := d.Decode(s.stream, []byte(s.in)); got != s.want {
 					t.Errorf("step %d: %q, want %q", i, got, s.want)
@@ -82,7 +82,7 @@ func TestStripANSI(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := corral.StripANSI(tc.in); got != tc.want {
+			if got := StripANSI(tc.in); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
@@ -92,7 +92,7 @@ func TestStripANSI(t *testing.T) {
 // A sequence that never ends must not hide the rest of the output.
 func TestStripANSIEndless(t *testing.T) {
 	for _, begin := range []string{"\x1b]0;", "\x1bP", "\x1b[", "\x1b ", "\u009b"} {
-		var a corral.ANSIStripper
+		var a Stripper
 		if got := a.Strip(begin); got != "" {
 			t.Errorf("%q shows %q", begin, got)
 		}
@@ -120,11 +120,11 @@ func pieces(data, cuts []byte) [][]byte {
 	return append(all, data)
 }
 
-func FuzzTextDecoder(f *testing.F) {
+func FuzzDecoder(f *testing.F) {
 	f.Add([]byte("a日\xe6\x97🙂\xff"), []byte{2, 1, 0, 3})
 	f.Add([]byte("\xf0\x9f\x99"), []byte{1, 1})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
-		var d corral.TextDecoder
+		var d Decoder
 		var got strings.Builder
 		for i, p := range pieces(data, cuts) {
 			text := d.Decode(corral.Stdout, p)
@@ -142,19 +142,19 @@ func FuzzTextDecoder(f *testing.F) {
 	})
 }
 
-func FuzzANSIStripper(f *testing.F) {
+func FuzzStripper(f *testing.F) {
 	f.Add([]byte("\x1b[1;31mröt\x1b[0m\x1b]0;t\a\u009b1m\x1bPx\x1b\\"), []byte{1, 1, 1, 4})
 	f.Add([]byte("\x1b[3\n1m\x18\x1b\x1b]\x1b"), []byte{3})
 	f.Fuzz(func(t *testing.T, data, cuts []byte) {
-		var d corral.TextDecoder
-		var a corral.ANSIStripper
+		var d Decoder
+		var a Stripper
 		var got strings.Builder
 		for _, p := range pieces(data, cuts) {
 			got.WriteString(a.Strip(d.Decode(corral.Stdout, p)))
 		}
 		got.WriteString(a.Strip(d.Flush(corral.Stdout)))
 		text := got.String()
-		if want := corral.StripANSI(string(data)); text != want {
+		if want := StripANSI(string(data)); text != want {
 			t.Fatalf("in pieces %q, at once %q", text, want)
 		}
 		for _, r := range text {
@@ -162,7 +162,7 @@ func FuzzANSIStripper(f *testing.F) {
 				t.Fatalf("%q has the control character %U", text, r)
 			}
 		}
-		if again := corral.StripANSI(text); again != text {
+		if again := StripANSI(text); again != text {
 			t.Fatalf("%q is not clean: %q", text, again)
 		}
 		// Input without any control character but those three is untouched.

@@ -1,4 +1,4 @@
-package corral_test
+package runner_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/nodeexec"
+	"github.com/corral-exec/corral/runner"
 )
 
 // exampleRouter stands for what a program makes of packages sandbox, hostexec
@@ -25,7 +26,7 @@ func exampleRouter() *corral.Router {
 // Run is for whoever only wants the result.
 func ExampleRun() {
 	router := exampleRouter()
-	res, err := corral.Run(context.Background(), router, corral.Command{Shell: "make test"}, corral.RunOptions{})
+	res, err := runner.Run(context.Background(), router, corral.Command{Shell: "make test"}, runner.Options{})
 	if err != nil {
 		panic(err)
 	}

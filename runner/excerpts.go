@@ -1,9 +1,11 @@
-package corral
+package runner
 
 import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/corral-exec/corral"
 )
 
 // Excerpts are what a stretch of a log holds.
@@ -23,7 +25,7 @@ type Excerpts struct {
 // it does not wait for output. Of each stream the first and the last max bytes
 // are kept. merged says that all output is of one stream, so that what the log
 // dropped was.
-func ReadExcerpts(ctx context.Context, log Log, off, end int64, max int, merged bool) (Excerpts, error) {
+func ReadExcerpts(ctx context.Context, log corral.Log, off, end int64, max int, merged bool) (Excerpts, error) {
 	got := newCollector(max, merged)
 	got.next = off
 	buf := make([]byte, min(32<<10, end-min(off, end)))
@@ -58,13 +60,13 @@ func newCollector(max int, merged bool) collector {
 }
 
 // add takes in the chunk that was read at next.
-func (g *collector) add(c Chunk) {
+func (g *collector) add(c corral.Chunk) {
 	if lost := c.Offset - g.next; lost > 0 {
 		g.lose(lost)
 	}
 	g.next = c.Next()
 	g.output.write(c.Data)
-	if c.Stream == Stderr {
+	if c.Stream == corral.Stderr {
 		g.stderr.write(c.Data)
 	} else {
 		g.stdout.write(c.Data)

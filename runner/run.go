@@ -1,4 +1,7 @@
-package corral
+// Package runner runs one command from its start to its end, on any corral.Executor:
+// it feeds its input, copies its output, stops it when the context ends, and returns
+// what came of it.
+package runner
 
 import (
 	"context"
@@ -8,10 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/corral-exec/corral"
 )
 
-// RunOptions says what Run does with a command's input and output.
-type RunOptions struct {
+// Options says what Run does with a command's input and output.
+type Options struct {
 	// Stdin is copied to the command; nil is an empty input. The end of a
 	// terminal's input is typed again, after pauses of up to a second, until
 	// the command has ended: whatever reads it, and however often, finds it
@@ -32,13 +37,13 @@ type RunOptions struct {
 }
 
 // DefaultMaxOutput is how many bytes the head and the tail of an Excerpt hold
-// when RunOptions.MaxOutput is 0.
+// when Options.MaxOutput is 0.
 const DefaultMaxOutput = 100_000
 
 // A Result is a command that has ended, and its output.
 type Result struct {
-	Info Info
-	Exit Exit // the zero Exit if it is not known how the command ended
+	Info corral.Info
+	Exit corral.Exit // the zero Exit if it is not known how the command ended
 
 	Excerpts
 }
@@ -57,7 +62,7 @@ const (
 // whole process tree is killed (SIGTERM, then SIGKILL after cmd.Grace) and the
 // error says so; the Result has what there was until then. Run removes
 // nothing: the process stays known to ex by Result.Info.ID.
-func Run(ctx context.Context, ex Executor, cmd Command, opt RunOptions) (Result, error) {
+func Run(ctx context.Context, ex corral.Executor, cmd corral.Command, opt Options) (Result, error) {
 	cmd.Stdin = opt.Stdin != nil
 	p, err := ex.Start(ctx, cmd)
 	if err != nil {
@@ -67,10 +72,10 @@ func Run(ctx context.Context, ex Executor, cmd Command, opt RunOptions) (Result,
 }
 
 type run struct {
-	p     Process
+	p     corral.Process
 	grace time.Duration
 	tty   bool
-	opt   RunOptions
+	opt   Options
 
 	got collector
 
@@ -80,11 +85,11 @@ type run struct {
 
 	// Written by stop, read after it has returned.
 	stopped bool
-	told    Signal // that a process has had which has ended by now, perhaps by it
+	told    corral.Signal // that a process has had which has ended by now, perhaps by it
 	stopErr error
 }
 
-func newRun(p Process, cmd Command, opt RunOptions) *run {
+func newRun(p corral.Process, cmd corral.Command, opt Options) *run {
 	keep := opt.MaxOutput
 	switch {
 	case keep == 0:
@@ -94,7 +99,7 @@ func newRun(p Process, cmd Command, opt RunOptions) *run {
 	}
 	grace := cmd.Grace
 	if grace == 0 {
-		grace = DefaultGrace
+		grace = corral.DefaultGrace
 	}
 	return &run{
 		p: p, grace: grace, tty: cmd.TTY != nil, opt: opt,
@@ -120,7 +125,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 		case <-work.Done():
 		}
 	})
-	var exit Exit
+	var exit corral.Exit
 	var waitErr error
 	owned.Go(func() { // learns how the command ended
 		exit, waitErr = r.p.Wait(work)
@@ -149,7 +154,7 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 }
 
 // outcome is the error of a run of which everything is known.
-func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) error {
+func (r *run) outcome(ctx context.Context, exit corral.Exit, waitErr, cause error) error {
 	cancelled := cause != nil && errors.Is(cause, context.Cause(ctx))
 	switch {
 	case cause == nil || cancelled && !r.stopped && waitErr == nil && r.stopErr == nil:
@@ -169,7 +174,7 @@ func (r *run) outcome(ctx context.Context, exit Exit, waitErr, cause error) erro
 		if errors.Is(r.stopErr, errors.ErrUnsupported) {
 			hint = "to end it, remove the sandbox it runs in"
 		}
-		return Errorf(ErrLost, hint,
+		return corral.Errorf(corral.ErrLost, hint,
 			"the command %s may still run: %w", r.p.Info().ID, fmt.Errorf("%w; cannot stop it: %w", cause, r.stopErr))
 	}
 	return fmt.Errorf("%w; then: %w", cause, waitErr)
@@ -195,7 +200,7 @@ func (r *run) pump(ctx context.Context) error {
 			return err
 		}
 		r.got.add(c)
-		if c.Stream == Stderr {
+		if c.Stream == corral.Stderr {
 			stderr = r.copyTo(stderr, c)
 		} else {
 			stdout = r.copyTo(stdout, c)
@@ -221,7 +226,7 @@ func (r *run) drainLost(work context.Context) {
 // copyTo passes a chunk on, and returns where the next one goes: nowhere once
 // a write has failed. A command whose output nobody takes any more is stopped,
 // as SIGPIPE would.
-func (r *run) copyTo(w io.Writer, c Chunk) io.Writer {
+func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 	if w == nil {
 		return nil
 	}
@@ -236,34 +241,34 @@ func (r *run) copyTo(w io.Writer, c Chunk) io.Writer {
 // waits for it any longer.
 func (r *run) stop(work context.Context, release func()) {
 	if r.grace >= 0 {
-		switch err := r.signal(work, SIGTERM); {
+		switch err := r.signal(work, corral.SIGTERM); {
 		case err == nil:
 			r.stopped = true
 			if r.endsWithin(r.grace) {
 				return
 			}
-		case errors.Is(err, ErrEnded):
-			r.told = SIGTERM
+		case errors.Is(err, corral.ErrEnded):
+			r.told = corral.SIGTERM
 			return
 		case work.Err() != nil: // its end was heard of before the answer
-			r.told, r.stopErr = SIGTERM, err
+			r.told, r.stopErr = corral.SIGTERM, err
 			return
 		}
 	}
-	switch err := r.signal(work, SIGKILL); {
+	switch err := r.signal(work, corral.SIGKILL); {
 	case err == nil:
 		r.stopped = true
 		if !r.endsWithin(killLimit) {
-			r.stopErr = fmt.Errorf("it has not ended %v after %v", killLimit, SIGKILL)
+			r.stopErr = fmt.Errorf("it has not ended %v after %v", killLimit, corral.SIGKILL)
 			release()
 		}
-	case !errors.Is(err, ErrEnded):
-		r.told, r.stopErr = SIGKILL, err
+	case !errors.Is(err, corral.ErrEnded):
+		r.told, r.stopErr = corral.SIGKILL, err
 		release()
 	}
 }
 
-func (r *run) signal(work context.Context, s Signal) error {
+func (r *run) signal(work context.Context, s corral.Signal) error {
 	ctx, cancel := context.WithTimeout(work, signalLimit)
 	defer cancel()
 	return r.p.Signal(ctx, s)

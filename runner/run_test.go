@@ -1,4 +1,4 @@
-package corral_test
+package runner_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
+	"github.com/corral-exec/corral/runner"
 )
 
 // fake is an executor whose one command, "x", is program.
@@ -39,7 +40,7 @@ func TestRunCollectsAndStreams(t *testing.T) {
 		return 3
 	}
 	var stdout, stderr bytes.Buffer
-	res, err := corral.Run(t.Context(), fake(t, program), corral.Command{Shell: "x"}, corral.RunOptions{Stdout: &stdout, Stderr: &stderr})
+	res, err := runner.Run(t.Context(), fake(t, program), corral.Command{Shell: "x"}, runner.Options{Stdout: &stdout, Stderr: &stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestRunInput(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.cmd.Shell = "x"
-			res, err := corral.Run(t.Context(), fake(t, fakeexec.Cat), tc.cmd, corral.RunOptions{Stdin: tc.in})
+			res, err := runner.Run(t.Context(), fake(t, fakeexec.Cat), tc.cmd, runner.Options{Stdin: tc.in})
 			if err != nil || !res.Exit.Success() || res.Stdout.String() != tc.want {
 				t.Errorf("%d bytes, want %d; %v, %v", len(res.Stdout.String()), len(tc.want), res.Exit, err)
 			}
@@ -138,7 +139,7 @@ func TestRunInputEndsAgainOnTerminals(t *testing.T) {
 					}
 					return 3
 				})}
-				res, err := corral.Run(t.Context(), k, corral.Command{Shell: "x", TTY: tc.tty}, corral.RunOptions{Stdin: strings.NewReader("")})
+				res, err := runner.Run(t.Context(), k, corral.Command{Shell: "x", TTY: tc.tty}, runner.Options{Stdin: strings.NewReader("")})
 				if err != nil || res.Exit.Code != 3 {
 					t.Errorf("%v, %v", res.Exit, err)
 				}
@@ -153,7 +154,7 @@ func TestRunInputEndsAgainOnTerminals(t *testing.T) {
 // A command that does not read its input is not a failure.
 func TestRunInputNobodyReads(t *testing.T) {
 	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })
-	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{Stdin: endless})
+	res, err := runner.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, runner.Options{Stdin: endless})
 	if err != nil || res.Stdout.Head != "done" {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -165,7 +166,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestRunDoesNotWaitForAReaderThatBlocks(t *testing.T) {
 	r, w := io.Pipe()
-	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{Stdin: r})
+	res, err := runner.Run(t.Context(), fake(t, fakeexec.Print("done", "", 0)), corral.Command{Shell: "x"}, runner.Options{Stdin: r})
 	if err != nil || res.Stdout.Head != "done" {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -176,7 +177,7 @@ func TestRunDoesNotWaitForAReaderThatBlocks(t *testing.T) {
 
 func TestRunKeepsHeadAndTail(t *testing.T) {
 	out := "ä" + strings.Repeat("x", 97) + "ö" + strings.Repeat("y", 100_000) + "ü" + strings.Repeat("z", 99)
-	res, err := corral.Run(t.Context(), fake(t, fakeexec.Print(out, "e", 0)), corral.Command{Shell: "x"}, corral.RunOptions{MaxOutput: 100})
+	res, err := runner.Run(t.Context(), fake(t, fakeexec.Print(out, "e", 0)), corral.Command{Shell: "x"}, runner.Options{MaxOutput: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,11 +191,11 @@ func TestRunKeepsHeadAndTail(t *testing.T) {
 	if got := int64(len(res.Stdout.Head)+len(res.Stdout.Tail)) + res.Stdout.Omitted; got != int64(len(out)) {
 		t.Errorf("%d bytes accounted for, want %d", got, len(out))
 	}
-	if res.Stderr != (corral.Excerpt{Head: "e"}) || res.Gap != 0 {
+	if res.Stderr != (runner.Excerpt{Head: "e"}) || res.Gap != 0 {
 		t.Errorf("stderr %+v, gap %d", res.Stderr, res.Gap)
 	}
-	res, err = corral.Run(t.Context(), fake(t, fakeexec.Print(out, "", 0)), corral.Command{Shell: "x"}, corral.RunOptions{MaxOutput: -1})
-	if err != nil || res.Stdout != (corral.Excerpt{Omitted: int64(len(out))}) {
+	res, err = runner.Run(t.Context(), fake(t, fakeexec.Print(out, "", 0)), corral.Command{Shell: "x"}, runner.Options{MaxOutput: -1})
+	if err != nil || res.Stdout != (runner.Excerpt{Omitted: int64(len(out))}) {
 		t.Errorf("nothing kept: %+v, %v", res.Stdout, err)
 	}
 }
@@ -204,11 +205,11 @@ func TestRunCountsTheGap(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		cmd    corral.Command
-		stderr corral.Excerpt
+		stderr runner.Excerpt
 	}{
-		{"two streams", corral.Command{}, corral.Excerpt{Omitted: 979}},
-		{"merged", corral.Command{MergeStderr: true}, corral.Excerpt{}},
-		{"terminal", corral.Command{TTY: &corral.Size{}}, corral.Excerpt{}},
+		{"two streams", corral.Command{}, runner.Excerpt{Omitted: 979}},
+		{"merged", corral.Command{MergeStderr: true}, runner.Excerpt{}},
+		{"terminal", corral.Command{TTY: &corral.Size{}}, runner.Excerpt{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ex := fake(t, fakeexec.Print("0123456789"+strings.Repeat("x", 979)+"abcdefghijk", "", 0))
@@ -224,8 +225,8 @@ func TestRunCountsTheGap(t *testing.T) {
 				return nil
 			}
 			tc.cmd.Shell, tc.cmd.Log = "x", corral.LogLimit{Head: 10, Tail: 11}
-			res, err := corral.Run(t.Context(), ex, tc.cmd, corral.RunOptions{})
-			want := corral.Excerpt{Head: "0123456789", Tail: "abcdefghijk", Omitted: 979}
+			res, err := runner.Run(t.Context(), ex, tc.cmd, runner.Options{})
+			want := runner.Excerpt{Head: "0123456789", Tail: "abcdefghijk", Omitted: 979}
 			if err != nil || res.Gap != 979 || res.Output != want || res.Stdout != want || res.Stderr != tc.stderr {
 				t.Errorf("%+v, %v", res, err)
 			}
@@ -256,7 +257,7 @@ func TestRunCancel(t *testing.T) {
 				begin := time.Now()
 				time.AfterFunc(time.Minute, func() { cancel(tc.cause) })
 				ex := fake(t, tc.program)
-				res, err := corral.Run(ctx, ex, corral.Command{Shell: "x", Grace: tc.grace}, corral.RunOptions{})
+				res, err := runner.Run(ctx, ex, corral.Command{Shell: "x", Grace: tc.grace}, runner.Options{})
 				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), tc.text) {
 					t.Errorf("error %v", err)
 				}
@@ -287,7 +288,7 @@ func TestRunCancelledAfterTheEnd(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // and the signal found nobody
 		return len(p), nil
 	})
-	res, err := corral.Run(ctx, fake(t, fakeexec.Print("all", "", 4)), corral.Command{Shell: "x"}, corral.RunOptions{Stdout: out})
+	res, err := runner.Run(ctx, fake(t, fakeexec.Print("all", "", 4)), corral.Command{Shell: "x"}, runner.Options{Stdout: out})
 	if err != nil || res.Exit.Code != 4 || res.Stdout.Head != "all" {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -305,7 +306,7 @@ func TestRunFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		ops    map[fakeexec.Op]error
-		opt    corral.RunOptions
+		opt    runner.Options
 		cancel bool
 		kinds  []error
 		text   string
@@ -316,13 +317,13 @@ func TestRunFaults(t *testing.T) {
 		{name: "read the log", ops: map[fakeexec.Op]error{fakeexec.OpRead: boom}, kinds: []error{boom},
 			text: "cannot read the command's output: boom; the command was stopped: signal SIGTERM (15)", signal: corral.SIGTERM},
 		{name: "wait", ops: map[fakeexec.Op]error{fakeexec.OpWait: lost}, kinds: []error{corral.ErrLost}, text: "the node went away", kept: "partial"},
-		{name: "pass input", ops: map[fakeexec.Op]error{fakeexec.OpWrite: boom}, opt: corral.RunOptions{Stdin: strings.NewReader("in")},
+		{name: "pass input", ops: map[fakeexec.Op]error{fakeexec.OpWrite: boom}, opt: runner.Options{Stdin: strings.NewReader("in")},
 			kinds: []error{boom}, text: "cannot pass standard input to the command: boom", signal: corral.SIGTERM},
-		{name: "close input", ops: map[fakeexec.Op]error{fakeexec.OpCloseStdin: boom}, opt: corral.RunOptions{Stdin: strings.NewReader("")},
+		{name: "close input", ops: map[fakeexec.Op]error{fakeexec.OpCloseStdin: boom}, opt: runner.Options{Stdin: strings.NewReader("")},
 			kinds: []error{boom}, text: "cannot close the command's standard input: boom", signal: corral.SIGTERM},
-		{name: "read input", opt: corral.RunOptions{Stdin: iotest.ErrReader(boom)}, kinds: []error{boom},
+		{name: "read input", opt: runner.Options{Stdin: iotest.ErrReader(boom)}, kinds: []error{boom},
 			text: "cannot read standard input: boom", signal: corral.SIGTERM},
-		{name: "write output", opt: corral.RunOptions{Stdout: writerFunc(func([]byte) (int, error) { return 0, boom })},
+		{name: "write output", opt: runner.Options{Stdout: writerFunc(func([]byte) (int, error) { return 0, boom })},
 			kinds: []error{boom}, text: "cannot write the command's stdout: boom; the command was stopped", signal: corral.SIGTERM, kept: "partial"},
 		{name: "stop", ops: map[fakeexec.Op]error{fakeexec.OpSignal: errors.ErrUnsupported}, cancel: true,
 			kinds: []error{corral.ErrLost, context.Canceled, errors.ErrUnsupported}, text: "may still run: cancelled: context canceled; cannot stop it: unsupported operation", kept: "partial"},
@@ -338,7 +339,7 @@ func TestRunFaults(t *testing.T) {
 				}
 				ex := fake(t, sayAndSleep)
 				ex.Fault = func(op fakeexec.Op, _ string) error { return tc.ops[op] }
-				res, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, tc.opt)
+				res, err := runner.Run(ctx, ex, corral.Command{Shell: "x"}, tc.opt)
 				for _, kind := range tc.kinds {
 					if !errors.Is(err, kind) {
 						t.Errorf("error %v is not %v", err, kind)
@@ -374,7 +375,7 @@ func TestRunFailedWriter(t *testing.T) {
 		}
 		return nil
 	}
-	res, err := corral.Run(t.Context(), ex, corral.Command{Shell: "x"}, corral.RunOptions{Stdout: out})
+	res, err := runner.Run(t.Context(), ex, corral.Command{Shell: "x"}, runner.Options{Stdout: out})
 	if !errors.Is(err, boom) || err.Error() != "cannot write the command's stdout: boom" || calls != 1 {
 		t.Errorf("%d calls, error %v", calls, err)
 	}
@@ -390,7 +391,7 @@ func TestRunGivesUpOnTheUnkillable(t *testing.T) {
 		defer cancel()
 		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return deaf{p} }}
 		begin := time.Now()
-		res, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
+		res, err := runner.Run(ctx, ex, corral.Command{Shell: "x"}, runner.Options{})
 		if !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) || corral.Hint(err) == "" {
 			t.Errorf("error %v", err)
 		}
@@ -420,7 +421,7 @@ func (deaf) Signal(context.Context, corral.Signal) error { return nil }
 
 func TestRunTimeoutIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		res, err := corral.Run(t.Context(), fake(t, fakeexec.Stubborn("partial")), corral.Command{Shell: "x", Timeout: time.Minute}, corral.RunOptions{})
+		res, err := runner.Run(t.Context(), fake(t, fakeexec.Stubborn("partial")), corral.Command{Shell: "x", Timeout: time.Minute}, runner.Options{})
 		if err != nil || res.Exit.Reason != corral.ReasonTimeout || res.Exit.Signal != corral.SIGKILL || res.Stdout.Head != "partial" {
 			t.Errorf("%+v, %v", res, err)
 		}
@@ -434,7 +435,7 @@ func TestRunStopsTwice(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return signalledTwice{p} }}
-		_, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
+		_, err := runner.Run(ctx, ex, corral.Command{Shell: "x"}, runner.Options{})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the command was stopped: signal SIGTERM (15)") {
 			t.Errorf("%v", err)
 		}
@@ -460,7 +461,7 @@ func TestRunStopsUnanswered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ex := with{fake(t, sayAndSleep), func(p corral.Process) corral.Process { return signalledUnanswered{p} }}
-		_, err := corral.Run(ctx, ex, corral.Command{Shell: "x"}, corral.RunOptions{})
+		_, err := runner.Run(ctx, ex, corral.Command{Shell: "x"}, runner.Options{})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the command was stopped: signal SIGTERM (15)") {
 			t.Errorf("%v", err)
 		}
