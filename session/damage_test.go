@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -191,4 +192,41 @@ func TestTableDamagedBeginning(t *testing.T) {
 			r.status(s, Unknown, ReasonLost)
 		}
 	})
+}
+
+// What was removed stays so, wherever its life ended within the removal: the process
+// is there still, and no session.
+func TestRemovedIsNotFoundAgain(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		inBubble(t, func(r *rig) {
+			r.x.Info.Origin = &corral.Origin{Agent: DefaultAgent, Command: "greet"}
+			s := r.begin("greet", Options{Background: true})
+			id := s.ID()
+			r.cfg.Kept = func() (map[string]string, error) { return map[string]string{id: DefaultAgent}, nil }
+			synctest.Wait()
+			r.break_(func(op fakeexec.Op, _ string) error {
+				if op == fakeexec.OpRemove {
+					return errors.New("killed here")
+				}
+				return nil
+			})
+			if err := s.Remove(context.Background()); err == nil {
+				r.Fatal("the process was removed")
+			}
+			if compacted {
+				r.m.journal.anew = true
+				r.ok(r.m.journal.compact(r.m.snapshot))
+			}
+			r.reopen()
+			synctest.Wait()
+			if _, err := r.agent().Session(id); !errors.Is(err, corral.ErrNotFound) {
+				r.Errorf("compacted %v: it is a session again: %v", compacted, err)
+			}
+			r.break_(nil)
+			time.Sleep(time.Minute)
+			if _, err := r.x.Attach(context.Background(), id); !errors.Is(err, corral.ErrNotFound) {
+				r.Errorf("compacted %v: its process is left: %v", compacted, err)
+			}
+		})
+	}
 }

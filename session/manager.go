@@ -73,6 +73,7 @@ type Manager struct {
 	closed   bool
 	sessions map[string]*Session
 	agents   map[string]*executorOf
+	leaving  map[string]bool // removed, and perhaps not yet by their executor
 
 	orphans []string // IDs that later lines name and that no line begins
 }
@@ -108,18 +109,19 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, events: newEventLog(),
 		draining: make(chan struct{}), sweep: make(chan struct{}, 1),
-		sessions: map[string]*Session{}, agents: map[string]*executorOf{},
+		sessions: map[string]*Session{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
 	}
 	var err error
 	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
 		return nil, err
 	}
+	kept := m.kept()
 	if err := m.journal.compact(m.snapshot); err != nil {
 		m.journal.close()
 		return nil, fmt.Errorf("cannot write the table of sessions anew: %w", err)
 	}
 	m.life, m.end = context.WithCancel(context.Background())
-	looked := append(m.adoptAll(), m.findAgain()...)
+	looked := append(m.adoptAll(), m.findAgain(kept)...)
 	m.spawn(m.janitor)
 	look, cancel := context.WithTimeout(ctx, firstLook)
 	defer cancel()
@@ -144,6 +146,14 @@ func (m *Manager) replay(l line) {
 	if l.Op == opStart {
 		if l.Start != nil && corral.ValidateID(l.ID) == nil && ValidateAgent(l.Start.Agent) == nil {
 			m.sessions[l.ID] = newSession(m, l.ID, *l.Start)
+			delete(m.leaving, l.ID)
+		}
+		return
+	}
+	if l.Op == opGone {
+		delete(m.sessions, l.ID)
+		if l.Reason == reasonRemoved {
+			m.leaving[l.ID] = true
 		}
 		return
 	}
@@ -175,8 +185,6 @@ func (m *Manager) replay(l line) {
 			s.start.Keep = true // else its end would not be here
 			s.settle(*l.End)
 		}
-	case opGone:
-		delete(m.sessions, l.ID)
 	}
 }
 
@@ -186,6 +194,11 @@ func (m *Manager) snapshot() []line {
 	for _, e := range m.events.all() {
 		lines = append(lines, line{Op: opEvent, Event: &e})
 	}
+	m.mu.Lock()
+	for id := range m.leaving {
+		lines = append(lines, line{Op: opGone, ID: id, Reason: reasonRemoved})
+	}
+	m.mu.Unlock()
 	for _, s := range m.all() {
 		lines = append(lines, s.lines()...)
 	}
@@ -341,16 +354,22 @@ func (m *Manager) add(s *Session) (existing *Session, err error) {
 	return nil, nil
 }
 
-// drop takes a session out of the table. The journal says so before there can be
-// another of its ID.
-func (m *Manager) drop(s *Session) error {
+// reasonRemoved is why a session is gone of which the process is to go, too.
+const reasonRemoved Reason = "removed"
+
+// drop takes a session out of the table. The journal says so, and why, before there
+// can be another of its ID.
+func (m *Manager) drop(s *Session, why Reason) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sessions[s.id] != s {
 		return nil
 	}
 	delete(m.sessions, s.id)
-	return m.journal.add(line{Op: opGone, ID: s.id})
+	if why == reasonRemoved {
+		m.leaving[s.id] = true
+	}
+	return m.journal.add(line{Op: opGone, ID: s.id, Reason: why})
 }
 
 // isDraining reports whether nothing is started any more.

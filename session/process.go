@@ -146,9 +146,9 @@ func (s *Session) Discard(ctx context.Context) error {
 	return s.Remove(ctx)
 }
 
-// forget takes the session out of the table and then removes its process: a
-// process without a session is removed by its executor in time, but a session
-// without a process would seem never to have begun.
+// forget takes the session out of the table and then removes its process: a session
+// without a process would seem never to have begun. A process that is left, the next
+// life of the program removes (see findAgain).
 func (s *Session) forget(ctx context.Context) error {
 	s.mu.Lock()
 	p, gone, end := s.proc, s.gone, s.end
@@ -157,9 +157,19 @@ func (s *Session) forget(ctx context.Context) error {
 	if gone {
 		return nil
 	}
-	if err := s.m.drop(s); err != nil {
+	if err := s.m.drop(s, reasonRemoved); err != nil {
 		return err
 	}
+	if err := s.removeProcess(ctx, p, end); err != nil {
+		return err
+	}
+	s.m.mu.Lock()
+	delete(s.m.leaving, s.id)
+	s.m.mu.Unlock()
+	return nil
+}
+
+func (s *Session) removeProcess(ctx context.Context, p corral.Process, end *ended) error {
 	if p == nil && end != nil && end.Reason == ReasonNotStarted {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // findAgain tells what is missing in the table, and takes for sessions again what the
 // executors have and the table does not: because it is damaged, was cut off at the end
 // of a line, or is gone. What it returns is closed when they have been asked once.
-func (m *Manager) findAgain() []<-chan struct{} {
+func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 	missing := map[string]string{} // the agent, or "" if it is not known
 	if d := &m.journal.damage; d.Any() {
 		for _, id := range append(d.IDs(), m.orphans...) {
@@ -24,16 +24,18 @@ func (m *Manager) findAgain() []<-chan struct{} {
 			"pieces", len(d.Pieces), "bytes", d.Size(), "missing", slices.Sorted(maps.Keys(missing)))
 	}
 	m.orphans = nil
-	if m.cfg.Kept != nil {
-		kept, err := m.cfg.Kept()
-		if err != nil {
-			m.log.Error("cannot tell whether sessions are missing in the table: the records of what was run cannot be read", "error", err)
+	left := map[string]string{} // by sessions that were removed
+	for id, agent := range kept {
+		switch {
+		case m.sessions[id] != nil || corral.ValidateID(id) != nil || ValidateAgent(agent) != nil:
+		case m.leaving[id]:
+			left[id] = agent
+		default:
+			missing[id] = agent
 		}
-		for id, agent := range kept {
-			if m.sessions[id] == nil && corral.ValidateID(id) == nil && ValidateAgent(agent) == nil {
-				missing[id] = agent
-			}
-		}
+	}
+	if len(left) > 0 {
+		m.spawn(func() { m.removeLeft(left) })
 	}
 	if len(missing) == 0 {
 		return nil
@@ -97,4 +99,56 @@ func (m *Manager) takeFor(agent, id string) error {
 	}
 	m.log.Warn("a session that was missing in the table was found again", "session", id, "agent", agent)
 	return nil
+}
+
+// kept are the processes that executors on this machine have records of, with their
+// agents. Of what was removed it leaves only what is among them.
+func (m *Manager) kept() map[string]string {
+	if m.cfg.Kept == nil {
+		clear(m.leaving)
+		return nil
+	}
+	kept, err := m.cfg.Kept()
+	if err != nil {
+		m.log.Error("cannot tell whether sessions are missing in the table: the records of what was run cannot be read", "error", err)
+		return kept
+	}
+	maps.DeleteFunc(m.leaving, func(id string, _ bool) bool { return kept[id] == "" })
+	return kept
+}
+
+// removeLeft removes the processes of sessions that were removed. One that runs was
+// not, and is a session again.
+func (m *Manager) removeLeft(left map[string]string) {
+	for n := 0; ; n++ {
+		maps.DeleteFunc(left, func(id, agent string) bool {
+			m.mu.Lock()
+			again := m.sessions[id] != nil
+			m.mu.Unlock()
+			if again { // begun anew, under the same ID
+				return true
+			}
+			ex, err := m.executor(m.life, agent)
+			var p corral.Process
+			if err == nil {
+				p, err = ex.Attach(m.life, id)
+			}
+			if err == nil {
+				err = p.Remove(m.life)
+			}
+			switch {
+			case errors.Is(err, corral.ErrRunning):
+				return m.take(id, agent, nil)
+			case err != nil && !errors.Is(err, corral.ErrNotFound):
+				return false
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			delete(m.leaving, id)
+			return true
+		})
+		if len(left) == 0 || m.backoff(n) != nil {
+			return
+		}
+	}
 }

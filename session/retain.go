@@ -80,7 +80,7 @@ func (s *Session) retire(ctx context.Context) error {
 	s.mu.Lock()
 	s.gone = true
 	s.mu.Unlock()
-	return s.m.drop(s)
+	return s.m.drop(s, "")
 }
 
 // remnant is a session that has ended.

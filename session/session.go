@@ -110,7 +110,7 @@ func (s *Session) notBegun(err error) error {
 	s.failed, s.gone = err, true
 	close(s.ready)
 	s.mu.Unlock()
-	return errors.Join(err, s.m.drop(s))
+	return errors.Join(err, s.m.drop(s, ""))
 }
 
 // found is told of the process: the first, or one for the same process.

@@ -495,7 +495,7 @@ func TestDrop(t *testing.T) {
 	m.sessions["mine"] = s
 	m.journal.mu.Lock()
 	dropped := make(chan error)
-	go func() { dropped <- m.drop(s) }()
+	go func() { dropped <- m.drop(s, "") }()
 	for range 50 {
 		time.Sleep(time.Millisecond)
 		if m.mu.TryLock() {
