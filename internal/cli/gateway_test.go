@@ -279,7 +279,7 @@ func TestSessionEnd(t *testing.T) {
 }
 
 func TestShownCommand(t *testing.T) {
-	st := session.Status{Command: "bash -c cat", Description: "[background] Wait\nfor input"}
+	st := session.Status{Command: "bash -c cat", Description: "[background] Wait for input"}
 	if text := shownCommand(st); text != "bash -c cat ([background] Wait for input)" {
 		t.Errorf("%q", text)
 	}
