@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
@@ -57,7 +58,7 @@ func (m *fakeMachine) backends() daemon.Backends {
 }
 
 type fakeEngine struct {
-	facts  daemon.EngineFacts
+	facts  doctor.EngineFacts
 	images images.Engine
 	rows   []daemon.SandboxRow
 	swept  []string
@@ -73,7 +74,7 @@ type fakeEngine struct {
 	closed  int
 }
 
-func (e *fakeEngine) Facts(context.Context) (daemon.EngineFacts, error) { return e.facts, e.err }
+func (e *fakeEngine) Facts(context.Context) (doctor.EngineFacts, error) { return e.facts, e.err }
 func (e *fakeEngine) Images() images.Engine                             { return e.images }
 func (e *fakeEngine) Close() error                                      { e.closed++; return nil }
 
@@ -419,7 +420,7 @@ func TestBrokenPipe(t *testing.T) {
 
 // The engine knows the words of some flags.
 func TestCompletionAsksTheEngine(t *testing.T) {
-	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "first"}, {Name: "second"}}, facts: daemon.EngineFacts{Runtimes: []string{"runc"}}}}
+	m := &fakeMachine{eng: fakeEngine{rows: []daemon.SandboxRow{{Name: "first"}, {Name: "second"}}, facts: doctor.EngineFacts{Runtimes: []string{"runc"}}}}
 	for args, want := range map[string]string{"exec --name": "first\nsecond\n:4\n", "sandbox rm": "first\nsecond\n:4\n", "exec --runtime": "runc\n:4\n"} {
 		code, out, _ := m.run(t, []string{"CORRAL_STATE_DIR=/s"}, append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
 		if code != 0 || out != want {

@@ -13,8 +13,6 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
-	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/session"
 )
 
 // config reads the configuration. Without a file it is the default one, unless
@@ -31,20 +29,6 @@ func (a *app) config() (*config.Config, error) {
 		return nil, corral.Errorf(corral.ErrInvalid, "corral init makes one", "there is no configuration %s", file)
 	}
 	return config.Load(file)
-}
-
-// uselessRules says which rules that allow can allow nothing, in sentences.
-func uselessRules(c *config.Config) []string {
-	var said []string
-	for _, id := range append(c.Agents(), session.DefaultAgent) {
-		for _, rule := range c.Agent(id).Tools.Exec.Rules {
-			text := fmt.Sprintf("The rule {allow: %q} (%s) allows nothing: a name without a path is never allowed; write the path of the program.", rule.Pattern, rule.Source)
-			if approval.Pathless(rule) && !slices.Contains(said, text) {
-				said = append(said, text)
-			}
-		}
-	}
-	return said
 }
 
 // configFile is where the configuration is, and whether somebody said so, so

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 )
 
 const configLong = `Show, check and change the configuration file.
@@ -133,7 +134,7 @@ func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*c
 	}
 	if !asJSON {
 		a.sayRestart(key)
-		for _, useless := range uselessRules(c) {
+		for _, useless := range doctor.UselessRules(c) {
 			a.warn(useless)
 		}
 		return nil
@@ -198,7 +199,7 @@ func (a *app) configValidate() *cobra.Command {
 			case !exists(file):
 				return a.show("There is no " + file + ": the defaults apply.")
 			}
-			for _, useless := range uselessRules(c) {
+			for _, useless := range doctor.UselessRules(c) {
 				a.warn(useless)
 			}
 			return a.show(file + " has no mistake.")

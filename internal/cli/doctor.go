@@ -11,58 +11,33 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
 )
 
-// A finding is what one check of corral doctor found.
-type finding struct {
-	Name    string   `json:"name"`
-	Status  severity `json:"status"`
-	Summary string   `json:"summary"`           // what is so
-	Meaning string   `json:"meaning,omitempty"` // what that means for commands
-	Fix     string   `json:"fix,omitempty"`     // what to do about it
-}
-
-type severity string
-
-const (
-	levelOK   severity = "ok"
-	levelWarn severity = "warn" // it works, with a restriction or a risk
-	levelFail severity = "fail" // something does not work
-)
-
-func ok(name, format string, args ...any) finding {
-	return finding{Name: name, Status: levelOK, Summary: fmt.Sprintf(format, args...)}
-}
-
-// failed is a check of which the error says everything.
-func failed(name string, err error, meaning string) finding {
-	return finding{Name: name, Status: levelFail, Summary: inFlags(err.Error()), Meaning: meaning, Fix: inFlags(corral.Hint(err))}
-}
-
 // A diagnosis is all that corral doctor says.
 type diagnosis struct {
-	Status severity  `json:"status"` // the worst
-	Checks []finding `json:"checks"`
+	Status doctor.Severity  `json:"status"` // the worst
+	Checks []doctor.Finding `json:"checks"`
 
 	// Escapes are the tries of --deep, one by one.
 	Escapes []escape.Result `json:"escapes,omitempty"`
 }
 
-func newDiagnosis(checks []finding) diagnosis {
-	d := diagnosis{Status: levelOK, Checks: checks}
-	for _, c := range checks {
+func newDiagnosis(checks []doctor.Finding) diagnosis {
+	d := diagnosis{Status: doctor.OK, Checks: checks}
+	for i, c := range checks {
+		checks[i].Summary, checks[i].Fix = inFlags(c.Summary), inFlags(c.Fix)
 		switch {
-		case c.Status == levelFail:
-			d.Status = levelFail
-		case c.Status == levelWarn && d.Status == levelOK:
-			d.Status = levelWarn
+		case c.Status == doctor.Fail:
+			d.Status = doctor.Fail
+		case c.Status == doctor.Warn && d.Status == doctor.OK:
+			d.Status = doctor.Warn
 		}
 	}
 	return d
@@ -74,7 +49,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Check what Corral needs, and say how to get it",
 		Long: `Check what Corral needs on this machine and of the container engine, and say what
-each finding means and what to do about it. Nothing is changed.
+each doctor.Finding means and what to do about it. Nothing is changed.
 
 Exit code: 0, also with warnings; 1 if something does not work. Without an engine
 commands can still run on the gateway; doctor calls its lack a failure because
@@ -89,7 +64,7 @@ harm where it succeeds.`,
 			d := newDiagnosis(checks)
 			d.Escapes = escapes
 			var err error
-			if d.Status == levelFail {
+			if d.Status == doctor.Fail {
 				err = &exitError{exitFindings, ""}
 			}
 			if asJSON {
@@ -110,17 +85,17 @@ harm where it succeeds.`,
 	return cmd
 }
 
-// levelStyle is how a severity looks on a terminal.
-var levelStyle = map[severity]style{levelOK: green, levelWarn: yellow, levelFail: red}
+// levelStyle is how a doctor.Severity looks on a terminal.
+var levelStyle = map[doctor.Severity]style{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}
 
 func (a *app) printDiagnosis(d diagnosis) error {
 	var b strings.Builder
 	look := a.look()
-	counts := make(map[severity]int)
+	counts := make(map[doctor.Severity]int)
 	for _, c := range d.Checks {
 		counts[c.Status]++
 		texts := []string{c.Summary}
-		if c.Meaning != "" && (c.Status != levelOK || !a.quiet) {
+		if c.Meaning != "" && (c.Status != doctor.OK || !a.quiet) {
 			texts = append(texts, c.Meaning)
 		}
 		if c.Fix != "" {
@@ -139,7 +114,7 @@ func (a *app) printDiagnosis(d diagnosis) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d to know about, %d to fix\n", counts[levelOK], counts[levelWarn], counts[levelFail])
+	fmt.Fprintf(&b, "\n%d ok, %d to know about, %d to fix\n", counts[doctor.OK], counts[doctor.Warn], counts[doctor.Fail])
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }
@@ -155,7 +130,7 @@ func (a *app) lines(text string, indent int) []string {
 
 // diagnose makes every check, with deep also those in a sandbox. Those of the
 // engine need it to answer.
-func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []escape.Result) {
+func (a *app) diagnose(ctx context.Context, deep bool) (_ []doctor.Finding, escapes []escape.Result) {
 	const withoutEngine = "No sandbox can be made. Commands can run on the gateway only."
 	state, gateway := a.checkGatewayState(ctx)
 	mode := a.settings.Mode
@@ -165,38 +140,38 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 	if !state.Ready { // a gateway that runs follows the configuration by itself
 		mode = a.settings.Mode
 	}
-	var checks []finding
+	var checks []doctor.Finding
 	if a.engines != nil {
-		checks = append(checks, checkEngines(a.engineChoice(), a.engines(ctx)))
+		checks = append(checks, doctor.Engines(a.engineChoice(), a.engines(ctx)))
 	}
 	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) error {
 		facts, err := eng.Facts(ctx)
 		if err != nil {
 			return err
 		}
-		checks = append(checks, checkEngine(facts), checkSocket(facts.Address, os.Geteuid(), socketMode))
+		checks = append(checks, doctor.Engine(facts), doctor.Socket(facts.Address, os.Geteuid(), doctor.SocketMode))
 		if !facts.Rootless {
-			checks = append(checks, checkRunc(facts))
+			checks = append(checks, doctor.Runc(facts))
 		} else {
-			checks = append(checks, checkRunc(facts), ok("rootless", "the engine runs without root"))
+			checks = append(checks, doctor.Runc(facts), doctor.Fine("rootless", "the engine runs without root"))
 		}
 		checks = append(checks,
-			checkRuntimes(facts, a.settings.Runtime),
-			checkCgroup(facts),
+			doctor.Runtimes(facts, a.settings.Runtime),
+			doctor.Cgroup(facts),
 			a.checkUsers(facts),
-			checkSeccomp(facts),
-			checkPrivileges(facts),
-			checkWarden(facts.Arch, wardenbin.Bytes),
+			doctor.Seccomp(facts),
+			doctor.Privileges(facts),
+			doctor.Warden(facts.Arch, wardenbin.Bytes),
 			a.checkImage(ctx, state, eng.Images()))
 		if deep {
-			var f finding
+			var f doctor.Finding
 			f, escapes = a.checkEscape(ctx, facts.Arch, facts.Local)
 			checks = append(checks, f)
 		}
 		return nil
 	})
 	if err != nil {
-		checks = append(checks, failed("engine", err, withoutEngine), checkWarden(runtime.GOARCH, wardenbin.Bytes))
+		checks = append(checks, doctor.Failed("engine", err, withoutEngine), doctor.Warden(runtime.GOARCH, wardenbin.Bytes))
 	}
 	checks = append(checks, a.checkStateDir()...)
 	checks = append(checks, gateway)
@@ -209,38 +184,48 @@ func (a *app) diagnose(ctx context.Context, deep bool) (_ []finding, escapes []e
 
 // checkImage asks for the image that sandboxes would run on: the one named
 // here, that of the gateway, or the one that is configured.
-func (a *app) checkImage(ctx context.Context, s gatewayState, eng images.Engine) finding {
+func (a *app) checkImage(ctx context.Context, s gatewayState, eng images.Engine) doctor.Finding {
 	ref := a.settings.Image
 	if !a.given("image") && s.sandboxed() {
 		ref = s.Gateway.Image
 	}
-	return checkImage(ctx, cmp.Or(ref, images.Default), eng)
+	return doctor.Image(ctx, cmp.Or(ref, images.Default), eng)
 }
 
-func (a *app) checkStateDir() []finding {
+func (a *app) checkStateDir() []doctor.Finding {
 	dir, err := a.stateDir()
 	if err != nil {
-		return []finding{failed("state-dir", err, "No sandbox can be made.")}
+		return []doctor.Finding{doctor.Failed("state-dir", err, "No sandbox can be made.")}
 	}
-	return []finding{checkStateDir(dir), checkDamaged(dir)}
+	return []doctor.Finding{doctor.StateDir(dir), doctor.Damaged(dir)}
 }
 
 // checkEnvironment lists what commands on the gateway do not get of ours.
-func (a *app) checkEnvironment() finding {
+func (a *app) checkEnvironment() doctor.Finding {
 	const name = "environment"
 	env, err := a.gatewayEnvironment()
 	if err != nil {
-		return failed(name, err, "Commands cannot run on the gateway.")
+		return doctor.Failed(name, err, "Commands cannot run on the gateway.")
 	}
-	f := ok(name, "commands on the gateway get this environment, without %d of its variables", len(env.Dropped))
+	f := doctor.Fine(name, "commands on the gateway get this environment, without %d of its variables", len(env.Dropped))
 	f.Meaning = inFlags(strings.Join(env.Warnings(), " "))
 	return f
 }
 
-func (a *app) checkLoginPath(ctx context.Context) finding {
+func (a *app) checkLoginPath(ctx context.Context) doctor.Finding {
 	probe := pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: a.environ, Home: daemon.AccountHome()})
 	defer probe.Close()
 	began := time.Now()
 	path, err := probe.PATH(ctx)
-	return checkLoginPath(path, time.Since(began), err)
+	return doctor.LoginPath(path, time.Since(began), err)
+}
+
+func (a *app) checkUsers(f doctor.EngineFacts) doctor.Finding {
+	dir, err := a.stateDir()
+	if err != nil {
+		return doctor.Failed("users", err, "It is not known which users sandboxes have.")
+	}
+	cfg := daemon.SandboxConfig(daemon.SandboxOptions{Settings: a.settings})
+	cfg.StateDir, cfg.Name = dir, ""
+	return doctor.Users(cfg, f)
 }

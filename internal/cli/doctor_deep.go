@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
@@ -64,19 +65,19 @@ const (
 
 // checkEscape makes tries to get out of a sandbox such as the agent main has by
 // its configuration and these settings, in one of its own, and says what came of them.
-func (a *app) checkEscape(ctx context.Context, goarch string, local bool) (finding, []escape.Result) {
+func (a *app) checkEscape(ctx context.Context, goarch string, local bool) (doctor.Finding, []escape.Result) {
 	const name, meaning = "escape", "It is not known whether a command in a sandbox can get out."
 	ctx, cancel := context.WithTimeout(ctx, deepLimit)
 	defer cancel()
 	p, err := a.findProber(goarch)
 	if err != nil {
-		return failed(name, err, meaning), nil
+		return doctor.Failed(name, err, meaning), nil
 	}
 	results, err := a.tryEscapes(ctx, p, local)
 	if err != nil {
-		return failed(name, err, meaning), nil
+		return doctor.Failed(name, err, meaning), nil
 	}
-	return judgeEscapes(results), results
+	return doctor.Escapes(results), results
 }
 
 func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.Result, err error) {
@@ -181,32 +182,4 @@ func layOut(p prober, user string, local bool) (site escape.Site, leave func() e
 	}
 	site.Process = canary.Process
 	return site, func() error { return errors.Join(os.Remove(site.File), canary.Close()) }, nil
-}
-
-// judgeEscapes says what the tries mean.
-func judgeEscapes(results []escape.Result) finding {
-	count := map[escape.Outcome]int{}
-	var out []string
-	for _, r := range results {
-		count[r.Outcome]++
-		if r.Outcome == escape.Escaped {
-			out = append(out, fmt.Sprintf("%s (it %s: %s)", r.ID, r.Tries, r.Detail))
-		}
-	}
-	text := fmt.Sprintf("of %d tries to get out of a sandbox %d were held", len(results), count[escape.Held]+count[escape.Inside])
-	if n := count[escape.Inside]; n > 0 {
-		text += fmt.Sprintf(" (%d of them reached gVisor's own kernel)", n)
-	}
-	if n := count[escape.Unsupported]; n > 0 {
-		text += fmt.Sprintf(", %d could not be made here", n)
-	}
-	switch {
-	case len(results) == 0:
-		return finding{Name: "escape", Status: levelFail, Summary: "no try to get out of a sandbox was made", Meaning: "It is not known whether a command in a sandbox can get out."}
-	case len(out) == 0:
-		return ok("escape", "%s", text)
-	}
-	return finding{Name: "escape", Status: levelFail, Summary: fmt.Sprintf("%s, and %d got out: %s", text, len(out), strings.Join(out, "; ")),
-		Meaning: "What is in a sandbox made with these settings can reach this machine, or could by a hole in its kernel.",
-		Fix:     "see docs/escape.md for what holds each of them; use the engine's default profiles, or --runtime runsc; if all is as it should be, report it"}
 }

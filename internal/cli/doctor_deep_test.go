@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 )
 
@@ -16,16 +17,16 @@ func TestJudgeEscapes(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		results []escape.Result
-		status  severity
+		status  doctor.Severity
 		words   []string
 	}{
-		{"none", nil, levelFail, []string{"no try", "not known"}},
-		{"held", []escape.Result{result(escape.Held), result(escape.Held)}, levelOK, []string{"of 2 tries", " 2 were held"}},
-		{"some not made", []escape.Result{result(escape.Held), result(escape.Unsupported)}, levelOK, []string{" 1 were held", "1 could not be made"}},
-		{"gVisor", []escape.Result{result(escape.Inside)}, levelOK, []string{" 1 were held", "1 of them reached gVisor"}},
-		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, levelFail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/escape.md"}},
+		{"none", nil, doctor.Fail, []string{"no try", "not known"}},
+		{"held", []escape.Result{result(escape.Held), result(escape.Held)}, doctor.OK, []string{"of 2 tries", " 2 were held"}},
+		{"some not made", []escape.Result{result(escape.Held), result(escape.Unsupported)}, doctor.OK, []string{" 1 were held", "1 could not be made"}},
+		{"gVisor", []escape.Result{result(escape.Inside)}, doctor.OK, []string{" 1 were held", "1 of them reached gVisor"}},
+		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, doctor.Fail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/escape.md"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { check(t, "escape", judgeEscapes(tc.results), tc.status, tc.words...) })
+		t.Run(tc.name, func(t *testing.T) { check(t, "escape", doctor.Escapes(tc.results), tc.status, tc.words...) })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -144,15 +145,15 @@ func TestDoctorPolicy(t *testing.T) {
 	for _, tc := range []struct {
 		config, approvals string
 		mode              os.FileMode
-		want              map[string]severity
+		want              map[string]doctor.Severity
 		says              string
 	}{
-		{"", "", 0, map[string]severity{"config": levelOK, "approvals": levelOK, "policy": levelOK, "safe-bins": levelOK}, "security allowlist (default), ask on-miss (default), askFallback deny (default)"},
+		{"", "", 0, map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.OK, "policy": doctor.OK, "safe-bins": doctor.OK}, "security allowlist (default), ask on-miss (default), askFallback deny (default)"},
 		{`{ tools: { exec: { safeBinDirs: ["` + open + `"], security: "full", ask: "off" } } }`, `{"version":1}`, 0o600,
-			map[string]severity{"config": levelOK, "approvals": levelOK, "policy": levelWarn, "safe-bins": levelWarn}, open + " is -rwxrwxrwx"},
-		{`{}`, `{"version":1,"defaults":{"security":"deny"}}`, 0o644, map[string]severity{"config": levelOK, "approvals": levelWarn, "policy": levelOK}, "security deny (" + approvals + ":1"},
-		{`{}`, `{"version":`, 0o600, map[string]severity{"approvals": levelFail}, "Nothing may run"},
-		{"{\n  tools: { exec: { ask: 'sometimes' } },\n}", "", 0, map[string]severity{"config": levelFail}, "corral.json5:2:"},
+			map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.OK, "policy": doctor.Warn, "safe-bins": doctor.Warn}, open + " is -rwxrwxrwx"},
+		{`{}`, `{"version":1,"defaults":{"security":"deny"}}`, 0o644, map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.Warn, "policy": doctor.OK}, "security deny (" + approvals + ":1"},
+		{`{}`, `{"version":`, 0o600, map[string]doctor.Severity{"approvals": doctor.Fail}, "Nothing may run"},
+		{"{\n  tools: { exec: { ask: 'sometimes' } },\n}", "", 0, map[string]doctor.Severity{"config": doctor.Fail}, "corral.json5:2:"},
 	} {
 		file := filepath.Join(dir, "corral.json5")
 		for path, text := range map[string]string{file: tc.config, approvals: tc.approvals} {
@@ -173,11 +174,11 @@ func TestDoctorPolicy(t *testing.T) {
 		if a.stateFlag = dir; tc.config != "" {
 			a.configFlag = file
 		}
-		found, said := map[string]severity{}, ""
+		found, said := map[string]doctor.Severity{}, ""
 		for _, f := range a.checkPolicy() {
 			found[f.Name] = f.Status
 			said += f.Summary + " " + f.Meaning + "\n"
-			if f.Status != levelOK && (f.Fix == "" || f.Meaning == "") {
+			if f.Status != doctor.OK && (f.Fix == "" || f.Meaning == "") {
 				t.Errorf("%s does not say what it means and what to do: %+v", f.Name, f)
 			}
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/session"
 )
@@ -216,20 +214,7 @@ func (a *app) gatewayOptions(o *gatewayFlags) (g daemon.GatewayOptions, err erro
 	}
 	g.PathPrepend, g.Elevated = o.pathPrepend, o.elevated
 	g.MaxSessions, g.Retention = o.maxSessions, session.Retention{Count: o.keep, Bytes: o.keepBytes, Age: time.Duration(o.keepFor)}
-	g.Check = a.engineFlaws
 	return g, nil
-}
-
-// engineFlaws are what commands would stumble over by an engine.
-func (a *app) engineFlaws(ctx context.Context, eng daemon.Engine, facts daemon.EngineFacts) []daemon.Flaw {
-	var flaws []daemon.Flaw
-	image := cmp.Or(a.settings.Image, images.Default)
-	for _, f := range []finding{checkRuntimes(facts, a.settings.Runtime), checkImage(ctx, image, eng.Images())} {
-		if f.Status != levelOK {
-			flaws = append(flaws, daemon.Flaw{Summary: f.Summary, Meaning: f.Meaning, Fix: f.Fix})
-		}
-	}
-	return flaws
 }
 
 // checkGateway refuses what makes no sense, and says what is implied.

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
@@ -157,7 +158,7 @@ func (a *app) printState(s gatewayState) error {
 			what, hint = "The gateway does not answer: "+s.Error+".", "hint: "+s.Hint
 		}
 		if len(s.Damaged) > 0 {
-			hint += "\nDamaged state is kept aside in " + asideText(s.Damaged) + ": " + damagedFix + "."
+			hint += "\nDamaged state is kept aside in " + doctor.AsideText(s.Damaged) + ": " + doctor.DamagedFix + "."
 		}
 		_, err := fmt.Fprintf(a.stdout, "%s\n%s\n", what, hint)
 		return err
@@ -186,7 +187,7 @@ func (a *app) printState(s gatewayState) error {
 		fmt.Fprint(w, "nodes\toff\n")
 	}
 	if len(s.Damaged) > 0 {
-		fmt.Fprintf(w, "damaged\t%s: %s\n", asideText(s.Damaged), damagedFix)
+		fmt.Fprintf(w, "damaged\t%s: %s\n", doctor.AsideText(s.Damaged), doctor.DamagedFix)
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(w, "hint\t%s\n", s.Hint)

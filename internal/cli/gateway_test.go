@@ -16,6 +16,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -225,16 +226,16 @@ func TestLastLines(t *testing.T) {
 
 func TestCheckGateway(t *testing.T) {
 	r := &daemon.Record{PID: 7, Version: "v1", StartedAt: time.Now()}
-	check(t, "none", checkGateway(gatewayState{}, "v1"), levelOK, "no gateway runs")
-	check(t, "runs", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v1"), levelOK, "pid 7", "answers")
-	check(t, "other version", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v2"), levelWarn, "corral v1", "corral v2")
-	check(t, "draining", checkGateway(gatewayState{Running: true, Gateway: r, Error: "draining"}, "v1"), levelFail, "draining")
+	check(t, "none", checkGateway(gatewayState{}, "v1"), doctor.OK, "no gateway runs")
+	check(t, "runs", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v1"), doctor.OK, "pid 7", "answers")
+	check(t, "other version", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v2"), doctor.Warn, "corral v1", "corral v2")
+	check(t, "draining", checkGateway(gatewayState{Running: true, Gateway: r, Error: "draining"}, "v1"), doctor.Fail, "draining")
 	on := &daemon.Record{Sandbox: daemon.ModeAll}
-	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, daemon.ModeOff, false), levelOK, "of the gateway that runs: on")
-	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &daemon.Record{Sandbox: daemon.ModeOff}}, daemon.ModeAll, false), levelWarn,
+	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, daemon.ModeOff, false), doctor.OK, "of the gateway that runs: on")
+	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &daemon.Record{Sandbox: daemon.ModeOff}}, daemon.ModeAll, false), doctor.Warn,
 		"of the gateway that runs: off", "start the gateway with --sandbox all", "Here it is all")
-	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, daemon.ModeAll, false), levelOK)
-	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), levelFail, "refused")
+	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, daemon.ModeAll, false), doctor.OK)
+	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), doctor.Fail, "refused")
 }
 
 // A notice is one line for people, and in a result a field and no warning.

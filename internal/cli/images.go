@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // imageRow is an image as corral images prints it.
@@ -94,7 +95,7 @@ func (a *app) printImages(rows []imageRow) error {
 		if r.Stale {
 			state = "stale"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, shortID(r.ID), bytesText(r.Size), r.Created.Local().Format("2006-01-02 15:04"), state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, shortID(r.ID), words.Bytes(r.Size), r.Created.Local().Format("2006-01-02 15:04"), state)
 	}
 	return w.Flush()
 }
@@ -185,7 +186,7 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 				if asJSON {
 					return a.printJSON(newImageRow(img), nil)
 				}
-				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), bytesText(img.Size))
+				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), words.Bytes(img.Size))
 				return err
 			})
 		},
@@ -292,17 +293,3 @@ func shortID(id string) string {
 
 // bytesText is a size for people, in the units that flags and the configuration
 // take: what was given as 2g is 2 GiB.
-func bytesText(n int64) string {
-	for _, u := range []struct {
-		name string
-		size int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		switch {
-		case n >= u.size && n%u.size == 0:
-			return fmt.Sprintf("%d %s", n/u.size, u.name)
-		case n >= u.size:
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 )
 
 // askEngine is how long corral init waits for an engine.
@@ -59,7 +60,7 @@ there stays as it is.`,
 func (a *app) initial(ctx context.Context, file string) initResult {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
-	var facts daemon.EngineFacts
+	var facts doctor.EngineFacts
 	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {
 		facts, err = eng.Facts(ctx)
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -24,7 +25,7 @@ func Main(version string) int {
 	a := &app{
 		version: version,
 		stdin:   os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), backends: daemon.RealBackends(), engines: tryEngines,
+		environ: os.Environ(), backends: daemon.RealBackends(), engines: doctor.TryEngines,
 	}
 	return a.run(context.Background(), os.Args[1:])
 }
@@ -36,7 +37,7 @@ type app struct {
 	stdout, stderr io.Writer
 	environ        []string
 	backends       daemon.Backends
-	engines        func(context.Context) []engineTried // that answer; nil: none is asked
+	engines        func(context.Context) []doctor.EngineTried // that answer; nil: none is asked
 
 	flags *pflag.FlagSet // of the command
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/doctor"
 )
 
 // nodeCounts are how many nodes a gateway has.
@@ -75,12 +76,12 @@ func (n nodeCounts) String() string {
 }
 
 // checkNodes says whether the nodes of the gateway that runs can be used.
-func checkNodes(n nodeCounts) finding {
+func checkNodes(n nodeCounts) doctor.Finding {
 	const name = "nodes"
-	f := ok(name, "the gateway listens for nodes at %s: %s", strings.Join(n.Listen, " and "), n)
+	f := doctor.Fine(name, "the gateway listens for nodes at %s: %s", strings.Join(n.Listen, " and "), n)
 	switch {
 	case n.Offline > 0:
-		f.Status = levelWarn
+		f.Status = doctor.Warn
 		f.Meaning = "What runs on a node that is offline goes on there; nothing can be started on it. Offline: " + brief(strings.Join(n.Away, ", "), 5*mostOfCommand) + "."
 		f.Fix = "start corral node there, or revoke what is gone for good: corral nodes revoke NODE"
 	case n.Pending > 0:

@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
@@ -216,7 +217,7 @@ func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine
 	defer cancel()
 	eng, err := a.backends.Engine(ctx, a.engineChoice())
 	if err == nil {
-		var f daemon.EngineFacts
+		var f doctor.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
 			return eng, sandbox.EngineInfo{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
@@ -265,7 +266,7 @@ func (e *sandboxExplained) problem(err error, where string) {
 	e.Problems = append(e.Problems, explainedProblem{err.Error(), where, cmp.Or(corral.Hint(err), "corral doctor says more")})
 }
 
-// checkEngine notes what the engine does not have.
+// doctor.Engine notes what the engine does not have.
 func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
 	ctx, cancel := context.WithTimeout(ctx, askEngine)
 	defer cancel()
@@ -293,7 +294,7 @@ func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, o
 // takes longer is not known.
 const askRegistry = 10 * time.Second
 
-// checkImage never gets the image: that takes its time.
+// doctor.Image never gets the image: that takes its time.
 func (e *sandboxExplained) checkImage(ctx context.Context, eng daemon.Engine, of config.Agent, image string) {
 	asking, cancel := context.WithTimeout(ctx, askRegistry)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -41,7 +41,7 @@ func wants(t *testing.T, out string, patterns ...string) {
 }
 
 func engineOfTwo() fakeEngine {
-	return fakeEngine{facts: daemon.EngineFacts{Name: "docker", Version: "1", Address: "unix:///d", Arch: "amd64", CPUs: 2, Local: true}, images: fakeImages{}}
+	return fakeEngine{facts: doctor.EngineFacts{Name: "docker", Version: "1", Address: "unix:///d", Arch: "amd64", CPUs: 2, Local: true}, images: fakeImages{}}
 }
 
 // What the engine does not have is told with where it is configured and what to

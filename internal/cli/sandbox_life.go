@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -92,7 +93,7 @@ func (d sandboxDetails) workspaces() (lines [][2]string) {
 		private += ", private"
 	}
 	if d.WorkspaceSize > 0 {
-		private += ", at most " + bytesText(d.WorkspaceSize)
+		private += ", at most " + words.Bytes(d.WorkspaceSize)
 	}
 	if n := len(d.Boxes); n > 0 && d.Boxes[n-1].Directory != "" {
 		b := d.Boxes[n-1]

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // Variables for tests.
@@ -148,7 +149,7 @@ func (v *statsView) print(list []sandboxUse) error {
 		row := []cell{{text: u.Name}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"}, {text: u.Container}}
 		if u.Running {
 			row[1].text = ofLimit(processorsText(u.CPUs), u.CPULimit > 0, strconv.FormatFloat(u.CPULimit, 'f', -1, 64))
-			row[2].text = ofLimit(bytesText(u.Memory), u.MemoryLimit > 0, bytesText(u.MemoryLimit))
+			row[2].text = ofLimit(words.Bytes(u.Memory), u.MemoryLimit > 0, words.Bytes(u.MemoryLimit))
 			row[3].text = ofLimit(strconv.FormatInt(u.Pids, 10), u.PidsLimit > 0, strconv.FormatInt(u.PidsLimit, 10))
 			if u.OOMKills >= 0 {
 				row[4].text = strconv.FormatInt(u.OOMKills, 10)

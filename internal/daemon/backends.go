@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
@@ -59,7 +60,7 @@ type Progress interface {
 
 // An Engine is what Corral's commands want of a container engine.
 type Engine interface {
-	Facts(ctx context.Context) (EngineFacts, error)
+	Facts(ctx context.Context) (doctor.EngineFacts, error)
 	Images() images.Engine
 	// Check is what it does not have; see sandbox.Checker.
 	Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error)

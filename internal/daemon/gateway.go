@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
@@ -46,14 +47,7 @@ type GatewayOptions struct {
 	Elevated    bool           // calls may leave the sandbox
 	MaxSessions int            // of an agent, that run
 	Retention   session.Retention
-
-	// Check says what is wrong with the engine of sandboxes, for the log. Nil: nobody
-	// looks.
-	Check func(context.Context, Engine, EngineFacts) []Flaw
 }
-
-// A Flaw is something that commands would stumble over.
-type Flaw struct{ Summary, Meaning, Fix string }
 
 // A Gateway is a gateway: executors, the sessions on them, and an HTTP server
 // before those.
@@ -338,8 +332,9 @@ func (s *Gateway) lookAt(ctx context.Context, eng Engine) error {
 	if err != nil {
 		return err
 	}
-	if s.opt.Check != nil {
-		for _, f := range s.opt.Check(ctx, eng, facts) {
+	image := cmp.Or(s.opt.Settings.Image, images.Default)
+	for _, f := range []doctor.Finding{doctor.Runtimes(facts, s.opt.Settings.Runtime), doctor.Image(ctx, image, eng.Images())} {
+		if f.Status != doctor.OK {
 			s.log.Warn(f.Summary, "meaning", f.Meaning, "hint", f.Fix)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
@@ -141,28 +142,6 @@ type SandboxRow struct {
 	Running   bool   `json:"running"`
 }
 
-// EngineFacts are what corral doctor looks at.
-type EngineFacts struct {
-	Name, Version  string
-	API            string // version of its interface; empty if it has no number of its own
-	Address        string
-	Arch           string // as GOARCH
-	CPUs           int
-	Runtimes       []string
-	DefaultRuntime string
-	Rootless       bool
-	Security       []string // as the engine names them: "name=seccomp,profile=default", …
-	Cgroup         string   // "1" or "2"
-	Local          bool     // it sees this machine's files
-	Runc           RuncBuild
-}
-
-// RuncBuild is the OCI runtime as the engine describes it.
-type RuncBuild struct {
-	Version  string // such as "1.1.12", or "1.1.5+ds1" of Debian
-	Revision string // of its source: "v1.1.12-0-g51d5e946", or the package's version
-}
-
 // hostEngine is the engine of corral's other commands.
 type hostEngine struct{ engines.Engine }
 
@@ -175,19 +154,19 @@ func OpenEngine(ctx context.Context, choice string) (Engine, error) {
 	return hostEngine{eng}, nil
 }
 
-func (e hostEngine) Facts(ctx context.Context) (EngineFacts, error) {
+func (e hostEngine) Facts(ctx context.Context) (doctor.EngineFacts, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
-		return EngineFacts{Address: info.Address}, err
+		return doctor.EngineFacts{Address: info.Address}, err
 	}
-	f := EngineFacts{
+	f := doctor.EngineFacts{
 		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch, CPUs: info.CPUs,
 		Runtimes: info.Runtimes, DefaultRuntime: info.Default,
 		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
 	}
 	slices.Sort(f.Runtimes)
 	v, err := e.Versions(ctx)
-	f.API, f.Runc = v.API, RuncBuild{Version: v.Runc, Revision: v.RuncRevision}
+	f.API, f.Runc = v.API, doctor.RuncBuild{Version: v.Runc, Revision: v.RuncRevision}
 	return f, err
 }
 

@@ -35,7 +35,7 @@ var layers = []layer{
 	// What agents and platforms call.
 	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
 	// It puts all of it together.
-	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon"}},
+	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor"}},
 	// Programs. Nothing imports them.
 	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
 	// Only tests import them.

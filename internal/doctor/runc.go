@@ -1,15 +1,12 @@
-package cli
+package doctor
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
 )
-
-type runcBuild daemon.RuncBuild
 
 // A hole lets a container out. Each was fixed in a release, and in a newer one
 // of each later series.
@@ -35,7 +32,7 @@ var holes = []hole{
 }
 
 // closedBy reports whether the hole is known to be closed in a build.
-func (h hole) closedBy(b runcBuild) bool {
+func (h hole) closedBy(b RuncBuild) bool {
 	if slices.ContainsFunc(h.packages, func(p string) bool { return strings.HasPrefix(b.Revision, p) }) {
 		return true
 	}
@@ -51,24 +48,24 @@ func (h hole) closedBy(b runcBuild) bool {
 
 // repackaged reports whether a distribution built it, which brings fixes
 // without a new number.
-func (b runcBuild) repackaged() bool {
+func (b RuncBuild) repackaged() bool {
 	_, suffix, found := strings.Cut(b.Version, "+")
 	return found && suffix != "dev" || strings.Contains(b.Version, "ubuntu") || strings.Contains(b.Revision, "deb") || strings.Contains(b.Revision, "ubuntu")
 }
 
-func (b runcBuild) String() string {
+func (b RuncBuild) String() string {
 	if b.Revision != "" && b.Revision != b.Version && b.repackaged() {
 		return fmt.Sprintf("%s (%s)", b.Version, b.Revision)
 	}
 	return b.Version
 }
 
-// checkRunc looks for holes by which a container gets out.
-func checkRunc(f daemon.EngineFacts) finding {
+// Runc looks for holes by which a container gets out.
+func Runc(f EngineFacts) Finding {
 	const name = "runc"
-	b := runcBuild(f.Runc)
+	b := f.Runc
 	if slices.Equal(versionNumbers(b.Version)[:3], []int{0, 0, 0}) {
-		return finding{Name: name, Status: levelWarn, Summary: "the engine does not say which runc it has",
+		return Finding{Name: name, Status: Warn, Summary: "the engine does not say which runc it has",
 			Meaning: "It cannot be told whether containers can break out by a hole that is known.",
 			Fix:     "see that runc --version on the engine's machine is 1.2.8, 1.3.3 or newer"}
 	}
@@ -80,9 +77,9 @@ func checkRunc(f daemon.EngineFacts) finding {
 		}
 	}
 	if len(open) == 0 {
-		return ok(name, "%v, without a hole that is known to corral", b)
+		return Fine(name, "%v, without a hole that is known to corral", b)
 	}
-	c := finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("%v may have %s", b, strings.Join(open, ", ")),
+	c := Finding{Name: name, Status: Warn, Summary: fmt.Sprintf("%v may have %s", b, strings.Join(open, ", ")),
 		Meaning: "By these a container can get out. They were fixed in runc " + words.Or(fixes) + ".",
 		Fix:     "update runc, or the engine that brings it; or use --runtime runsc",
 	}

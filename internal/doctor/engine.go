@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
@@ -21,19 +20,19 @@ const oldestAPI = "1.41"
 // oldestContainerd is that of Debian 12.
 const oldestContainerd = "1.6.20"
 
-func checkEngine(f daemon.EngineFacts) finding {
+func Engine(f EngineFacts) Finding {
 	api := ""
 	if f.API != "" {
 		api = ", API " + f.API
 	}
-	c := ok("engine", "%s %s%s, linux/%s, at %s", f.Name, f.Version, api, f.Arch, f.Address)
+	c := Fine("engine", "%s %s%s, linux/%s, at %s", f.Name, f.Version, api, f.Arch, f.Address)
 	switch {
 	case f.API == "" && f.Name == engines.Containerd && compareVersions(f.Version, oldestContainerd) < 0:
-		c.Status = levelWarn
+		c.Status = Warn
 		c.Meaning = "Corral is tested with containerd " + oldestContainerd + " and newer."
 		c.Fix = "update the engine"
 	case f.API != "" && compareVersions(f.API, oldestAPI) < 0:
-		c.Status = levelWarn
+		c.Status = Warn
 		c.Meaning = "Corral is tested with API " + oldestAPI + " (Docker 20.10) and newer."
 		c.Fix = "update the engine"
 	case !f.Local:
@@ -42,8 +41,8 @@ func checkEngine(f daemon.EngineFacts) finding {
 	return c
 }
 
-// socketMode is the mode of a socket, and whether this user may write to it.
-func socketMode(path string) (fs.FileMode, error) {
+// SocketMode is the mode of a socket, and whether this user may write to it.
+func SocketMode(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
@@ -51,15 +50,15 @@ func socketMode(path string) (fs.FileMode, error) {
 	return info.Mode(), nil
 }
 
-// checkSocket says who else can use the engine. That this user can is known:
+// Socket says who else can use the engine. That this user can is known:
 // it answered.
-func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)) finding {
+func Socket(address string, uid int, mode func(string) (fs.FileMode, error)) Finding {
 	const name = "socket"
 	path, local := strings.CutPrefix(address, "unix://")
 	if !local {
-		c := ok(name, "the engine is reached over %s", address)
+		c := Fine(name, "the engine is reached over %s", address)
 		if strings.HasPrefix(address, "tcp://") && os.Getenv("DOCKER_TLS_VERIFY") == "" {
-			c.Status = levelWarn
+			c.Status = Warn
 			c.Meaning = "Without TLS, whoever reaches that port is root on the engine's machine."
 			c.Fix = "serve it over TLS and set DOCKER_TLS_VERIFY=1, or use ssh://"
 		}
@@ -67,12 +66,12 @@ func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)
 	}
 	m, err := mode(path)
 	if err != nil {
-		return finding{Name: name, Status: levelWarn, Summary: "cannot look at the engine's socket: " + words.OneLine(err.Error())}
+		return Finding{Name: name, Status: Warn, Summary: "cannot look at the engine's socket: " + words.OneLine(err.Error())}
 	}
-	c := ok(name, "%s %v; this user may use it", path, m.Perm())
+	c := Fine(name, "%s %v; this user may use it", path, m.Perm())
 	switch {
 	case m.Perm()&0o002 != 0:
-		c.Status = levelWarn
+		c.Status = Warn
 		c.Meaning = "Every user of this machine can use the engine, and so become root on it."
 		c.Fix = "chmod o-rw " + path
 	case uid != 0:
@@ -81,12 +80,12 @@ func checkSocket(address string, uid int, mode func(string) (fs.FileMode, error)
 	return c
 }
 
-func checkRuntimes(f daemon.EngineFacts, wanted string) finding {
-	c := ok("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.DefaultRuntime, "not named"))
+func Runtimes(f EngineFacts, wanted string) Finding {
+	c := Fine("runtimes", "%s (default %s)", strings.Join(f.Runtimes, ", "), cmp.Or(f.DefaultRuntime, "not named"))
 	has := func(r string) bool { return slices.Contains(f.Runtimes, r) }
 	switch {
 	case wanted != "" && !has(wanted):
-		c.Status = levelFail
+		c.Status = Fail
 		c.Meaning = fmt.Sprintf("Sandboxes are to run under %s, which the engine does not have.", wanted)
 		c.Fix = "add it to the engine's configuration (" + runtimesOf(f.Name) + "), or choose another with --runtime"
 	case !has("runsc"):
@@ -106,16 +105,16 @@ func runtimesOf(engine string) string {
 	return "\"runtimes\" of /etc/docker/daemon.json"
 }
 
-func checkCgroup(f daemon.EngineFacts) finding {
-	c := ok("cgroup", "version %s", cmp.Or(f.Cgroup, "unknown"))
+func Cgroup(f EngineFacts) Finding {
+	c := Fine("cgroup", "version %s", cmp.Or(f.Cgroup, "unknown"))
 	switch f.Cgroup {
 	case "2":
 	case "1":
-		c.Status = levelWarn
+		c.Status = Warn
 		c.Meaning = "Limits of memory, processors and processes hold; swap may not be accounted, and a rootless engine cannot limit anything."
 		c.Fix = "boot with systemd.unified_cgroup_hierarchy=1"
 	default:
-		c.Status = levelWarn
+		c.Status = Warn
 		c.Meaning = "It is not known whether limits of memory, processors and processes hold."
 		c.Fix = "see the warnings of docker info"
 	}
@@ -137,24 +136,24 @@ func securityOption(options []string, name string) (values map[string]string, fo
 	return nil, false
 }
 
-func checkSeccomp(f daemon.EngineFacts) finding {
+func Seccomp(f EngineFacts) Finding {
 	const name = "seccomp"
 	values, found := securityOption(f.Security, name)
 	switch {
 	case !found:
-		return finding{Name: name, Status: levelWarn, Summary: "the engine has no seccomp",
+		return Finding{Name: name, Status: Warn, Summary: "the engine has no seccomp",
 			Meaning: "Commands in a sandbox can make every system call the kernel has, also those that have had holes.",
 			Fix:     "use a kernel and an engine with seccomp, or --runtime runsc"}
 	case values["profile"] == "unconfined":
-		return finding{Name: name, Status: levelWarn, Summary: "the engine's profile is unconfined",
+		return Finding{Name: name, Status: Warn, Summary: "the engine's profile is unconfined",
 			Meaning: "Commands in a sandbox can make every system call the kernel has, also those that have had holes.",
 			Fix:     "remove \"seccomp-profile\" from the engine's configuration"}
 	}
-	return ok(name, "profile %s", cmp.Or(values["profile"], "default"))
+	return Fine(name, "profile %s", cmp.Or(values["profile"], "default"))
 }
 
-func checkPrivileges(f daemon.EngineFacts) finding {
-	c := ok("privileges", "every sandbox has no-new-privileges and no capabilities")
+func Privileges(f EngineFacts) Finding {
+	c := Fine("privileges", "every sandbox has no-new-privileges and no capabilities")
 	if _, found := securityOption(f.Security, "no-new-privileges"); !found {
 		c.Meaning = "Corral asks for it each time; the engine itself does not impose it on other containers."
 	}
@@ -185,4 +184,26 @@ func versionNumbers(v string) []int {
 		numbers[3], _ = strconv.Atoi(number) // 0 where there is none
 	}
 	return numbers
+}
+
+// EngineFacts are what corral doctor looks at.
+type EngineFacts struct {
+	Name, Version  string
+	API            string // version of its interface; empty if it has no number of its own
+	Address        string
+	Arch           string // as GOARCH
+	CPUs           int
+	Runtimes       []string
+	DefaultRuntime string
+	Rootless       bool
+	Security       []string // as the engine names them: "name=seccomp,profile=default", …
+	Cgroup         string   // "1" or "2"
+	Local          bool     // it sees this machine's files
+	Runc           RuncBuild
+}
+
+// RuncBuild is the OCI runtime as the engine describes it.
+type RuncBuild struct {
+	Version  string // such as "1.1.12", or "1.1.5+ds1" of Debian
+	Revision string // of its source: "v1.1.12-0-g51d5e946", or the package's version
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"os"
@@ -11,15 +11,15 @@ import (
 
 func TestCheckDamaged(t *testing.T) {
 	dir := t.TempDir()
-	check(t, "none", checkDamaged(dir), levelOK, dir)
-	check(t, "no directory", checkDamaged(filepath.Join(dir, "to come")), levelOK)
+	check(t, "none", Damaged(dir), OK, dir)
+	check(t, "no directory", Damaged(filepath.Join(dir, "to come")), OK)
 	var paths []string
-	for i := range shownAside + 2 {
+	for i := range ShownAside + 2 {
 		path := filepath.Join(dir, "journal"+journal.Infix+"20260101T000000Z-"+strconv.Itoa(i))
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, path)
 	}
-	check(t, "some", checkDamaged(dir), levelWarn, append(paths[:shownAside], " and 2 more", "docs/state.md", "remove")...)
+	check(t, "some", Damaged(dir), Warn, append(paths[:ShownAside], " and 2 more", "docs/state.md", "remove")...)
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"bufio"
@@ -10,25 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// checkUsers says whether sandboxes have users of their own, and whether those are
+// Users says whether sandboxes have users of their own, and whether those are
 // somebody else's.
-func (a *app) checkUsers(f daemon.EngineFacts) finding {
+func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	const name = "users"
-	dir, err := a.stateDir()
-	if err != nil {
-		return failed(name, err, "It is not known which users sandboxes have.")
-	}
-	cfg := daemon.SandboxConfig(daemon.SandboxOptions{Settings: a.settings})
-	cfg.StateDir, cfg.Name = dir, ""
 	why, err := cfg.SharedUser(sandbox.EngineInfo{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
 	if err != nil { // corral sandbox explain says more
-		return failed(name, err, "It is not known which users sandboxes have.")
+		return Failed(name, err, "It is not known which users sandboxes have.")
 	}
-	of := cmp.Or(a.settings.UIDRange, sandbox.DefaultUIDRange)
+	of := cmp.Or(cfg.UIDRange, sandbox.DefaultUIDRange)
 	var taken []string
 	if why == "" {
 		taken = append(namesIn("/etc/passwd", of, accountID), namesIn("/etc/subuid", of, subordinateIDs)...)
@@ -36,21 +29,21 @@ func (a *app) checkUsers(f daemon.EngineFacts) finding {
 	return usersFinding(of, why, taken)
 }
 
-func usersFinding(of, why string, taken []string) finding {
+func usersFinding(of, why string, taken []string) Finding {
 	const name = "users"
 	switch {
 	case why != "":
-		c := ok(name, "sandboxes run as the owner of their files: %s", why)
+		c := Fine(name, "sandboxes run as the owner of their files: %s", why)
 		c.Meaning = "Sandboxes of one user share what the kernel counts for each user (pipes, inotify, descriptors on their way): one can use up what the others need."
 		if strings.HasPrefix(why, "sandbox.uidRange") {
-			c.Status, c.Fix = levelWarn, "leave sandbox.uidRange out, unless something cannot do with users of their own"
+			c.Status, c.Fix = Warn, "leave sandbox.uidRange out, unless something cannot do with users of their own"
 		}
 		return c
 	case len(taken) > 0:
-		return finding{Name: name, Status: levelWarn, Summary: fmt.Sprintf("some of the users that sandboxes have (%s) are others' too: %s", of, strings.Join(taken, ", ")),
+		return Finding{Name: name, Status: Warn, Summary: fmt.Sprintf("some of the users that sandboxes have (%s) are others' too: %s", of, strings.Join(taken, ", ")),
 			Meaning: "Whoever has the same user as a sandbox can signal its commands, and shares what the kernel counts for the user.", Fix: "have a sandbox.uidRange that nobody else has"}
 	}
-	return ok(name, "each sandbox has a user of its own, of %s", of)
+	return Fine(name, "each sandbox has a user of its own, of %s", of)
 }
 
 // accountID is the ID of a line of /etc/passwd, and subordinateIDs those of one
@@ -86,7 +79,7 @@ func namesIn(file, of string, ids func([]string) (int, int, bool)) []string {
 	}
 	defer f.Close()
 	a, b, _ := strings.Cut(of, "-")
-	first, _ := strconv.Atoi(a) // checked by the configuration
+	first, _ := strconv.Atoi(a) // ed by the configuration
 	last, _ := strconv.Atoi(b)
 	var names []string
 	for lines := bufio.NewScanner(f); len(names) < maxNames && lines.Scan(); {

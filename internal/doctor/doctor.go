@@ -1,0 +1,40 @@
+// Package doctor checks what Corral needs of a machine and of a container engine. A
+// check changes nothing, and says what it found, what that means for commands, and what
+// to do about it.
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/words"
+)
+
+// A Finding is what one check of corral doctor found.
+type Finding struct {
+	Name    string   `json:"name"`
+	Status  Severity `json:"status"`
+	Summary string   `json:"summary"`           // what is so
+	Meaning string   `json:"meaning,omitempty"` // what that means for commands
+	Fix     string   `json:"fix,omitempty"`     // what to do about it
+}
+
+// A Severity says how much a finding matters.
+type Severity string
+
+// The severities.
+const (
+	OK   Severity = "ok"
+	Warn Severity = "warn" // it works, with a restriction or a risk
+	Fail Severity = "fail" // something does not work
+)
+
+// Fine is a finding that all is as it should be.
+func Fine(name, format string, args ...any) Finding {
+	return Finding{Name: name, Status: OK, Summary: fmt.Sprintf(format, args...)}
+}
+
+// Failed is a check of which the error says everything.
+func Failed(name string, err error, meaning string) Finding {
+	return Finding{Name: name, Status: Fail, Summary: words.OneLine(err.Error()), Meaning: meaning, Fix: words.OneLine(corral.Hint(err))}
+}

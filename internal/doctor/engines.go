@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral/internal/words"
+	"github.com/corral-exec/corral/sandbox/engines"
+)
+
+// EngineTried is what came of asking an engine whether it is there.
+type EngineTried struct {
+	Name string
+	Err  error // nil: it answers
+}
+
+// askLimit is how long engines may take to answer.
+const askLimit = 5 * time.Second
+
+// TryEngines asks each kind of engine whether it is there.
+func TryEngines(ctx context.Context) []EngineTried {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	var tried []EngineTried
+	for _, k := range engines.Kinds() {
+		eng, err := k.Open()
+		if err == nil {
+			err = errors.Join(eng.Ping(ctx), eng.Close())
+		}
+		tried = append(tried, EngineTried{k.Name, err})
+	}
+	return tried
+}
+
+// Engines says which engine is used, and why, and what is wrong with the
+// others.
+func Engines(choice string, tried []EngineTried) Finding {
+	used, why := choice, "as it is configured"
+	if choice == engines.Auto {
+		used, why = engines.Docker, "since none answers"
+		for _, t := range tried {
+			if t.Err == nil {
+				used, why = t.Name, "the first of docker, containerd and podman that answers"
+				break
+			}
+		}
+		if k, ok := engines.PointedAt(); ok {
+			used, why = k.Name, "since "+k.Variable+" says where it is"
+		}
+	}
+	var others []string
+	for _, t := range tried {
+		switch {
+		case t.Name == used:
+		case t.Err == nil:
+			others = append(others, t.Name+" answers, too.")
+		default:
+			others = append(others, fmt.Sprintf("Of %s: %s.", t.Name, strings.TrimSuffix(words.OneLine(t.Err.Error()), ".")))
+		}
+	}
+	f := Fine("engines", "%s is used, %s", used, why)
+	f.Meaning = strings.Join(append(others, "Another is chosen with --engine, CORRAL_ENGINE or sandbox.engine."), " ")
+	return f
+}
