@@ -23,7 +23,7 @@ func TestJudgeEscapes(t *testing.T) {
 		{"held", []escape.Result{result(escape.Held), result(escape.Held)}, levelOK, []string{"of 2 tries", " 2 were held"}},
 		{"some not made", []escape.Result{result(escape.Held), result(escape.Unsupported)}, levelOK, []string{" 1 were held", "1 could not be made"}},
 		{"gVisor", []escape.Result{result(escape.Inside)}, levelOK, []string{" 1 were held", "1 of them reached gVisor"}},
-		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, levelFail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/escape.md"}},
+		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, levelFail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/reference/escape.md"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { check(t, "escape", judgeEscapes(tc.results), tc.status, tc.words...) })
 	}
