@@ -143,7 +143,7 @@ type Exit struct {
 	// Orphans are the PIDs of what the process left running when it ended, as
 	// Info.PID is one: all of its tree, up to a thousand, ascending. It is
 	// nil if there was none, and where that cannot be told (see
-	// docs/exec-driver.md).
+	// docs/reference/exec-driver.md).
 	Orphans []int `json:"orphans,omitempty"`
 
 	// Refused are the programs that the kernel refused to execute for it, by

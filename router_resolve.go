@@ -64,7 +64,7 @@ const (
 )
 
 // Resolve decides where a command goes. It is a pure function: the Router, and
-// whatever explains the Router, call it. The table in docs/routing.md is all
+// whatever explains the Router, call it. The table in docs/reference/routing.md is all
 // it knows. With an error, only the Route's Reason is set.
 func Resolve(q RouteRequest) (Route, error) {
 	if err := q.validate(); err != nil {

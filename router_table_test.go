@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/routing.md")
+var update = flag.Bool("update", false, "rewrite the table in docs/reference/routing.md")
 
 // A dimension of the decision, with every value it can have.
 type dimension struct {
@@ -194,7 +194,7 @@ func describe(t *testing.T, q corral.RouteRequest, route corral.Route, err error
 
 func TestRouteTableIsDocumented(t *testing.T) {
 	doctable.Table{
-		File:  "docs/routing.md",
+		File:  "docs/reference/routing.md",
 		Begin: "<!-- The table is written by: go test -run RouteTable -update . -->\n",
 		End:   "<!-- end of the table -->\n",
 	}.Check(t, renderTable(), *update)

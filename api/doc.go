@@ -3,5 +3,5 @@
 // small requests and answers, what explain says, how errors of package corral
 // travel, and the frames in which a log does.
 //
-// It holds no logic of either side. docs/http.md is the API for its users.
+// It holds no logic of either side. docs/reference/http.md is the API for its users.
 package api

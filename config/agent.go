@@ -39,11 +39,11 @@ type Sandbox struct {
 
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
 
-	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/sandbox.md."`
+	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/explain/sandbox.md."`
 	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
 
 	User     policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
-	UIDRange policy.Setting[string] `json:"uidRange" default:"1879048192-1879113727" pattern:"^(shared|[1-9][0-9]{3,9}-[1-9][0-9]{3,9})$" like:"1879048192-1879113727" form:"FIRST-LAST, user IDs that nobody else has, or shared" by:"sandbox" doc:"The user IDs, and group IDs of the same numbers, that containers have for themselves: no two sandboxes share one, and so none can use up what the kernel allows each user. Files keep their owner. With shared, and where sandbox.user names a user, commands run as the owner. See docs/files.md."`
+	UIDRange policy.Setting[string] `json:"uidRange" default:"1879048192-1879113727" pattern:"^(shared|[1-9][0-9]{3,9}-[1-9][0-9]{3,9})$" like:"1879048192-1879113727" form:"FIRST-LAST, user IDs that nobody else has, or shared" by:"sandbox" doc:"The user IDs, and group IDs of the same numbers, that containers have for themselves: no two sandboxes share one, and so none can use up what the kernel allows each user. Files keep their owner. With shared, and where sandbox.user names a user, commands run as the owner. See docs/explain/file-owners.md."`
 
 	Memory policy.Setting[Size]  `json:"memory" default:"2g" unit:"bytes" by:"sandbox" doc:"Memory it may use: bytes, a number with k, m, g or t (powers of 1024), or unlimited."`
 	Swap   policy.Setting[Size]  `json:"swap" unit:"bytes" by:"sandbox" doc:"Swap it may use beside the memory. Without any: none."`
@@ -58,7 +58,7 @@ type Sandbox struct {
 	Lifetime   policy.Setting[time.Duration] `json:"lifetime" default:"0" min:"0" max:"31536000" unit:"s" by:"sandbox" doc:"How long commands go to a container; the next gets a new one, with the same workspace. What still runs in the old one five minutes later is ended by the gateway, which looks every five minutes. 0: for ever."`
 
 	// Binds has the lists of every level that has one.
-	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/[^:]*|~(/[^:]*)?):/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" form:"SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/sandbox-security.md."`
+	Binds     []policy.Setting[[]string] `json:"binds" item:"^(/[^:]*|~(/[^:]*)?):/[^:]*(:(ro|rw))?$" like:"/srv/data:/data:ro" form:"SOURCE:TARGET, or that with :ro or :rw, and both of them absolute paths" by:"sandbox" doc:"Directories and files of this machine that it has beside the workspace, as SOURCE:TARGET, with :ro if they are not to be written to; a leading ~/ is the home directory. The lists of all levels count. What is refused is in docs/reference/sandbox-security.md."`
 	BindRoots policy.Setting[[]string]   `json:"bindRoots" item:"^(/|~/)" like:"/srv" form:"an absolute path" by:"sandbox" doc:"Directories in which the sources of binds have to be. Without a list: anywhere that is not refused."`
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
@@ -66,10 +66,10 @@ type Sandbox struct {
 	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, of which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
 	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
-	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/seccomp.md."`
+	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`
 	AppArmor policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
 
-	SetupCommand policy.Setting[string] `json:"setupCommand" by:"sandbox" doc:"Shell text that is run once in every new container, before the first command: in a login shell, as the sandbox's user, in the workspace, for ten minutes at most. If it fails, the container is not used. See docs/sandbox.md."`
+	SetupCommand policy.Setting[string] `json:"setupCommand" by:"sandbox" doc:"Shell text that is run once in every new container, before the first command: in a login shell, as the sandbox's user, in the workspace, for ten minutes at most. If it fails, the container is not used. See docs/explain/sandbox.md."`
 }
 
 // A Secret says where the content of a file in a sandbox is from: one of the two.
@@ -114,7 +114,7 @@ type Exec struct {
 
 	Env Environment `json:"env" doc:"Variables of calls."`
 
-	Enforce policy.Setting[policy.Enforce] `json:"enforce" default:"try" by:"exec" doc:"Whether the kernel keeps commands on the gateway and on nodes that security allowlist allows to what was decided: with require those of which it cannot do not run, with try they run and the result says so. Linux alone can, with Landlock. See docs/enforcement.md."`
+	Enforce policy.Setting[policy.Enforce] `json:"enforce" default:"try" by:"exec" doc:"Whether the kernel keeps commands on the gateway and on nodes that security allowlist allows to what was decided: with require those of which it cannot do not run, with try they run and the result says so. Linux alone can, with Landlock. See docs/explain/enforcement.md."`
 
 	Allowlist Allowlist `json:"allowlist" doc:"What security allowlist lets through beside plain commands and pipelines."`
 	// Rules are those of every level.
@@ -135,7 +135,7 @@ type Exec struct {
 
 // Environment is what calls may set.
 type Environment struct {
-	Allow policy.Setting[[]string] `json:"allow" item:"^[A-Za-z_][A-Za-z0-9_]*(=.*)?$" like:"GOFLAGS=-mod=mod" by:"guard" doc:"Variables that a call may set under security allowlist without being asked, beside locale, terminal, time zone, colours and CI: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of the value in hex. On a node the node's own list counts. Those that docs/policy.md lists as refused stay so."`
+	Allow policy.Setting[[]string] `json:"allow" item:"^[A-Za-z_][A-Za-z0-9_]*(=.*)?$" like:"GOFLAGS=-mod=mod" by:"guard" doc:"Variables that a call may set under security allowlist without being asked, beside locale, terminal, time zone, colours and CI: NAME with any value, NAME=VALUE, or NAME=sha256: and the SHA-256 of the value in hex. On a node the node's own list counts. Those that docs/reference/policy.md lists as refused stay so."`
 }
 
 // An Allowlist says what beside plain commands and pipelines is let through.

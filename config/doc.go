@@ -8,7 +8,7 @@
 // the gates of elevated.
 //
 // Every key is declared once, as a field of [Agent] or [Config]: the published
-// schema ([Schema]), the checks, the defaults and the table in docs/config.md
+// schema ([Schema]), the checks, the defaults and the table in docs/reference/config.md
 // are made from these.
 //
 // A file with a mistake is an error that names every one of them, with line

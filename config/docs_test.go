@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -12,9 +13,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-var update = flag.Bool("update", false, "write docs/config.schema.json and the table in docs/config.md")
+var update = flag.Bool("update", false, "write docs/reference/config.schema.json and the table in docs/reference/config.md")
 
-const docsFile = "../docs/config.md"
+const docsFile = "../docs/reference/config.md"
 
 const begin, end = "<!-- keys: go test ./config -update -->\n", "<!-- end of keys -->\n"
 
@@ -35,7 +36,7 @@ func TestDocsTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if string(data) != want {
-		t.Errorf("the table in docs/config.md is old: go test ./config -update")
+		t.Errorf("the table in docs/reference/config.md is old: go test ./config -update")
 	}
 }
 
@@ -98,26 +99,23 @@ func kindOf(s *jsonschema.Schema) string {
 func TestDocsExamples(t *testing.T) {
 	s := validator(t)
 	examples := 0
-	entries, err := os.ReadDir("../docs")
+	pages, err := filepath.Glob("../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".md") {
-			continue
-		}
-		data, err := os.ReadFile("../docs/" + e.Name())
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile("(?s)```json5\n(.*?)```").FindAllSubmatch(data, -1) {
 			examples++
-			if _, err := Parse(e.Name(), m[1]); err != nil {
+			if _, err := Parse(page, m[1]); err != nil {
 				t.Errorf("%v\n%s", err, m[1])
 				continue
 			}
 			if err := fits(t, s, string(m[1])); err != nil {
-				t.Errorf("%s: %v\n%s", e.Name(), err, m[1])
+				t.Errorf("%s: %v\n%s", page, err, m[1])
 			}
 		}
 	}

@@ -30,7 +30,7 @@ const (
 )
 
 // Schema is the JSON Schema (draft 2020-12) of the configuration file. It is
-// what docs/config.schema.json has.
+// what docs/reference/config.schema.json has.
 func Schema() []byte {
 	data, err := json.MarshalIndent(schema(), "", "  ")
 	if err != nil {

@@ -136,7 +136,7 @@ func TestEverythingIsEnforced(t *testing.T) {
 	walk(reflect.TypeFor[Config]())
 }
 
-const schemaFile = "../docs/config.schema.json"
+const schemaFile = "../docs/reference/config.schema.json"
 
 func TestPublishedSchema(t *testing.T) {
 	if *update {
@@ -146,7 +146,7 @@ func TestPublishedSchema(t *testing.T) {
 	}
 	got, err := os.ReadFile(schemaFile)
 	if err != nil || !bytes.Equal(got, Schema()) {
-		t.Errorf("docs/config.schema.json is not that of the types (go test ./config -update): %v", err)
+		t.Errorf("docs/reference/config.schema.json is not that of the types (go test ./config -update): %v", err)
 	}
 	if !json.Valid(got) {
 		t.Error("it is not JSON")

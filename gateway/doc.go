@@ -5,7 +5,7 @@
 // It decides nothing about commands. What runs, where, and whether it may, is
 // the matter of what it is given ([Config]): a session.Manager, the tools, an
 // MCP handler. cmd/corral wires them together. Package client is the other end
-// in Go, docs/http.md the API for everybody else, and /openapi.json the same
+// in Go, docs/reference/http.md the API for everybody else, and /openapi.json the same
 // for programs; a test holds real traffic against that document.
 //
 // # Trust

@@ -71,7 +71,7 @@ type Config struct {
 	// rate they get when the command has ended, or, if the log is bounded
 	// and has dropped it by then, as a gap of known size. It is there so
 	// that followers do not slow down the command that they follow; see
-	// docs/http.md for figures. 0: DefaultFollowRate, negative: no limit.
+	// docs/reference/http.md for figures. 0: DefaultFollowRate, negative: no limit.
 	FollowRate int64
 	// MaxFollowers bounds how many logs, terminals and event streams are
 	// open at a time. 0: DefaultMaxFollowers.

@@ -13,7 +13,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// metrics are what /metrics shows. docs/http.md lists them.
+// metrics are what /metrics shows. docs/reference/http.md lists them.
 type metrics struct {
 	handler   http.Handler
 	requests  *prometheus.CounterVec

@@ -18,7 +18,7 @@
 // those that can be used, Select draws two and takes the one that is less busy;
 // its executor is a [corral.OneOfMany], so that a Router goes on to another if
 // nothing can have been started on the first. All that Select can answer is in
-// docs/nodes-selection.md.
+// docs/reference/nodes-selection.md.
 //
 // # When a node is away
 //

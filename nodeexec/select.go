@@ -181,7 +181,7 @@ func (f *Fabric) mindful(err error, none bool) error {
 }
 
 // pick finds the node that a command goes to which names one so. The table in
-// docs/nodes-selection.md is all it knows.
+// docs/reference/nodes-selection.md is all it knows.
 func pick(all []candidate, name string, tried []string, draw func(n int) int) (candidate, error) {
 	if isPool(name) {
 		return pickMember(all, name, tried, draw)

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/nodes-selection.md")
+var update = flag.Bool("update", false, "rewrite the table in docs/reference/nodes-selection.md")
 
 // A dimension of the choice of a node, with every value it can have.
 type dimension struct {
@@ -197,7 +197,7 @@ func TestSelectTableCoversEveryCombinationOnce(t *testing.T) {
 
 func TestSelectTableIsDocumented(t *testing.T) {
 	doctable.Table{
-		File:  "../docs/nodes-selection.md",
+		File:  "../docs/reference/nodes-selection.md",
 		Begin: "<!-- The table is written by: go test -run SelectTable -update ./nodeexec -->\n",
 		End:   "<!-- end of the table -->\n",
 	}.Check(t, renderTable(), *update)

@@ -18,7 +18,7 @@ import (
 // TestBypassesEnforced run. What the kernel does is counted of those that need
 // nothing to be installed, so that it is the same on every machine.
 func TestDocsBypasses(t *testing.T) {
-	const file, begin, end = "../docs/enforcement.md", "<!-- bypasses: go test ./policy -run TestDocs -update -->\n", "<!-- end -->\n"
+	const file, begin, end = "../docs/explain/enforcement.md", "<!-- bypasses: go test ./policy -run TestDocs -update -->\n", "<!-- end -->\n"
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// What docs/policy.md says of single commands is so.
+// What docs/reference/policy.md says of single commands is so.
 func TestDocsClaims(t *testing.T) {
 	list := []Rule{allow("/bin/*"), allow("/usr/bin/*")}
 	each := rulesOf(SecurityAllowlist, AskOnMiss, list...)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables in docs/policy.md and docs/openclaw.md")
+var update = flag.Bool("update", false, "write the tables in docs/reference/policy.md and docs/reference/openclaw.md")
 
 // TestDocs: the tables are those of the code.
 func TestDocs(t *testing.T) {
@@ -26,7 +26,7 @@ func TestDocs(t *testing.T) {
 		{"policy.md", "carriers", docCarriers},
 		{"openclaw.md", "vectors", func() string { return docVectors(t) }},
 	} {
-		file := "../docs/" + part.file
+		file := "../docs/reference/" + part.file
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// outcomes is the table of docs/policy.md.
+// outcomes is the table of docs/reference/policy.md.
 func outcomes() string {
 	var b strings.Builder
 	b.WriteString("| | `security` | `ask=off` | `ask=on-miss` | `ask=always` | nobody answers, `askFallback=deny` | `allowlist` | `full` |\n|---|---|---|---|---|---|---|---|\n")

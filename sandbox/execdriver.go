@@ -35,7 +35,7 @@ type execOptions struct {
 
 // execDriver is the last resort: a corral.Executor over the engine's exec API,
 // for images in which no warden can run. What that API lacks is lacking here,
-// and answered with errors.ErrUnsupported; docs/exec-driver.md is the list.
+// and answered with errors.ErrUnsupported; docs/reference/exec-driver.md is the list.
 type execDriver struct {
 	*streamexec.Processes
 	opts execOptions

@@ -93,7 +93,7 @@ func TestExecDriverLimitsAreDistinct(t *testing.T) {
 	}
 }
 
-var updateExecDriver = flag.Bool("update-exec-driver", false, "write the table of docs/exec-driver.md")
+var updateExecDriver = flag.Bool("update-exec-driver", false, "write the table of docs/reference/exec-driver.md")
 
 func TestExecDriverDoc(t *testing.T) {
 	var table strings.Builder
@@ -103,7 +103,7 @@ func TestExecDriverDoc(t *testing.T) {
 	}
 	table.WriteString("\n")
 	doctable.Table{
-		File:  "../docs/exec-driver.md",
+		File:  "../docs/reference/exec-driver.md",
 		Begin: "<!-- table: go test ./sandbox -run TestExecDriverDoc -update-exec-driver -->\n",
 		End:   "<!-- end of table -->\n",
 	}.Check(t, table.String(), *updateExecDriver)

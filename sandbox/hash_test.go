@@ -111,11 +111,11 @@ func TestCanonicalIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = regexp.MustCompile(`"Profile":"[0-9a-f]{64}"`).ReplaceAllString(got, `"Profile":"…"`)
-	docs, err := os.ReadFile("../docs/sandbox.md")
+	docs, err := os.ReadFile("../docs/explain/sandbox.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(docs), "\n"+got+"\n") {
-		t.Errorf("docs/sandbox.md does not have\n%s", got)
+		t.Errorf("docs/explain/sandbox.md does not have\n%s", got)
 	}
 }

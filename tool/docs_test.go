@@ -11,9 +11,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-var update = flag.Bool("update", false, "write the tables in docs/tools.md")
+var update = flag.Bool("update", false, "write the tables in docs/reference/tools.md")
 
-const toolsDoc = "../docs/tools.md"
+const toolsDoc = "../docs/reference/tools.md"
 
 // The tables of parameters in the documentation are those of the schemas.
 func TestDocs(t *testing.T) {

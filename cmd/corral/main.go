@@ -1,5 +1,5 @@
 // Corral runs commands in a sandbox, on this machine or on another. See
-// docs/cli.md.
+// docs/reference/cli.md.
 package main
 
 import (

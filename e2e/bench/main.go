@@ -2,7 +2,7 @@
 
 // Command bench measures what Corral costs: every executor of this machine side
 // by side with what it is compared to, in the same run, round by round, so that
-// whatever else the machine does hits both alike. docs/bench.md says what is
+// whatever else the machine does hits both alike. docs/reference/bench.md says what is
 // measured, and how.
 //
 // It needs root (for a chroot into a container's file system) and a Docker

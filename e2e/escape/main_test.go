@@ -3,7 +3,7 @@
 // Package escape_test tries to get out of sandboxes, on every engine, in every
 // way of package internal/escape/probes, and shows that each try would have been
 // seen: it is made again in the same container with one protection taken away,
-// where it must succeed. The outcome is the table in docs/escape.md.
+// where it must succeed. The outcome is the table in docs/reference/escape.md.
 //
 // Weakened containers are made by the tests alone, from what the engine says of
 // the product's own container; no code of the product can make one.
@@ -18,6 +18,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/escape.md")
+var update = flag.Bool("update", false, "write the tables of docs/reference/escape.md")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

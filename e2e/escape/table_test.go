@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
-const docsFile = "../../docs/escape.md"
+const docsFile = "../../docs/reference/escape.md"
 
 // board are the rows of each target, by probe.
 type board map[string]map[string]row

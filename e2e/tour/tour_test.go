@@ -27,7 +27,7 @@ const patience = 2 * time.Minute
 // any number of lines.
 func TestTours(t *testing.T) {
 	for _, name := range []string{"tour.md"} {
-		t.Run(name, func(t *testing.T) { takeTour(t, filepath.Join("..", "..", "docs", name)) })
+		t.Run(name, func(t *testing.T) { takeTour(t, filepath.Join("..", "..", "docs", "start", name)) })
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 const configLong = `Show, check and change the configuration file.
 
 The file is JSON5: JSON with comments, trailing commas and keys without quotes.
-docs/config.md explains its keys; corral init writes a first one.
+docs/reference/config.md explains its keys; corral init writes a first one.
 
 A PATH is written like agents.list[0].tools.exec.node.`
 

@@ -56,8 +56,8 @@ commands can still run on the gateway; doctor calls its lack a failure because
 there is no sandbox then.
 
 With --deep it also makes a sandbox, tries to get out of it in all the ways that
-docs/escape.md lists, and removes it; that takes some seconds. No try does any
-harm where it succeeds.`,
+docs/reference/escape.md lists, and removes it; that takes some seconds. No try
+does any harm where it succeeds.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, escapes := a.diagnose(cmd.Context(), deep)

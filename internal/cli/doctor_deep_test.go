@@ -24,7 +24,7 @@ func TestJudgeEscapes(t *testing.T) {
 		{"held", []escape.Result{result(escape.Held), result(escape.Held)}, doctor.OK, []string{"of 2 tries", " 2 were held"}},
 		{"some not made", []escape.Result{result(escape.Held), result(escape.Unsupported)}, doctor.OK, []string{" 1 were held", "1 could not be made"}},
 		{"gVisor", []escape.Result{result(escape.Inside)}, doctor.OK, []string{" 1 were held", "1 of them reached gVisor"}},
-		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, doctor.Fail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/escape.md"}},
+		{"escaped", []escape.Result{result(escape.Held), result(escape.Escaped)}, doctor.Fail, []string{"1 got out: ns/user (it makes a user namespace: it works)", "docs/reference/escape.md"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { check(t, "escape", doctor.Escapes(tc.results), tc.status, tc.words...) })
 	}

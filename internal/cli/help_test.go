@@ -54,16 +54,16 @@ func TestHelpIsConsistent(t *testing.T) {
 	})
 }
 
-// docs/cli.md knows every command, flag and variable.
+// docs/reference/cli.md knows every command, flag and variable.
 func TestDocsAreComplete(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cli.md")
+	text, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := string(text)
 	want := func(what string) {
 		if !strings.Contains(doc, "`"+what) {
-			t.Errorf("docs/cli.md does not mention `%s", what)
+			t.Errorf("docs/reference/cli.md does not mention `%s", what)
 		}
 	}
 	everyCommand(t, func(cmd *cobra.Command) {

@@ -82,8 +82,8 @@ func firstConfig(mode string) string {
 	return strings.Replace(firstConfigText, "MODE", mode, 1)
 }
 
-const firstConfigText = `// The configuration of Corral, in JSON5. docs/config.md explains every key, and
-// corral config schema lists them. After a change: corral config validate.
+const firstConfigText = `// The configuration of Corral, in JSON5. docs/reference/config.md explains every
+// key, and corral config schema lists them. After a change: corral config validate.
 // Changes count from the next command on; while there is a mistake in this file
 // nothing may run.
 {

@@ -39,7 +39,7 @@ func (a *app) addSandboxesFlags(cmd *cobra.Command) {
 	addChoice(cmd, &s.Driver, "driver", "how commands are started in it (default auto)", "auto", "fds", "frames", "exec")
 	f.StringVar(&s.Workspace, "workspace", "", "`DIR`: what to work on (default nothing in a sandbox, the current directory on the gateway)")
 	addChoice(cmd, &s.Access, "workspace-access", "what a sandbox may do with it (default none, or rw with --workspace)", "none", "ro", "rw")
-	f.StringVar(&s.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/cli.md)")
+	f.StringVar(&s.User, "user", "", "`UID:GID`: who commands run as in it, never root (default the owner of the workspace; see docs/reference/cli.md)")
 	f.Var(size{&s.Memory, true}, "memory", "`SIZE`: memory it may use, such as 512m, or unlimited (default 2g)")
 	f.Var(count{&s.CPUs}, "cpus", "`N`: processors it may use, such as 0.5, or unlimited (default 2)")
 	f.Var(count{&s.Pids}, "pids", "`N`: processes it may have, or unlimited (default 512)")

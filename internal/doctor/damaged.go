@@ -8,7 +8,7 @@ import (
 )
 
 // DamagedFix is what to do about files with damaged pieces.
-const DamagedFix = "see whether the disk is sound and what the files say (docs/state.md says what each loss means), then remove them"
+const DamagedFix = "see whether the disk is sound and what the files say (docs/reference/state.md says what each loss means), then remove them"
 
 // Damaged reports the files of a state directory in which a gateway or node has
 // kept what it could not read.

@@ -21,5 +21,5 @@ func TestCheckDamaged(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
-	check(t, "some", Damaged(dir), Warn, append(paths[:ShownAside], " and 2 more", "docs/state.md", "remove")...)
+	check(t, "some", Damaged(dir), Warn, append(paths[:ShownAside], " and 2 more", "docs/reference/state.md", "remove")...)
 }

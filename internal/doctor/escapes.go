@@ -32,5 +32,5 @@ func Escapes(results []escape.Result) Finding {
 	}
 	return Finding{Name: "escape", Status: Fail, Summary: fmt.Sprintf("%s, and %d got out: %s", text, len(out), strings.Join(out, "; ")),
 		Meaning: "What is in a sandbox made with these settings can reach this machine, or could by a hole in its kernel.",
-		Fix:     "see docs/escape.md for what holds each of them; use the engine's default profiles, or --runtime runsc; if all is as it should be, report it"}
+		Fix:     "see docs/reference/escape.md for what holds each of them; use the engine's default profiles, or --runtime runsc; if all is as it should be, report it"}
 }

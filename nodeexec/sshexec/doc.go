@@ -27,5 +27,5 @@
 //
 // There is no supervisor on the other side. What runs when the connection is
 // cut, or when this program ends, is lost: corral.ErrLost, never a made-up
-// code. docs/ssh-nodes.md has the list of what is different from other nodes.
+// code. docs/how-to/ssh-nodes.md has the list of what is different from other nodes.
 package sshexec

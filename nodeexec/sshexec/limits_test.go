@@ -77,7 +77,7 @@ func TestLimitsAreDistinct(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of docs/ssh-nodes.md")
+var update = flag.Bool("update", false, "write the table of docs/how-to/ssh-nodes.md")
 
 func TestDoc(t *testing.T) {
 	var table strings.Builder
@@ -87,13 +87,13 @@ func TestDoc(t *testing.T) {
 	}
 	table.WriteString("\n")
 	doc := doctable.Table{
-		File:  "../../docs/ssh-nodes.md",
+		File:  "../../docs/how-to/ssh-nodes.md",
 		Begin: "<!-- table: go test ./nodeexec/sshexec -run TestDoc -update -->\n",
 		End:   "<!-- end of table -->\n",
 	}.Check(t, table.String(), *update)
 	for _, key := range notHonoured {
 		if !strings.Contains(doc, "`"+key+"`") {
-			t.Errorf("%s does not say that %s is refused", "docs/ssh-nodes.md", key)
+			t.Errorf("%s does not say that %s is refused", "docs/how-to/ssh-nodes.md", key)
 		}
 	}
 }

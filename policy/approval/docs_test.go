@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/openclaw.md")
+var update = flag.Bool("update", false, "write the table in docs/reference/openclaw.md")
 
 // TestAlwaysDocs: what is remembered otherwise than by OpenClaw is in the
 // documentation.
 func TestAlwaysDocs(t *testing.T) {
-	const file, begin, end = "../../docs/openclaw.md", "<!-- always: go test ./policy/approval -run TestAlwaysDocs -update -->\n", "<!-- end -->\n"
+	const file, begin, end = "../../docs/reference/openclaw.md", "<!-- always: go test ./policy/approval -run TestAlwaysDocs -update -->\n", "<!-- end -->\n"
 	data, err := os.ReadFile(file)
 	ok(t, err)
 	before, rest, has := strings.Cut(string(data), begin)

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// docs/sandbox-security.md has every rule, and none that does not exist.
+// docs/reference/sandbox-security.md has every rule, and none that does not exist.
 func TestDocs(t *testing.T) {
 	source, err := os.ReadFile("refusal.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/sandbox-security.md")
+	doc, err := os.ReadFile("../../docs/reference/sandbox-security.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/doctable"
 )
 
-var update = flag.Bool("update-seccomp", false, "write the profiles and docs/seccomp.md anew")
+var update = flag.Bool("update-seccomp", false, "write the profiles and docs/reference/seccomp.md anew")
 
 // The profiles are Docker's default less the differences.
 func TestGolden(t *testing.T) {
@@ -92,7 +92,7 @@ func applies(s *moby.Syscall, arch string) bool {
 	return s.Excludes == nil || !slices.Contains(s.Excludes.Arches, arch)
 }
 
-// docs/seccomp.md has the tables.
+// docs/reference/seccomp.md has the tables.
 func TestDocs(t *testing.T) {
 	var b strings.Builder
 	table := func(title string, list []Difference) {
@@ -113,7 +113,7 @@ func TestDocs(t *testing.T) {
 	table("Kept on purpose", Kept())
 	b.WriteString("\n")
 	doctable.Table{
-		File:  "../../docs/seccomp.md",
+		File:  "../../docs/reference/seccomp.md",
 		Begin: "<!-- tables: go test ./sandbox/seccomp -update-seccomp -->\n",
 		End:   "<!-- end of tables -->\n",
 	}.Check(t, b.String(), *update)

@@ -18,6 +18,6 @@
 // symbolic link is followed, wherever it points.
 //
 // What is not kept of a file that is updated: extended attributes and ACLs, and
-// the set-user-ID bit. docs/apply_patch.md has the grammar, and everything that
+// the set-user-ID bit. docs/reference/apply_patch.md has the grammar, and everything that
 // a user may want to know.
 package patch

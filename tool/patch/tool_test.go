@@ -150,7 +150,7 @@ func TestNoWorkspace(t *testing.T) {
 
 // The document shows what the tool does: its example is run.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/apply_patch.md")
+	text, err := os.ReadFile("../../docs/reference/apply_patch.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/run_shell_command.md")
+var update = flag.Bool("update", false, "write the table in docs/reference/run_shell_command.md")
 
 // The table of parameters in the documentation is that of the schema.
 func TestDocs(t *testing.T) {
-	const file = "../../docs/run_shell_command.md"
+	const file = "../../docs/reference/run_shell_command.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Config struct {
 	Dir string
 
 	// CoreTools and ExcludeTools restrict which commands run; see
-	// docs/run_shell_command.md.
+	// docs/reference/run_shell_command.md.
 	CoreTools, ExcludeTools []string
 	// Approve is asked about commands that the restrictions leave to
 	// somebody's decision. Nil: those are denied.

@@ -231,7 +231,7 @@ var qwenDocs = []struct {
 		"この機能は**セキュリティメカニズムではない**ため、信頼できないコードを安全に実行するために依存すべきではありません。実行可能なコマンドを明示的に選択するには、`coreTools` の使用を推奨します。",
 		"此功能**不是一种安全机制**，不应依赖它来安全地执行不受信任的代码。建议使用 `coreTools` 来显式选择可以执行的命令。",
 	}, func(t *testing.T) {
-		text, err := os.ReadFile("../../docs/run_shell_command.md")
+		text, err := os.ReadFile("../../docs/reference/run_shell_command.md")
 		if err != nil || !strings.Contains(string(text), "no boundary for code that is not trusted") {
 			t.Errorf("the documentation does not say so: %v", err)
 		}

@@ -1,6 +1,6 @@
 // Package exectest is the conformance suite of Corral: the cases that every
 // [corral.Executor] passes, whatever it runs commands on. A behaviour of the
-// contract is a [Case] here first and code afterwards; docs/conformance.md is
+// contract is a [Case] here first and code afterwards; docs/reference/conformance.md is
 // the list of them, generated from this package.
 //
 // An executor's package describes itself as a [Target] and calls [Run]:

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write docs/conformance.md")
+var update = flag.Bool("update", false, "write docs/reference/conformance.md")
 
-const docsFile = "../../../docs/conformance.md"
+const docsFile = "../../../docs/reference/conformance.md"
 
 const docsIntro = `# Conformance
 
@@ -54,7 +54,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%v; run this test with -update", err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/conformance.md is out of date; run this test with -update (-cases +file):\n%s", diff)
+		t.Errorf("docs/reference/conformance.md is out of date; run this test with -update (-cases +file):\n%s", diff)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := os.ReadFile(filepath.Join(top, "docs", "dependencies.md"))
+	list, err := os.ReadFile(filepath.Join(top, "docs", "explain", "dependencies.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +37,12 @@ func TestDependencies(t *testing.T) {
 	if !maps.Equal(told, want) {
 		for path := range want {
 			if told[path] != 1 {
-				t.Errorf("%s is in docs/dependencies.md %d times", path, told[path])
+				t.Errorf("%s is in docs/explain/dependencies.md %d times", path, told[path])
 			}
 			delete(told, path)
 		}
 		for path := range told {
-			t.Errorf("docs/dependencies.md has %s, which go.mod has not", path)
+			t.Errorf("docs/explain/dependencies.md has %s, which go.mod has not", path)
 		}
 	}
 }

@@ -48,7 +48,7 @@ var unlinked = map[string][]string{
 	"internal/warden":   wardenFree,
 	"cmd/corral-warden": wardenFree,
 	// What an embedding program links: no engine for the host, one engine for
-	// Docker, no server for a client. See docs/development.md.
+	// Docker, no server for a client. See docs/how-to/development.md.
 	"hostexec":       {module + "/sandbox", "net/http", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
 	"sandbox/docker": {"github.com/containerd/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
 	"client":         slices.Concat(executors, []string{module + "/policy/guard", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"}),
