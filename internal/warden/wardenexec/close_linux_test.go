@@ -2,6 +2,7 @@ package wardenexec
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -191,5 +192,32 @@ func TestCloseWhileStarting(t *testing.T) {
 		wg.Wait()
 		f.gw.Close()
 		f.conn.Close()
+	}
+}
+
+// A warden that has dialled, and then ends since it has nothing to keep, is followed by
+// another one: nobody hears of it. One after the other is an error.
+func TestWardenEndsBeforeTheGreeting(t *testing.T) {
+	for cut := range maxGreetings + 1 {
+		f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+			closeFDs(fds)
+			f.started(m)
+			f.exited(m.ID)
+		})
+		dialled := 0
+		e := fakeExecutor(t, func(bool) (wire.Conn, error) {
+			if dialled++; dialled > cut {
+				return f.gw, nil
+			}
+			a, b, err := wire.PacketPair()
+			if err == nil {
+				b.Close()
+			}
+			return a, err
+		})
+		_, err := e.Start(t.Context(), corral.Command{Shell: "x"})
+		if lost := cut == maxGreetings; lost != (err != nil) || lost && !errors.Is(err, corral.ErrUnavailable) || dialled != min(cut+1, maxGreetings) {
+			t.Errorf("%d cut: %v, %d dialled", cut, err, dialled)
+		}
 	}
 }

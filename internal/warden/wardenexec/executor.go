@@ -3,8 +3,10 @@ package wardenexec
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -214,16 +216,9 @@ func (e *Executor) connection(ctx context.Context, start bool) (*client, error) 
 	if c := e.current(); c != nil {
 		return c, nil
 	}
-	if err := e.rest(ctx); err != nil {
-		return nil, err
-	}
-	conn, err := e.opts.Connect(ctx, start)
+	c, err := e.connect(ctx, start)
 	if err != nil {
 		return nil, err
-	}
-	c, err := greet(ctx, conn)
-	if err != nil {
-		return nil, corral.Errorf(corral.ErrUnavailable, "", "%w", err)
 	}
 	e.mu.Lock()
 	if e.closed {
@@ -246,6 +241,35 @@ func (e *Executor) connection(ctx context.Context, start bool) (*client, error) 
 	e.acknowledgeOld(c)
 	_ = e.acks.flush(ctx, c) // also what waits since there was no connection; else the timer does it
 	return c, nil
+}
+
+// maxGreetings is how many connections in a row may be cut before they are used.
+const maxGreetings = 3
+
+// connect makes a connection. One that is cut at once was a warden's that was about to
+// end when it had nothing left to keep: the next is another warden's.
+func (e *Executor) connect(ctx context.Context, start bool) (*client, error) {
+	for n := 1; ; n++ {
+		if err := e.rest(ctx); err != nil {
+			return nil, err
+		}
+		conn, err := e.opts.Connect(ctx, start)
+		if err != nil {
+			return nil, err
+		}
+		c, err := greet(ctx, conn)
+		switch {
+		case err == nil:
+			return c, nil
+		case n == maxGreetings || ctx.Err() != nil || !isCut(err):
+			return nil, corral.Errorf(corral.ErrUnavailable, "", "%w", err)
+		}
+	}
+}
+
+// isCut reports whether the other side has closed a connection.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // acknowledgeOld lets the warden forget what an earlier life recorded, or
