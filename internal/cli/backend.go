@@ -8,8 +8,8 @@ import (
 	"github.com/corral-exec/corral/policy/guard"
 )
 
-// openRouter returns the Router for one command. A host on the command line is the
-// configured one: whoever types it is the operator.
+// openRouter returns the Router for one command. --host counts as configured: the
+// operator types it.
 func (a *app) openRouter(o *execFlags, cmd corral.Command) (*corral.Router, corral.Host, error) {
 	opt, err := a.options(nil)
 	if err != nil {

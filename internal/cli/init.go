@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 )
-
-// askEngine is how long corral init waits for an engine.
-const askEngine = 5 * time.Second
 
 // initResult is what corral init --json prints.
 type initResult struct {
@@ -58,7 +54,7 @@ there stays as it is.`,
 
 // initial decides on a first configuration.
 func (a *app) initial(ctx context.Context, file string) initResult {
-	ctx, cancel := context.WithTimeout(ctx, askEngine)
+	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
 	var facts doctor.EngineFacts
 	err := a.withEngine(ctx, func(ctx context.Context, eng daemon.Engine) (err error) {

@@ -213,7 +213,7 @@ func (a *app) configOrRest() (*config.Config, *config.Error, error) {
 // askEngine notes which engine there is, and returns it with what of it counts:
 // where none answers, as if there was one on this machine.
 func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine, sandbox.EngineInfo) {
-	ctx, cancel := context.WithTimeout(ctx, askEngine)
+	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
 	eng, err := a.backends.Engine(ctx, a.engineChoice())
 	if err == nil {
@@ -268,7 +268,7 @@ func (e *sandboxExplained) problem(err error, where string) {
 
 // doctor.Engine notes what the engine does not have.
 func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
-	ctx, cancel := context.WithTimeout(ctx, askEngine)
+	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
 	spec := sandbox.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
 	if s.Network != boundary.NetworkNone && !e.refused("network") {

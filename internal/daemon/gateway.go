@@ -364,7 +364,7 @@ func (s *Gateway) record() Record {
 	return r
 }
 
-// Close lets go of what there is, from the outside in.
+// Close closes listeners first, then sessions, then hosts.
 func (s *Gateway) Close() error {
 	var errs []error
 	s.mcp.close(s.log)
@@ -423,8 +423,8 @@ func (s *Gateway) mode() string {
 	return s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
 }
 
-// CheckListen refuses what is no address of the loopback interface. What says
-// where it is from.
+// CheckListen refuses an address that is not of the loopback interface. The error
+// calls the address what.
 func CheckListen(what, at string) error {
 	if !IsAddress(at) {
 		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "%s is no address and port", what)

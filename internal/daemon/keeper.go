@@ -11,12 +11,12 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// Sandboxes do what can be done with the sandboxes of a state directory:
-// a gateway's, for whoever calls it, and those of a directory without one. It is a
-// gateway.Sandboxes.
+// Sandboxes lists, describes, removes and recreates the sandboxes of a state directory,
+// with or without a gateway. It is a gateway.Sandboxes.
 type Sandboxes struct {
 	dir    string
 	engine func(context.Context) (Engine, error)
@@ -244,7 +244,7 @@ func (k *Sandboxes) Log(ctx context.Context, name string, all bool) (api.Sandbox
 // askHowEnded has the engine say which have ended that nobody has looked at since.
 // What is noted can be read without an engine, too.
 func (k *Sandboxes) askHowEnded(ctx context.Context, lives []sandbox.Life) {
-	ctx, cancel := context.WithTimeout(ctx, askEngine)
+	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
 	eng, err := k.engine(ctx)
 	if err != nil {

@@ -59,8 +59,8 @@ func (l Lone) Open(cmd corral.Command) (*corral.Router, corral.Host, error) {
 // callLimit bounds calls that nobody can cancel.
 const callLimit = 5 * time.Second
 
-// Settled is an executor of which a start that is cancelled in the middle has a
-// known outcome: the process is found, and can be stopped, or there is none.
+// Settled finds out what became of a start that was cancelled: it returns the process,
+// or the error says that there is none.
 type Settled struct{ Executor }
 
 func (s Settled) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {

@@ -196,8 +196,8 @@ func (n *nodePlaces) Features() []string {
 	return nil
 }
 
-// FeatureSandbox begins the feature of a node of which commands run in a sandbox;
-// what follows is the mode of that.
+// FeatureSandbox begins the feature by which a node says that its commands run in a
+// sandbox; the mode follows.
 const FeatureSandbox = "sandbox="
 
 // unusable is why nothing may run.

@@ -11,8 +11,8 @@ import (
 // say.
 type Options struct {
 	ConfigFile    string // empty: there is none
-	ConfigNamed   bool   // somebody named it, so that it has to be there
-	DefaultConfig string // where it is that nobody names
+	ConfigNamed   bool   // the user named the file, so it must exist
+	DefaultConfig string // the file if the user names none
 
 	// Settings are what flags and variables say of sandboxes, and Given whether one of
 	// them, by the name of the flag, counts in the place of the configuration. Nil: none

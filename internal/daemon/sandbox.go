@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
@@ -59,7 +58,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 // openSandbox makes no container yet. One that is ephemeral has a state
 // directory of its own: it goes with it.
 func openSandbox(o SandboxOptions) (_ Executor, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	ctx, cancel := context.WithTimeout(context.Background(), doctor.AskLimit)
 	defer cancel()
 	eng, err := engines.Open(ctx, o.Engine)
 	if err != nil {
@@ -105,7 +104,7 @@ type enginePool struct {
 }
 
 func openPool(o SandboxOptions, size int) (WarmPool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askEngine)
+	ctx, cancel := context.WithTimeout(context.Background(), doctor.AskLimit)
 	defer cancel()
 	eng, err := engines.Open(ctx, o.Engine)
 	if err != nil {
@@ -127,9 +126,6 @@ func (p enginePool) ConfigurePool(o SandboxOptions, size int) error {
 }
 
 func (p enginePool) Close() error { return errors.Join(p.Pool.Close(), p.engine.Close()) }
-
-// askEngine is how long an engine may take to answer.
-const askEngine = 5 * time.Second
 
 // SandboxRow is a container as corral sandbox ls prints it.
 type SandboxRow struct {

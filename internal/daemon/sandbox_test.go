@@ -19,8 +19,8 @@ func (emptyEngine) List(context.Context, map[string]string) ([]sandbox.Container
 	return nil, nil
 }
 
-// A sandbox of which no container could be made has a workspace to remove; of one
-// that was removed there are only records.
+// A sandbox whose container could not be made has a workspace to remove. A sandbox that
+// was removed has only records.
 func TestSandboxesWithoutContainers(t *testing.T) {
 	dir := testdir.New(t)
 	for name, text := range map[string]string{

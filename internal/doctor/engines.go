@@ -17,12 +17,12 @@ type EngineTried struct {
 	Err  error // nil: it answers
 }
 
-// askLimit is how long engines may take to answer.
-const askLimit = 5 * time.Second
+// AskLimit is how long engines may take to answer.
+const AskLimit = 5 * time.Second
 
 // TryEngines asks each kind of engine whether it is there.
 func TryEngines(ctx context.Context) []EngineTried {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, AskLimit)
 	defer cancel()
 	var tried []EngineTried
 	for _, k := range engines.Kinds() {
