@@ -6,7 +6,7 @@ type agentKey struct{}
 
 // WithAgent has what is started with the context be an agent's: nodes have rules for
 // each, and where a warden keeps processes, sandboxes among them, it is kept beside
-// them whose they are and what they were begun as; see Info.Origin.
+// them whose they are and what they were begun as.
 func WithAgent(ctx context.Context, agent string) context.Context {
 	return context.WithValue(ctx, agentKey{}, agent)
 }

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/decided"
 )
 
 // A Command is what to run. Exactly one of Shell and Args is set.
@@ -74,22 +75,13 @@ type Command struct {
 	// Approval is the id of the approval by which the command may run.
 	Approval string `json:"approval,omitempty"`
 
-	// Exec, if there is one, is the program and the arguments that are
-	// executed on the gateway or a node to do what Shell or Args say. A Guard
-	// sets it, so that what it looked at is what runs; the Router takes it
-	// from nobody else.
-	Exec []string `json:"-"`
 	// Domain, if there is one, is what the command may execute and write, where
 	// the kernel of the gateway's machine or the node enforces it. A Guard sets
-	// it, with Exec; the Router takes it from nobody else.
+	// it; the Router takes it from nobody else.
 	Domain *Domain `json:"-"`
-	// Grant, if there is one, is what a Guard has to say to the node that the
-	// command goes to: by whose leave it may run there. The Router takes it
-	// from nobody else, and nobody else reads it.
-	Grant []byte `json:"-"`
-	// Fresh: the ID was made up for this command a moment ago. The Router
-	// asks no host, of which some may be far away, whether it has the ID.
-	Fresh bool `json:"-"`
+	// Decided is what a Guard says about the command to the executor that it goes
+	// to. Its type is Corral's own; the Router takes it from nobody else.
+	Decided decided.About `json:"-"`
 }
 
 // A Domain is what a command, and all that it starts, may execute and write.
@@ -130,8 +122,8 @@ func ValidateID(id string) error {
 }
 
 // Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, the Description, what the Router reads, Exec,
-// Domain and Grant are not in it.
+// same, wherever they run. The ID, the Description, what the Router reads, Domain
+// and Decided are not in it.
 func (c Command) Digest() string {
 	h := sha256.New()
 	// %q tells apart whatever bytes strings have, and prints maps sorted.

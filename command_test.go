@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
 )
 
 func TestCommandValidate(t *testing.T) {
@@ -110,7 +111,7 @@ func TestParseHost(t *testing.T) {
 // Whatever a command does differently is in its digest.
 func TestCommandDigest(t *testing.T) {
 	plain := corral.Command{Shell: "true"}
-	ignored := map[string]bool{"Description": true, "ID": true, "Host": true, "Node": true, "Elevated": true, "Security": true, "Ask": true, "Approval": true, "Exec": true, "Domain": true, "Grant": true, "Fresh": true}
+	ignored := map[string]bool{"Description": true, "ID": true, "Host": true, "Node": true, "Elevated": true, "Security": true, "Ask": true, "Approval": true, "Domain": true, "Decided": true}
 	seen := map[string]string{plain.Digest(): "nothing"}
 	add := func(name string, c corral.Command) {
 		t.Helper()
@@ -132,8 +133,6 @@ func TestCommandDigest(t *testing.T) {
 			*v = corral.HostNode
 		case *[]string:
 			*v = []string{"x"}
-		case *[]byte:
-			*v = []byte{'x'}
 		case *map[string]string:
 			*v = map[string]string{"x": ""}
 		case *bool:
@@ -144,6 +143,8 @@ func TestCommandDigest(t *testing.T) {
 			*v = &corral.Size{}
 		case **corral.Domain:
 			*v = &corral.Domain{}
+		case *decided.About:
+			v.Exec = []string{"x"}
 		case *corral.LogLimit:
 			v.Head = 1
 		default:

@@ -112,20 +112,6 @@ type Info struct {
 	// Enforced is what the kernel keeps it to, of what was decided: nil if to
 	// nothing.
 	Enforced *Enforced `json:"enforced,omitempty"`
-
-	// Origin is what it was begun as, where that is kept beside the process:
-	// on nodes, for gateways that have not started it. Nil elsewhere.
-	Origin *Origin `json:"origin,omitempty"`
-}
-
-// Origin is what a process was begun as, and for whom.
-type Origin struct {
-	Agent   string        `json:"agent"`             // whose command it is
-	Command string        `json:"command,omitempty"` // as it was given; of a long one the beginning
-	TTY     bool          `json:"tty,omitempty"`
-	Stdin   bool          `json:"stdin,omitempty"`
-	Merged  bool          `json:"merged,omitempty"` // see Command.MergeStderr
-	Grace   time.Duration `json:"grace,omitempty"`
 }
 
 // An Exit says how a process ended. Every Exit is of a process that was seen

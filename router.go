@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/recent"
 	"github.com/corral-exec/corral/internal/turn"
 )
@@ -31,10 +32,9 @@ type RouterOptions struct {
 	// there is ErrUnavailable.
 }
 
-// A Guard decides whether a command may run. It returns the command, with Exec
-// set to what is to be executed, or Grant to what the node is to be told; or why
-// it may not: ErrDenied, or ErrApproval if somebody has to approve it. The Node
-// of the route is the full name of the one that was selected. Package
+// A Guard decides whether a command may run. It returns the command, perhaps with a
+// Domain; or why it may not: ErrDenied, or ErrApproval if somebody has to approve it.
+// The Node of the route is the full name of the one that was selected. Package
 // policy/guard has a Guard.
 type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
 
@@ -118,13 +118,13 @@ func (r *Router) Route(cmd Command) (Route, error) {
 // does not tell what the process was started as (Info.Digest) is asked, after the
 // Guard. A host that cannot tell whether it has the ID is passed over, unless this
 // Router started it there; otherwise one node that is switched off would stop every
-// start. About an ID that is Fresh no host is asked.
+// start. About an ID that a session made up just now no host is asked.
 func (r *Router) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := cmd.Validate(); err != nil {
 		return nil, err
 	}
-	fresh := cmd.Fresh
-	cmd.Exec, cmd.Domain, cmd.Grant, cmd.Fresh = nil, nil, nil, false
+	fresh := cmd.Decided.Fresh
+	cmd.Domain, cmd.Decided = nil, decided.About{}
 	route, err := r.Route(cmd)
 	if err != nil {
 		return nil, err
@@ -363,6 +363,9 @@ func (r *Router) wrap(p Process, at origin) Process {
 }
 
 func (p *routed) Info() Info { return p.info }
+
+// Unwrap is for package internal/origin.
+func (p *routed) Unwrap() Process { return p.Process }
 
 func (p *routed) Remove(ctx context.Context) error {
 	unlock, err := p.router.locks.Take(ctx, p.info.ID)

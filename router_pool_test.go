@@ -91,10 +91,10 @@ func TestRouterGoesOnInAPool(t *testing.T) {
 			r := corral.NewRouter(corral.RouterOptions{Host: corral.HostNode, Node: "pool:gpu", Nodes: pool,
 				Guard: func(_ context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
 					asked = append(asked, route.Node)
-					if len(cmd.Exec) > 0 {
+					if len(cmd.Decided.Exec) > 0 {
 						t.Error("what was decided on for one node goes to another")
 					}
-					cmd.Exec = []string{"true"}
+					cmd.Decided.Exec = []string{"true"}
 					return cmd, tc.guard[route.Node]
 				}})
 			p, err := r.Start(t.Context(), corral.Command{ID: "job", Shell: "true"})

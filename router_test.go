@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/nodeexec"
 )
@@ -248,7 +249,7 @@ func TestRouterAsksNobodyAboutAFreshID(t *testing.T) {
 		{"made-up", true, 0}, {"made-up", false, 1}, {"sent", false, 3},
 	} {
 		asked.Store(0)
-		mustStart(t, r, corral.Command{ID: tc.id, Shell: "true", Fresh: tc.fresh})
+		mustStart(t, r, corral.Command{ID: tc.id, Shell: "true", Decided: decided.About{Fresh: tc.fresh}})
 		if got := asked.Load(); got != tc.asked {
 			t.Errorf("%s, fresh %t: %d hosts were asked, not %d", tc.id, tc.fresh, got, tc.asked)
 		}
@@ -428,19 +429,19 @@ func TestRouterAsksTheGuard(t *testing.T) {
 	var asked []corral.Host
 	guard := func(_ context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
 		asked = append(asked, route.Host)
-		if cmd.Exec != nil {
-			t.Errorf("the guard was handed Exec %q of the caller", cmd.Exec)
+		if cmd.Decided.Exec != nil {
+			t.Errorf("the guard was handed Exec %q of the caller", cmd.Decided.Exec)
 		}
 		if cmd.Approval == "" {
 			return corral.Command{}, refused
 		}
-		cmd.Exec = []string{"true"}
+		cmd.Decided.Exec = []string{"true"}
 		return cmd, nil
 	}
 	places := newPlaces(t)
 	r := places.router(func(o *corral.RouterOptions) { o.Guard = guard })
 	start := func(cmd corral.Command) (corral.Process, error) {
-		cmd.Exec = []string{"sleep", "1"} // of somebody who would like to run something else
+		cmd.Decided.Exec = []string{"sleep", "1"} // of somebody who would like to run something else
 		return r.Start(t.Context(), cmd)
 	}
 

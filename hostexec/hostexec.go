@@ -72,8 +72,8 @@ func (c *Config) plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, er
 	if !filepath.IsAbs(p.Dir) {
 		p.Dir = filepath.Join(c.Workspace, p.Dir)
 	}
-	if len(cmd.Exec) > 0 {
-		p.Args = cmd.Exec
+	if len(cmd.Decided.Exec) > 0 {
+		p.Args = cmd.Decided.Exec
 	}
 	var err error
 	if c.Node != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
@@ -27,16 +28,16 @@ func TestOrigin(t *testing.T) {
 	}
 	e := open()
 	long := "x" + strings.Repeat("\x01é", 20_000)
-	want := map[string]*corral.Origin{}
+	want := map[string]*origin.Origin{}
 	for id, c := range map[string]struct {
 		agent string
 		cmd   corral.Command
-		want  *corral.Origin
+		want  *origin.Origin
 	}{
-		"runs":   {"ops", corral.Command{Shell: "sleep 60", TTY: &corral.Size{}, Grace: time.Second}, &corral.Origin{Agent: "ops", Command: "sleep 60", TTY: true, Grace: time.Second}},
-		"ended":  {"main", corral.Command{Args: []string{"echo", "a b"}, Stdin: true, MergeStderr: true}, &corral.Origin{Agent: "main", Command: "echo a b", Stdin: true, Merged: true}},
+		"runs":   {"ops", corral.Command{Shell: "sleep 60", TTY: &corral.Size{}, Grace: time.Second}, &origin.Origin{Agent: "ops", Command: "sleep 60", TTY: true, Grace: time.Second}},
+		"ended":  {"main", corral.Command{Args: []string{"echo", "a b"}, Stdin: true, MergeStderr: true}, &origin.Origin{Agent: "main", Command: "echo a b", Stdin: true, Merged: true}},
 		"nobody": {"", corral.Command{Shell: "true"}, nil},
-		"long":   {"ops", corral.Command{Args: []string{"true", long}}, &corral.Origin{Agent: "ops", Command: ("true " + long)[:511] + "…"}},
+		"long":   {"ops", corral.Command{Args: []string{"true", long}}, &origin.Origin{Agent: "ops", Command: ("true " + long)[:511] + "…"}},
 	} {
 		ctx := t.Context()
 		if c.agent != "" {
@@ -47,7 +48,7 @@ func TestOrigin(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if diff := cmp.Diff(c.want, p.Info().Origin); diff != "" {
+		if diff := cmp.Diff(c.want, origin.Of(p)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
 		if id != "runs" {
@@ -74,7 +75,7 @@ func TestOrigin(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if diff := cmp.Diff(want, p.Info().Origin); diff != "" {
+		if diff := cmp.Diff(want, origin.Of(p)); diff != "" {
 			t.Errorf("%s, in the next life (-want +got):\n%s", id, diff)
 		}
 		if id == "runs" {

@@ -25,7 +25,7 @@ func (f *Fabric) Decide(ctx context.Context, node, agent string, cmd corral.Comm
 	if err := cmd.Validate(); err != nil {
 		return id, name, nil, err
 	}
-	cmd.Grant = nil
+	cmd.Decided.Grant = nil
 	a, err := n.askOf(ctx, fabric.OpDecide, cmd.ID, &fabric.StartRequest{Agent: agent, Command: cmd}, min(startPatience, f.patience))
 	if err != nil {
 		return id, name, nil, err

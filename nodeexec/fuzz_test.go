@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // said is a message of FuzzFabric: [length of subject][subject][status][length
@@ -25,7 +26,7 @@ func said(subject string, status byte, data []byte) []byte {
 func FuzzFabric(f *testing.F) {
 	out := func(o fabric.Output) []byte { return o.Append(nil) }
 	for _, messages := range [][][]byte{
-		{said("a.1", 0, fabric.EncodeAnswer(fabric.Answer{Boot: "b", Info: &corral.Info{ID: "job"}})), said("a.2", 0, []byte(`{"boot":"c","refused":"boot"}`)), said("a.1", 1, nil)},
+		{said("a.1", 0, fabric.EncodeAnswer(fabric.Answer{Boot: "b", Info: &origin.Info{Info: corral.Info{ID: "job"}}})), said("a.2", 0, []byte(`{"boot":"c","refused":"boot"}`)), said("a.1", 1, nil)},
 		{said("o.1", 0, out(fabric.Output{Stream: corral.Stdout, Data: []byte("text")})), said("o.1", 0, out(fabric.Output{From: 4, Offset: 9, Stream: corral.Stderr, Data: []byte("more")})), said("o.1", 0, out(fabric.Output{From: 13, Offset: 13, Flags: fabric.FlagEnd, Data: []byte(`{"boot":"b","exit":{"exitCode":3,"reason":"exited"}}`)}))},
 		{said("o.1", 0, out(fabric.Output{Flags: fabric.FlagError, Data: []byte(`{"code":"lost","message":"text"}`)})), said("o.2", 0, out(fabric.Output{Stream: corral.Stdout, Data: []byte("forged")}))},
 		{said("w.1", 0, fabric.InputAck{Done: 1, Next: 2, Limit: 9, Flags: fabric.FlagGap}.Append(nil)), said("w.2", 0, fabric.InputAck{Flags: fabric.FlagEnd}.Append(nil)), said("w.9", 0, nil), said("x.1", 0, nil)},
@@ -46,7 +47,7 @@ func FuzzFabric(f *testing.F) {
 			if id == "" {
 				continue
 			}
-			p := &process{link: link{f: g, peer: g.peer(id), name: id}, info: corral.Info{ID: "job"}, known: make(chan struct{})}
+			p := &process{link: link{f: g, peer: g.peer(id), name: id}, info: origin.Info{Info: corral.Info{ID: "job"}}, known: make(chan struct{})}
 			p.log.p = p
 			processes[n] = p
 			_, replies[n] = g.expect(p.peer)

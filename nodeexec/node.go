@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // startPatience is for how long a node may be away that is asked to start
@@ -108,7 +109,7 @@ func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
 }
 
 func (n *Node) newProcess(id string) *process {
-	p := &process{link: n.link, info: corral.Info{ID: id}, known: make(chan struct{})}
+	p := &process{link: n.link, info: origin.Info{Info: corral.Info{ID: id}}, known: make(chan struct{})}
 	p.log.p = p
 	return p
 }

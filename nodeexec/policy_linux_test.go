@@ -132,7 +132,7 @@ func newBetween(t *testing.T, node, gateway string) *between {
 		Host: corral.HostNode, Nodes: b.rig.fabric,
 		Guard: func(ctx context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
 			cmd, err := check(ctx, cmd, route)
-			b.granted = cmd.Grant
+			b.granted = cmd.Decided.Grant
 			return cmd, err
 		},
 	})
@@ -211,7 +211,7 @@ func TestApprovedAtGateway(t *testing.T) {
 	// Somebody with the gateway's key, who has seen the grant.
 	x := b.rig.node()
 	replay := func(agent string, cmd corral.Command, grant []byte) error {
-		cmd.Grant = grant
+		cmd.Decided.Grant = grant
 		_, err := x.Start(corral.WithAgent(t.Context(), agent), cmd)
 		return err
 	}
@@ -281,7 +281,7 @@ func TestStrictNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := cmd
-	forged.Grant = grant
+	forged.Decided.Grant = grant
 	if _, err := b.rig.node().Start(corral.WithAgent(t.Context(), "main"), forged); !errors.Is(err, corral.ErrApproval) || !strings.Contains(b.said.String(), "counts for nothing here") {
 		t.Errorf("%v", err)
 	}

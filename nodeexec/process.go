@@ -10,12 +10,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // process is a process on a node.
 type process struct {
 	link
-	info corral.Info
+	info origin.Info
 	log  log
 
 	started int64 // by the node's clock, Unix ns; 0: not known
@@ -50,7 +51,10 @@ func (p *process) exited(e corral.Exit) {
 	})
 }
 
-func (p *process) Info() corral.Info { return p.info }
+func (p *process) Info() corral.Info { return p.info.Info }
+
+// Origin is for package origin.
+func (p *process) Origin() *origin.Origin { return p.info.Origin }
 
 func (p *process) Log() corral.Log { return &p.log }
 

@@ -16,6 +16,9 @@ type ended struct {
 	removed *atomic.Bool
 }
 
+// Unwrap is for package origin.
+func (p ended) Unwrap() corral.Process { return p.Process }
+
 // Remove implements corral.Process. After it the ID may be another's, whom a
 // signal to this process must not reach.
 func (p ended) Remove(ctx context.Context) error {

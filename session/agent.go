@@ -129,7 +129,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 		Approval: cmd.Approval, Notice: o.RunningNotice,
 	}
 	if cmd.ID == "" {
-		cmd.ID, cmd.Fresh = NewID(), true
+		cmd.ID, cmd.Decided.Fresh = NewID(), true
 	} else {
 		start.Digest, start.Keep = digest(cmd), true
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
@@ -29,7 +30,7 @@ type damaged struct {
 func (r *rig) toDamage() *damaged {
 	r.Helper()
 	d := &damaged{rig: r}
-	r.x.Info.Origin = &corral.Origin{Agent: DefaultAgent, Command: "as it was begun"}
+	r.x.Origin = &origin.Origin{Agent: DefaultAgent, Command: "as it was begun"}
 	d.ids = []string{
 		r.begin("sleep", Options{Background: true, NotifyOnExit: true}).ID(),
 		r.begin("cat", Options{Background: true, Command: corral.Command{Stdin: true}}).ID(),
@@ -199,7 +200,7 @@ func TestTableDamagedBeginning(t *testing.T) {
 func TestRemovedIsNotFoundAgain(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		inBubble(t, func(r *rig) {
-			r.x.Info.Origin = &corral.Origin{Agent: DefaultAgent, Command: "greet"}
+			r.x.Origin = &origin.Origin{Agent: DefaultAgent, Command: "greet"}
 			s := r.begin("greet", Options{Background: true})
 			id := s.ID()
 			r.cfg.Kept = func() (map[string]string, error) { return map[string]string{id: DefaultAgent}, nil }

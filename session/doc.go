@@ -28,7 +28,7 @@
 //
 // Each gateway has a table of its own. What an agent began through one on a node
 // that both have, another finds by its ID ([Agent.Find], Config.Elsewhere): the
-// node keeps beside the process whose it is ([corral.Origin]), as it was told in the
+// node keeps beside the process whose it is (package origin), as it was told in the
 // signed request that started it, and says so. Then it is a session there as well,
 // until either removes it. Only what that node says decides, and only for the
 // agent that asks by the ID: a list has what is in the table, and what belongs to

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // Find is Session, and finds as well what another gateway began for the agent on
@@ -23,7 +24,7 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 	case elsewhere != nil:
 		return nil, elsewhere
 	}
-	o := p.Info().Origin
+	o := origin.Of(p)
 	if o == nil || o.Agent != a.name {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (a Agent) Find(ctx context.Context, id string) (*Session, error) {
 }
 
 // take makes a session of a process, or returns the one that has its ID.
-func (a Agent) take(p corral.Process, o corral.Origin, foreign bool) (*Session, error) {
+func (a Agent) take(p corral.Process, o origin.Origin, foreign bool) (*Session, error) {
 	info := p.Info()
 	s := newSession(a.m, info.ID, begun{
 		Agent: a.name, Text: shortened(o.Command), TTY: o.TTY, Stdin: o.Stdin, Merged: o.Merged || o.TTY, Grace: o.Grace,

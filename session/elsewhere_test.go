@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
@@ -16,7 +17,7 @@ import (
 // are the agent main's.
 func (r *rig) besides(change func(*Config)) *Manager {
 	r.Helper()
-	r.x.Info.Origin = &corral.Origin{Agent: DefaultAgent, Command: "cat notes", Stdin: true}
+	r.x.Origin = &origin.Origin{Agent: DefaultAgent, Command: "cat notes", Stdin: true}
 	cfg := r.cfg
 	cfg.Dir += "-2"
 	cfg.Elsewhere = r.x.Attach
@@ -96,7 +97,7 @@ func TestElsewhereOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 		// Of what nobody says whose it is, it is nobody's.
-		r.x.Info.Origin = nil
+		r.x.Origin = nil
 		unowned := r.begin("sleep", Options{Background: true})
 		if _, err := other.Agent(DefaultAgent).Find(r.Context(), unowned.ID()); !errors.Is(err, corral.ErrNotFound) {
 			t.Error(err)

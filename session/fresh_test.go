@@ -15,7 +15,7 @@ type started struct {
 }
 
 func (x *started) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	x.fresh = append(x.fresh, cmd.Fresh)
+	x.fresh = append(x.fresh, cmd.Decided.Fresh)
 	return x.Executor.Start(ctx, cmd)
 }
 

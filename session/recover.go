@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // findAgain tells what is missing in the table, and takes for sessions again what the
@@ -90,7 +91,7 @@ func (m *Manager) takeFor(agent, id string) error {
 	if err != nil {
 		return err
 	}
-	o := p.Info().Origin
+	o := origin.Of(p)
 	if o == nil || o.Agent != agent {
 		return corral.Errorf(corral.ErrNotFound, "", "process %s is not known to be of agent %s", id, agent)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/policy/guard"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
@@ -161,23 +162,21 @@ func owned(p corral.Process, agent string) corral.Process {
 	if p == nil || agent == "" { // of a sandbox of all agents that cannot be told
 		return p
 	}
-	info := p.Info()
-	own := corral.Origin{Agent: agent}
-	if info.Origin != nil {
-		own = *info.Origin
+	own := origin.Origin{Agent: agent}
+	if o := origin.Of(p); o != nil {
+		own = *o
 		own.Agent = agent
 	}
-	info.Origin = &own
-	return withInfo{p, info}
+	return ofOrigin{p, own}
 }
 
-// withInfo is a process of which more is known.
-type withInfo struct {
+// ofOrigin is a process of which it is known better what it was begun as.
+type ofOrigin struct {
 	corral.Process
-	info corral.Info
+	origin origin.Origin
 }
 
-func (p withInfo) Info() corral.Info { return p.info }
+func (p ofOrigin) Origin() *origin.Origin { return &p.origin }
 
 // Running is how many processes run on this machine, in no sandbox.
 func (n *nodePlaces) Running() int {

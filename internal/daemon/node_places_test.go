@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
@@ -107,7 +108,7 @@ func TestNodeSandboxes(t *testing.T) {
 	n.configure(`{}`)
 	for _, agent := range agents {
 		p, err := n.Attach(t.Context(), "of-"+agent)
-		if err != nil || !p.Info().Sandboxed || p.Info().Origin == nil || p.Info().Origin.Agent != agent {
+		if err != nil || !p.Info().Sandboxed || origin.Of(p) == nil || origin.Of(p).Agent != agent {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		if _, err := n.StartFor(t.Context(), "stranger", corral.Command{ID: "of-" + agent, Shell: "sleep"}); !errors.Is(err, corral.ErrConflict) {

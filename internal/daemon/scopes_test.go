@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -100,7 +101,7 @@ func TestScopes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ex.Start(config.WithCaller(t.Context(), config.Caller{Session: session}), corral.Command{ID: id, Shell: "go", Fresh: true}); err != nil {
+		if _, err := ex.Start(config.WithCaller(t.Context(), config.Caller{Session: session}), corral.Command{ID: id, Shell: "go", Decided: decided.About{Fresh: true}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
 )
 
 // parent is the PID of a process's parent.
@@ -284,7 +285,7 @@ func TestPath(t *testing.T) {
 // What a guard looked at is what runs.
 func TestExec(t *testing.T) {
 	x := box(t, startSSHD(t).open(t))
-	out, err := try(t, x, corral.Command{Shell: "echo text", Exec: []string{"/bin/echo", "pinned"}})
+	out, err := try(t, x, corral.Command{Shell: "echo text", Decided: decided.About{Exec: []string{"/bin/echo", "pinned"}}})
 	if err != nil || out != "pinned\n" {
 		t.Errorf("%q, %v", out, err)
 	}

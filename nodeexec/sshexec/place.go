@@ -69,8 +69,8 @@ func (h *host) launch(ctx context.Context, cmd corral.Command) (launch, corral.I
 		dirs = env.PathDirs()
 	}
 	switch {
-	case len(cmd.Exec) > 0:
-		l.args = cmd.Exec
+	case len(cmd.Decided.Exec) > 0:
+		l.args = cmd.Decided.Exec
 	case cmd.Shell != "":
 		login := env.LoginShell(cmd.Shell, dirs)
 		l.args, env = login.Args, login.Env

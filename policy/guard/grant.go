@@ -8,7 +8,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A grant is a gateway's word to a node, in corral.Command.Grant, that a command
+// A grant is a gateway's word to a node, in the Decided of a corral.Command, that a command
 // was approved. It travels in a request that the gateway signs.
 type grant struct {
 	// Approval is its id at the gateway. Fallback: there is none, since nobody

@@ -397,7 +397,7 @@ func (e *Explanation) pinned(cmd corral.Command) corral.Command {
 		return cmd
 	}
 	if e.Decision.Run != nil && e.Decision.Security.Value != policy.SecurityFull {
-		cmd.Exec = e.Decision.Run.Args
+		cmd.Decided.Exec = e.Decision.Run.Args
 		if enforce := e.Decision.Enforce; enforce != nil {
 			cmd.Domain = enforce.Domain
 		}

@@ -26,8 +26,8 @@ func TestPinned(t *testing.T) {
 	r.answer(rec, approval.AllowOnce)
 	out, err := r.check(cmd)
 	r.ok(err)
-	if !slices.ContainsFunc(out.Exec, func(w string) bool { return strings.Contains(w, r.at("bin/tool")) }) {
-		t.Errorf("%q is not the program that was approved", out.Exec)
+	if !slices.ContainsFunc(out.Decided.Exec, func(w string) bool { return strings.Contains(w, r.at("bin/tool")) }) {
+		t.Errorf("%q is not the program that was approved", out.Decided.Exec)
 	}
 	if _, err := r.check(cmd); err != nil { // the start may be repeated
 		t.Error(err)
@@ -132,7 +132,7 @@ func TestUnattended(t *testing.T) {
 	}
 	r = newRig(t, `agents: {defaults: {unattended: true}}, tools: {exec: {host: "gateway", security: "full", ask: "always", askFallback: "full"}}`)
 	r.write("state/exec-approvals.json", `{"version": 1, "defaults": {"security": "full", "askFallback": "full"}}`)
-	if out, err := r.check(corral.Command{ID: "one", Shell: "tool"}); err != nil || out.Exec != nil {
+	if out, err := r.check(corral.Command{ID: "one", Shell: "tool"}); err != nil || out.Decided.Exec != nil {
 		t.Errorf("%+v, %v", out, err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -87,7 +89,7 @@ func (n *Node) Running() int {
 // how strict the gateway wants it, and Grant what it says of an approval; what it
 // wants to be executed is of no account.
 func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
-	said := cmd.Grant
+	said := cmd.Decided.Grant
 	agent, cmd, err := n.taken(agent, cmd)
 	if err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 	old, err := n.host.Attach(ctx, cmd.ID)
 	if err == nil {
 		// Another gateway may not know that the ID is another agent's.
-		if o := old.Info().Origin; o != nil && o.Agent != agent {
+		if o := origin.Of(old); o != nil && o.Agent != agent {
 			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
 		}
 		// Nothing is started for that: the process could be gone by then, and the
@@ -124,8 +126,8 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	leave.cmd.Fresh = old == nil // on this machine, which was looked at
-	p, err := leave.on.Start(decided(corral.WithAgent(ctx, agent), leave.cmd), leave.cmd)
+	leave.cmd.Decided.Fresh = old == nil // on this machine, which was looked at
+	p, err := leave.on.Start(withDecided(corral.WithAgent(ctx, agent), leave.cmd), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
 			n.notUsed(leave.approval)
@@ -146,7 +148,7 @@ func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, 
 	if err := corral.ValidateID(agent); err != nil { // "*" would be all of them
 		return "", cmd, corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", agent, err)
 	}
-	cmd.Exec, cmd.Domain, cmd.Grant, cmd.Approval, cmd.Host, cmd.Node = nil, nil, nil, "", "", ""
+	cmd.Domain, cmd.Decided, cmd.Approval, cmd.Host, cmd.Node = nil, decided.About{}, "", "", ""
 	if _, ok := n.host.(Places); !ok {
 		cmd.Elevated = false
 	}
@@ -433,6 +435,9 @@ func (n *Node) wrap(p corral.Process, warnings []string) corral.Process {
 }
 
 func (p *ofNode) Info() corral.Info { return p.info }
+
+// Unwrap is for package origin.
+func (p *ofNode) Unwrap() corral.Process { return p.Process }
 
 func (p *ofNode) Remove(ctx context.Context) error {
 	unlock, err := p.node.locks.Take(ctx, p.info.ID)

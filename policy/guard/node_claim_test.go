@@ -172,7 +172,7 @@ func TestSilentNode(t *testing.T) {
 	r.answer(p.Record, approval.AllowOnce)
 	cmd.Approval = p.Record.ID
 	out, err := r.guard.For("main")(t.Context(), cmd, toNode)
-	if err != nil || out.Grant != nil || out.Exec != nil {
+	if err != nil || out.Decided.Grant != nil || out.Decided.Exec != nil {
 		t.Errorf("%+v, %v", out, err)
 	}
 	cmd.ID = "two"

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
@@ -12,7 +13,7 @@ import (
 // gateway may not know that it is taken.
 func TestNodeKeepsAgentsApart(t *testing.T) {
 	x := &fakeexec.Executor{
-		Info:     corral.Info{Origin: &corral.Origin{Agent: "ops"}},
+		Origin:   &origin.Origin{Agent: "ops"},
 		Programs: map[string]fakeexec.Program{"sleep": fakeexec.Sleep},
 	}
 	t.Cleanup(func() {
@@ -25,7 +26,7 @@ func TestNodeKeepsAgentsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := NewNode(x, newRig(t, "").guard)
-	if p, err := n.StartFor(t.Context(), "ops", cmd); err != nil || p.Info().Origin.Agent != "ops" {
+	if p, err := n.StartFor(t.Context(), "ops", cmd); err != nil || origin.Of(p).Agent != "ops" {
 		t.Errorf("by its agent: %v", err)
 	}
 	for _, agent := range []string{"main", ""} {

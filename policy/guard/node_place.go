@@ -27,8 +27,8 @@ type Places interface {
 
 type decidedKey struct{}
 
-// decided has the Routers of Places start what a Node let through.
-func decided(ctx context.Context, cmd corral.Command) context.Context {
+// withDecided has the Routers of Places start what a Node let through.
+func withDecided(ctx context.Context, cmd corral.Command) context.Context {
 	return context.WithValue(ctx, decidedKey{}, cmd)
 }
 

@@ -65,7 +65,7 @@ func TestNodeSandbox(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	proc, err := p.start(cmd)
-	if err != nil || !proc.Info().Sandboxed || b.box.Starts() != 1 || p.host.Starts() != 0 || b.box.last.Exec != nil {
+	if err != nil || !proc.Info().Sandboxed || b.box.Starts() != 1 || p.host.Starts() != 0 || b.box.last.Decided.Exec != nil {
 		t.Fatalf("%+v, %v", b.box.last, err)
 	}
 	if again, err := p.start(cmd); err != nil || again.Info().ID != "one" || b.box.Starts() != 1 {
@@ -129,7 +129,7 @@ func TestNodeSandboxElevated(t *testing.T) {
 	p.gw.answer(rec, approval.AllowOnce)
 	cmd.Approval = rec.ID
 	proc, err := p.start(cmd)
-	if err != nil || proc.Info().Sandboxed || p.host.Starts() != 1 || p.host.last.Exec == nil {
+	if err != nil || proc.Info().Sandboxed || p.host.Starts() != 1 || p.host.last.Decided.Exec == nil {
 		t.Errorf("%+v, %v", p.host.last, err)
 	}
 }
@@ -139,7 +139,7 @@ func TestDecided(t *testing.T) {
 	p := newPair(t, nodeSettings, trusting)
 	b := p.boxed()
 	b.off = true
-	for name, ctx := range map[string]context.Context{"nothing": t.Context(), "another": decided(t.Context(), corral.Command{ID: "other"})} {
+	for name, ctx := range map[string]context.Context{"nothing": t.Context(), "another": withDecided(t.Context(), corral.Command{ID: "other"})} {
 		if _, err := b.router().Start(ctx, corral.Command{ID: "one", Shell: "tool"}); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -217,6 +217,6 @@ func (e *Explanation) granted(cmd corral.Command, rec approval.Record) (corral.C
 		g.Always = cmp.Or(rec.Scope, approval.ScopeExact)
 	}
 	var err error
-	cmd.Grant, err = g.encode()
+	cmd.Decided.Grant, err = g.encode()
 	return cmd, err
 }

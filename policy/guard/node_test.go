@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -130,7 +131,7 @@ func (p *pair) grantFor(agent string, cmd corral.Command) grant {
 func (p *pair) try(agent string, cmd corral.Command, g grant) error {
 	p.Helper()
 	var err error
-	cmd.Grant, err = g.encode()
+	cmd.Decided.Grant, err = g.encode()
 	p.ok(err)
 	_, err = p.node.StartFor(p.Context(), agent, cmd)
 	return err
@@ -283,7 +284,7 @@ func TestHostileGateway(t *testing.T) {
 		{"good for ever", "main", func(_ *pair, g *grant, _ *corral.Command) { g.Until = time.Now().Add(time.Hour).UnixMilli() }, "it would be good until"},
 		{"by a fallback that there is not", "main", func(_ *pair, g *grant, _ *corral.Command) { g.Approval, g.Fallback = "", true }, "askFallback is deny"},
 		{"something else is executed", "main", func(_ *pair, g *grant, cmd *corral.Command) {
-			cmd.Exec, g.Approval = []string{"/bin/evil"}, ""
+			cmd.Decided.Exec, g.Approval = []string{"/bin/evil"}, ""
 		}, "it does not say by which approval"},
 	}
 	for _, settings := range []string{nodeSettings, strict} {
@@ -329,10 +330,10 @@ func TestHostileGateway(t *testing.T) {
 	for _, settings := range []string{nodeSettings, `tools: {exec: {security: "full", ask: "off"}}`} {
 		p = newPair(t, settings, nodeSettings)
 		_, err := p.node.StartFor(t.Context(), "main", corral.Command{
-			ID: "x", Shell: "head -1", Exec: []string{"/bin/evil"}, Approval: "a", Elevated: true, Host: corral.HostGateway, Node: "other",
+			ID: "x", Shell: "head -1", Decided: decided.About{Exec: []string{"/bin/evil"}}, Approval: "a", Elevated: true, Host: corral.HostGateway, Node: "other",
 		})
-		if last := p.host.last; err != nil || slices.Contains(last.Exec, "/bin/evil") || last.Approval != "" || last.Elevated || last.Grant != nil ||
-			settings == nodeSettings && !slices.Equal(last.Exec, []string{"/usr/bin/head", "-1"}) {
+		if last := p.host.last; err != nil || slices.Contains(last.Decided.Exec, "/bin/evil") || last.Approval != "" || last.Elevated || last.Decided.Grant != nil ||
+			settings == nodeSettings && !slices.Equal(last.Decided.Exec, []string{"/usr/bin/head", "-1"}) {
 			t.Errorf("%+v, %v", last, err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestServe(t *testing.T) {
 	r.answer(refused, approval.Deny)
 	h.next()
 	ran, _, denials := h.got()
-	if len(ran) != 1 || ran[0].ID != "one" || ran[0].Approval != allowed.ID || ran[0].Exec == nil {
+	if len(ran) != 1 || ran[0].ID != "one" || ran[0].Approval != allowed.ID || ran[0].Decided.Exec == nil {
 		t.Errorf("%+v", ran)
 	}
 	if len(denials) != 1 || !strings.Contains(denials[0], `was answered deny by "alice"`) || h.attended[0] {

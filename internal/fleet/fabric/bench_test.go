@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/test/natstest"
 )
 
@@ -89,7 +90,7 @@ func BenchmarkRequest(b *testing.B) {
 			_, _, _, err := DecodeStart(agreedBody)
 			must(err)
 		}},
-		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &info}) }},
+		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &origin.Info{Info: info}}) }},
 		{"ParseAnswer", func() {
 			_, err := ParseAnswer(answer)
 			must(err)

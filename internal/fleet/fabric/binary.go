@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/confine"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // What is said under an agreement, and is said often, is in the encoding of
@@ -209,8 +210,7 @@ func (s *StartRequest) binary() encoder {
 	e.str(19, cmd.Security)
 	e.str(20, cmd.Ask)
 	e.str(21, cmd.Approval)
-	e.list(22, cmd.Exec)
-	e.str(23, string(cmd.Grant))
+	e.str(23, string(cmd.Decided.Grant))
 	e.str(24, s.Agent)
 	if s.Read != nil {
 		e.message(25, s.Read.binary())
@@ -277,10 +277,8 @@ func decodeStart(b []byte) (s StartRequest, err error) {
 			cmd.Ask = string(v)
 		case 21:
 			cmd.Approval = string(v)
-		case 22:
-			cmd.Exec = append(cmd.Exec, string(v))
 		case 23:
-			cmd.Grant = v
+			cmd.Decided.Grant = v
 		case 24:
 			s.Agent = string(v)
 		case 25:
@@ -334,7 +332,7 @@ func (a *Answer) binary() (e encoder, ok bool) {
 	return e, true
 }
 
-func infoBinary(i *corral.Info) encoder {
+func infoBinary(i *origin.Info) encoder {
 	var m encoder
 	m.str(1, i.ID)
 	m.num(2, uint64(i.PID))
@@ -428,7 +426,7 @@ func decodeAnswer(b []byte) (a Answer, err error) {
 	return a, err
 }
 
-func decodeInfo(b []byte) (i corral.Info, err error) {
+func decodeInfo(b []byte) (i origin.Info, err error) {
 	hint := ""
 	defer func() {
 		if i.Enforced != nil {
@@ -463,7 +461,7 @@ func decodeInfo(b []byte) (i corral.Info, err error) {
 		case 12:
 			i.Notice = text(v)
 		case 9:
-			o := corral.Origin{}
+			o := origin.Origin{}
 			i.Origin = &o
 			return decode(v, func(n protowire.Number, v uint64) {
 				switch n {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // fill sets everything in v to something that is not zero, each to something else.
@@ -58,7 +59,7 @@ func TestBinarySaysAll(t *testing.T) {
 	n := 0
 	var s StartRequest
 	fill(t, reflect.ValueOf(&s).Elem(), &n)
-	s.Command.Fresh, s.Command.Domain = false, nil // which do not travel: a node makes a domain itself
+	s.Command.Decided.Fresh, s.Command.Decided.Exec, s.Command.Domain = false, nil, nil // which do not travel: a node makes a domain itself
 	for _, agreed := range []bool{true, false} {
 		b, err := s.Encode(agreed)
 		if err != nil {
@@ -105,7 +106,7 @@ func TestBinaryExtremes(t *testing.T) {
 	}
 	for _, a := range []Answer{
 		{Boot: "b"},
-		{Boot: "b", Info: &corral.Info{}},
+		{Boot: "b", Info: &origin.Info{Info: corral.Info{}}},
 		{Boot: "b", Exit: &corral.Exit{Code: -1, Signal: corral.SIGKILL, Reason: corral.ReasonTimeout, EndedAt: time.Unix(-5, 0).UTC()}},
 		{Boot: "b", Stat: &corral.LogStat{}},
 	} {
@@ -118,13 +119,13 @@ func TestBinaryExtremes(t *testing.T) {
 	for _, a := range []Answer{
 		{Boot: "b", Refused: RefusedKey}, {Boot: "b", Epoch: 1}, {Boot: "b", Decision: json.RawMessage("{}")},
 		{Boot: "b", Error: EncodeError(corral.ErrLost)},
-		{Boot: "b", Info: &corral.Info{Warnings: []string{strings.Repeat("x", MaxAnswer)}}},
+		{Boot: "b", Info: &origin.Info{Info: corral.Info{Warnings: []string{strings.Repeat("x", MaxAnswer)}}}},
 	} {
 		if b := encodeAnswer(a, true); !isJSON(b) {
 			t.Errorf("%+v is said as %q", a, b)
 		}
 	}
-	a, err := ParseAnswer(encodeAnswer(Answer{Boot: "b", Info: &corral.Info{ID: "job", Dir: "/a\xff"}}, true))
+	a, err := ParseAnswer(encodeAnswer(Answer{Boot: "b", Info: &origin.Info{Info: corral.Info{ID: "job", Dir: "/a\xff"}}}, true))
 	if err != nil || a.Info.Dir != "/a\ufffd" {
 		t.Errorf("%+v, %v", a.Info, err)
 	}
@@ -134,7 +135,7 @@ func TestBinaryExtremes(t *testing.T) {
 // a gateway passes on one short line of it.
 func TestHostileNotice(t *testing.T) {
 	for _, binary := range []bool{true, false} {
-		a := Answer{Boot: "b", Info: &corral.Info{ID: "job", Notice: "X\x1b]52;c;eA\a\n" + strings.Repeat("N", 3*corral.MaxNotice)}}
+		a := Answer{Boot: "b", Info: &origin.Info{Info: corral.Info{ID: "job", Notice: "X\x1b]52;c;eA\a\n" + strings.Repeat("N", 3*corral.MaxNotice)}}}
 		got, err := ParseAnswer(encodeAnswer(a, binary))
 		if err != nil || len(got.Info.Notice) > corral.MaxNotice || !strings.HasPrefix(got.Info.Notice, "X ]52;c;eA  NNN") {
 			t.Errorf("binary %t: %+v, %v", binary, got.Info, err)

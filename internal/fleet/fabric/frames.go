@@ -12,12 +12,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // WaitStep is how long a node lets one OpWait wait.
 const WaitStep = 20 * time.Second
 
-// MaxGrant bounds a Command.Grant, in bytes.
+// MaxGrant bounds the Grant of a command, in bytes.
 const MaxGrant = 4 << 10
 
 // Start is the body of OpStart and OpDecide.
@@ -25,19 +26,15 @@ type Start struct {
 	api.Start
 	// Agent is the gateway's agent whose command it is.
 	Agent string `json:"agent,omitempty"`
-	// Exec and Grant are those of the Command, which have no JSON of their own.
-	Exec  [][]byte `json:"exec,omitempty"`
-	Grant []byte   `json:"grant,omitempty"`
+	// Grant is that of the Command's Decided, which has no JSON of its own.
+	Grant []byte `json:"grant,omitempty"`
 	// Read is a first reader, which need not be asked for then.
 	Read *Grant `json:"read,omitempty"`
 }
 
 // EncodeStart is the body that asks for cmd, of an agent.
 func EncodeStart(agent string, cmd corral.Command, read *Grant) ([]byte, error) {
-	s := Start{Start: api.NewStart(cmd, false), Agent: agent, Grant: cmd.Grant, Read: read}
-	for _, a := range cmd.Exec {
-		s.Exec = append(s.Exec, []byte(a))
-	}
+	s := Start{Start: api.NewStart(cmd, false), Agent: agent, Grant: cmd.Decided.Grant, Read: read}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // it is text for a shell, full of < and &
@@ -61,20 +58,13 @@ func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, er
 			return fail(corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the request to start is of no agent: %w", err))
 		}
 	}
-	if len(cmd.Grant) > MaxGrant {
-		return fail(corral.Errorf(corral.ErrInvalid, "", "the grant of the request to start has %d bytes, more than %d", len(cmd.Grant), MaxGrant))
+	if len(cmd.Decided.Grant) > MaxGrant {
+		return fail(corral.Errorf(corral.ErrInvalid, "", "the grant of the request to start has %d bytes, more than %d", len(cmd.Decided.Grant), MaxGrant))
 	}
 	if s.Read != nil {
 		if err := s.Read.bound(); err != nil {
 			return fail(corral.Errorf(corral.ErrInvalid, "", "the request to start: %w", err))
 		}
-	}
-	exec := 0
-	for _, a := range cmd.Exec {
-		exec += len(a)
-	}
-	if exec > corral.MaxCommandBytes {
-		return fail(corral.Errorf(corral.ErrInvalid, "", "the arguments to execute have %d bytes, more than %d", exec, corral.MaxCommandBytes))
 	}
 	return s.Agent, cmd, s.Read, cmd.Validate()
 }
@@ -92,10 +82,7 @@ func parseStart(body []byte) (StartRequest, error) {
 	if err != nil {
 		return StartRequest{}, err
 	}
-	cmd.Grant = s.Grant
-	for _, a := range s.Exec {
-		cmd.Exec = append(cmd.Exec, string(a))
-	}
+	cmd.Decided.Grant = s.Grant
 	return StartRequest{s.Agent, cmd, s.Read}, nil
 }
 
@@ -108,7 +95,7 @@ type Signal struct {
 // none says that it was done. At the end of a log it has Exit and Stat.
 type Answer struct {
 	Boot    string          `json:"boot"`
-	Info    *corral.Info    `json:"info,omitempty"`
+	Info    *origin.Info    `json:"info,omitempty"`
 	Exit    *corral.Exit    `json:"exit,omitempty"`
 	Stat    *corral.LogStat `json:"stat,omitempty"`
 	Pending bool            `json:"pending,omitempty"`
@@ -128,7 +115,7 @@ type Answer struct {
 
 // isProcess is the answer that tells which process it is.
 func isProcess(p corral.Process) Answer {
-	info := p.Info()
+	info := origin.InfoOf(p)
 	return Answer{Info: &info, Digest: info.Digest}
 }
 

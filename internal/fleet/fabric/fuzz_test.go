@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 func sealed(tb testing.TB, size int) ([][]byte, nkeys.KeyPair) {
@@ -85,7 +87,7 @@ func FuzzPart(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	for _, a := range []Answer{
 		{Boot: "b"}, {Boot: "b", Exit: &corral.Exit{Code: 3, Reason: corral.ReasonExited}},
-		{Boot: "b", Stat: &corral.LogStat{Size: 9, GapStart: 1, GapEnd: 4}}, {Boot: "b", Info: &corral.Info{ID: "job", Warnings: []string{"a"}}},
+		{Boot: "b", Stat: &corral.LogStat{Size: 9, GapStart: 1, GapEnd: 4}}, {Boot: "b", Info: &origin.Info{Info: corral.Info{ID: "job", Warnings: []string{"a"}}}},
 		{Boot: "b", Decision: json.RawMessage(`{"decision":{"decision":"ask"}}`)},
 		{Boot: "b", Error: EncodeError(corral.Errorf(corral.ErrDir, "hint", "text"))},
 	} {
@@ -191,7 +193,7 @@ func FuzzHello(f *testing.F) {
 }
 
 func FuzzStart(f *testing.F) {
-	for _, cmd := range []corral.Command{{ID: "job", Shell: "echo <&>"}, {ID: "job", Args: []string{"a", "\xff"}, Exec: []string{"/bin/a", "\xfe"}, Grant: []byte(`{"approval":"a"}`)}} {
+	for _, cmd := range []corral.Command{{ID: "job", Shell: "echo <&>"}, {ID: "job", Args: []string{"a", "\xff"}, Decided: decided.About{Grant: []byte(`{"approval":"a"}`)}}} {
 		b, err := EncodeStart("main", cmd, &Grant{Limit: 9})
 		if err != nil {
 			f.Fatal(err)
@@ -204,8 +206,8 @@ func FuzzStart(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if agent != "" && corral.ValidateID(agent) != nil || len(cmd.Grant) > MaxGrant {
-			t.Fatalf("agent %q, grant %q", agent, cmd.Grant)
+		if agent != "" && corral.ValidateID(agent) != nil || len(cmd.Decided.Grant) > MaxGrant {
+			t.Fatalf("agent %q, grant %q", agent, cmd.Decided.Grant)
 		}
 		for _, agreed := range []bool{false, true} {
 			again, err := (&StartRequest{agent, cmd, read}).Encode(agreed)
@@ -216,7 +218,7 @@ func FuzzStart(f *testing.F) {
 				return // it is said in JSON
 			}
 			who, got, _, err := DecodeStart(again)
-			if err != nil || who != agent || got.Digest() != cmd.Digest() || len(got.Exec) != len(cmd.Exec) || !bytes.Equal(got.Grant, cmd.Grant) {
+			if err != nil || who != agent || got.Digest() != cmd.Digest() || !bytes.Equal(got.Decided.Grant, cmd.Decided.Grant) {
 				t.Fatalf("%+v came back as %+v, %v", cmd, got, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
@@ -23,12 +24,12 @@ type guarded struct {
 
 func (g *guarded) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
 	g.mu.Lock()
-	g.told = append(g.told, agent, cmd.Security, string(cmd.Grant))
+	g.told = append(g.told, agent, cmd.Security, string(cmd.Decided.Grant))
 	g.mu.Unlock()
 	if _, err := g.says(agent, cmd); err != nil {
 		return nil, err
 	}
-	cmd.Grant = nil
+	cmd.Decided.Grant = nil
 	return g.Start(ctx, cmd)
 }
 
@@ -72,7 +73,7 @@ func TestGuarded(t *testing.T) {
 	if a := ask(fabric.OpDecide, "*", corral.Command{ID: "job", Shell: "print"}); a.Error == nil || !errors.Is(fabric.DecodeError(a.Error), corral.ErrInvalid) {
 		t.Errorf("%+v", a)
 	}
-	if a := ask(fabric.OpStart, "main", corral.Command{ID: "job", Shell: "print", Grant: make([]byte, fabric.MaxGrant+1)}); a.Error == nil || !errors.Is(fabric.DecodeError(a.Error), corral.ErrInvalid) {
+	if a := ask(fabric.OpStart, "main", corral.Command{ID: "job", Shell: "print", Decided: decided.About{Grant: make([]byte, fabric.MaxGrant+1)}}); a.Error == nil || !errors.Is(fabric.DecodeError(a.Error), corral.ErrInvalid) {
 		t.Errorf("%+v", a)
 	}
 	if r.exec.Starts() != 0 || len(g.told) != 0 {
@@ -81,7 +82,7 @@ func TestGuarded(t *testing.T) {
 	if a := ask(fabric.OpStart, "main", corral.Command{ID: "job", Shell: "other"}); a.Error == nil || !errors.Is(fabric.DecodeError(a.Error), corral.ErrDenied) || a.Error.Hint != "ask the operator" {
 		t.Errorf("%+v", a)
 	}
-	if a := ask(fabric.OpStart, "nightly", corral.Command{ID: "job", Shell: "print", Security: "allowlist", Grant: []byte("by alice")}); a.Info == nil || r.exec.Starts() != 1 {
+	if a := ask(fabric.OpStart, "nightly", corral.Command{ID: "job", Shell: "print", Security: "allowlist", Decided: decided.About{Grant: []byte("by alice")}}); a.Info == nil || r.exec.Starts() != 1 {
 		t.Errorf("%+v", a)
 	}
 	g.mu.Lock()

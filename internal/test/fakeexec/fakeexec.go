@@ -18,6 +18,8 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // A Program is what a fake command does; it returns the exit code. It must
@@ -45,6 +47,8 @@ const (
 type Executor struct {
 	// Info gives every process its Host, Node, Sandboxed, Dir and Warnings.
 	Info corral.Info
+	// Origin, if there is one, is every process's.
+	Origin *origin.Origin
 	// Programs are found by Command.Shell, or by the Args joined by blanks.
 	// What is not found exits with 127, as in a shell.
 	Programs map[string]Program
@@ -105,7 +109,7 @@ func (e *Executor) process(cmd corral.Command) (*process, error) {
 func sameCommand(a, b corral.Command) bool {
 	for _, c := range []*corral.Command{&a, &b} {
 		c.Host, c.Node, c.Elevated = "", "", false
-		c.Security, c.Ask, c.Approval, c.Exec, c.Grant, c.Fresh = "", "", "", nil, nil, false
+		c.Security, c.Ask, c.Approval, c.Decided = "", "", "", decided.About{}
 	}
 	return reflect.DeepEqual(a, b)
 }

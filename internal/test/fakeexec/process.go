@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // process implements corral.Process.
@@ -93,6 +94,9 @@ func (p *process) kill(s corral.Signal, why corral.Reason) {
 }
 
 func (p *process) Info() corral.Info { return p.info }
+
+// Origin is for package origin.
+func (p *process) Origin() *origin.Origin { return p.ex.Origin }
 
 func (p *process) Log() corral.Log { return faultyLog{p} }
 

@@ -13,14 +13,14 @@ type layer struct {
 var layers = []layer{
 	// They know nothing of Corral.
 	{"tools", nil, []string{
-		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/diskimage", "internal/escape/...", "internal/json5",
+		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape/...", "internal/json5",
 		"internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
 		"internal/warden/landlock", "internal/warden/spawn/...", "pathenv/lookup",
 	}},
 	{"contract", []string{"tools"}, []string{"."}},
 	// What is kept, what goes over wires, and what a command is made of.
 	{"ground", []string{"tools", "contract"}, []string{
-		"internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
+		"internal/origin", "internal/script", "internal/state/journal", "internal/warden/outlog", "internal/warden/wardenbin", "internal/warden/wire", "internal/words",
 		"pathenv", "runner", "sandbox/files", "session/keys",
 	}},
 	// Hosts that run commands. It decides nothing.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
@@ -22,7 +23,7 @@ func damagedJournal(t *testing.T) (text []byte, codes map[string]int) {
 		if err := r.start(id, 1<<40, "main"); err != nil {
 			t.Fatal(err)
 		}
-		tg := tag{Info: corral.Info{ID: id, Origin: &corral.Origin{Agent: "main"}}}
+		tg := tag{Info: origin.Info{Info: corral.Info{ID: id}, Origin: &origin.Origin{Agent: "main"}}}
 		if err := r.end(id, record{tag: tg, Exit: corral.Exit{Code: code}}); err != nil {
 			t.Fatal(err)
 		}

@@ -472,7 +472,7 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		e.forget(p)
 		err = errors.Join(err, e.records.notStarted(id))
 	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
-		p.tag.Info = e.opts.Info
+		p.tag.Info.Info = e.opts.Info
 		p.tag.Info.ID = id
 		p.setLog(outlog.New(e.records.root, id, corral.LogLimit{}))
 		if old, oerr := outlog.Open(e.records.root, id, corral.LogLimit{}); oerr == nil {

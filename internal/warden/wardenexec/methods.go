@@ -5,17 +5,21 @@ import (
 	"errors"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // Info implements corral.Process.
 func (p *process) Info() corral.Info {
-	info := p.tag.Info
+	info := p.tag.Info.Info
 	info.Warnings = append([]string(nil), info.Warnings...)
 	info.Digest = p.tag.Digest
 	return info
 }
+
+// Origin is for package origin.
+func (p *process) Origin() *origin.Origin { return p.tag.Info.Origin }
 
 // Log implements corral.Process.
 func (p *process) Log() corral.Log { return p.log }

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 )
 
 // maxOriginText bounds the text of a command that is kept, in bytes.
 const maxOriginText = 512
 
-// origin is what is kept of a command; nil if nobody wants it.
-func origin(ctx context.Context, cmd corral.Command) *corral.Origin {
+// originOf is what is kept of a command; nil if nobody wants it.
+func originOf(ctx context.Context, cmd corral.Command) *origin.Origin {
 	agent := corral.AgentFrom(ctx)
 	if agent == "" {
 		return nil
@@ -23,7 +24,7 @@ func origin(ctx context.Context, cmd corral.Command) *corral.Origin {
 	if len(text) > maxOriginText {
 		text = text[:maxOriginText] + "…"
 	}
-	return &corral.Origin{
+	return &origin.Origin{
 		Agent: agent, Command: strings.ToValidUTF8(text, ""), TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr, Grace: cmd.Grace,
 	}
 }

@@ -121,8 +121,8 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 	if err != nil {
 		return err
 	}
-	p.tag.Info = p.e.opts.Info
-	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Notice, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Notice, prep.Warnings, origin(ctx, cmd)
+	p.tag.Info.Info = p.e.opts.Info
+	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Notice, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Notice, prep.Warnings, originOf(ctx, cmd)
 	p.tag.Limit = cmd.Log
 	if err := p.confine(cmd.Domain, c); err != nil {
 		return err

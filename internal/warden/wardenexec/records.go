@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/origin"
 	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/internal/warden/outlog"
@@ -26,7 +27,7 @@ import (
 // tag travels with a process and comes back on attach: what a later life of
 // this program has to know.
 type tag struct {
-	Info   corral.Info     `json:"info"`
+	Info   origin.Info     `json:"info"`
 	Limit  corral.LogLimit `json:"limit"`
 	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Nonce  string          `json:"nonce"`            // of this start: tells ours from another's
