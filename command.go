@@ -77,10 +77,10 @@ type Command struct {
 
 	// Domain, if there is one, is what the command may execute and write, where
 	// the kernel of the gateway's machine or the node enforces it. A Guard sets
-	// it; the Router takes it from nobody else.
+	// it; the Router ignores any other.
 	Domain *Domain `json:"-"`
 	// Decided is what a Guard says about the command to the executor that it goes
-	// to. Its type is Corral's own; the Router takes it from nobody else.
+	// to. Its type is Corral's own; the Router ignores any other.
 	Decided decided.About `json:"-"`
 }
 
@@ -121,9 +121,9 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// Digest identifies what c does: two commands of which it is the same do the
-// same, wherever they run. The ID, the Description, what the Router reads, Domain
-// and Decided are not in it.
+// Digest identifies what c does: two commands with the same digest do the same,
+// wherever they run. The ID, the Description, what the Router reads, Domain and
+// Decided are not in it.
 func (c Command) Digest() string {
 	h := sha256.New()
 	// %q tells apart whatever bytes strings have, and prints maps sorted.

@@ -11,10 +11,10 @@ import (
 var (
 	// ErrInvalid: the request is malformed. Correct it.
 	ErrInvalid = errors.New("invalid request")
-	// ErrDenied: the request is understood and refused. Repeating it is
-	// pointless until somebody changes the policy or the configuration.
+	// ErrDenied: the request is understood and refused. Repeating it is pointless
+	// until the policy or the configuration changes.
 	ErrDenied = errors.New("denied")
-	// ErrApproval: somebody has to approve it first. Nothing ran.
+	// ErrApproval: it has to be approved first. Nothing ran.
 	ErrApproval = errors.New("approval pending")
 	// ErrUnavailable: the place to run it cannot be used now, and nothing
 	// ran. Repeating it is safe.

@@ -162,12 +162,11 @@ type Reason string
 const (
 	ReasonExited  Reason = "exited"  // by itself, or by a signal from whomever
 	ReasonTimeout Reason = "timeout" // its Command.Timeout expired and the tree was killed
-	// ReasonOOM: it, or what it waited for, was killed because there was no
-	// memory left, of what its place may use or of the machine. It ended by
-	// SIGKILL, or with 137, as a shell reports that; nobody asked for it; and
-	// the kernel has counted such a kill in its cgroup meanwhile, of which it
-	// does not say whom it was. Where that is not counted, the same end is
-	// ReasonExited.
+	// ReasonOOM: it, or what it waited for, was killed because no memory was left
+	// in its place's limit or on the machine. It ended by SIGKILL, or with 137, as
+	// a shell reports that; it was not killed on request; and the kernel has counted
+	// such a kill in its cgroup meanwhile (the kernel does not say which process it
+	// was). Where that is not counted, the same end is ReasonExited.
 	ReasonOOM Reason = "oom"
 )
 

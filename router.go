@@ -33,7 +33,7 @@ type RouterOptions struct {
 }
 
 // A Guard decides whether a command may run. It returns the command, perhaps with a
-// Domain; or why it may not: ErrDenied, or ErrApproval if somebody has to approve it.
+// Domain; or why it may not: ErrDenied, or ErrApproval if it has to be approved.
 // The Node of the route is the full name of the one that was selected. Package
 // policy/guard has a Guard.
 type Guard func(ctx context.Context, cmd Command, route Route) (Command, error)
@@ -78,8 +78,8 @@ type Router struct {
 	locks   turn.Keyed[string]  // by ID
 }
 
-// NewRouter returns a Router. Whoever made the executors may leave closing
-// them to Router.Close, or close them itself.
+// NewRouter returns a Router. The caller may leave closing the executors to
+// Router.Close, or close them itself.
 func NewRouter(opt RouterOptions) *Router {
 	return &Router{opt: opt, started: recent.New[origin](maxRemembered)}
 }

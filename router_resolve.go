@@ -3,7 +3,7 @@ package corral
 import "cmp"
 
 // A RouteRequest is everything that decides where a command goes. Whether the
-// caller may be Elevated is for whoever sets it to check; here it is a fact.
+// caller may be Elevated is checked where that is set; here it is a fact.
 type RouteRequest struct {
 	Configured Host `json:"configured,omitempty"` // tools.exec.host; empty: none
 	Requested  Host `json:"requested,omitempty"`  // the call's; empty: none

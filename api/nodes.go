@@ -10,7 +10,7 @@ const (
 	NodeOnline  NodeState = "online"
 	NodeOffline NodeState = "offline"
 	NodeRevoked NodeState = "revoked" // it was a node
-	NodeUnknown NodeState = "unknown" // nobody is connected to it, which is done when it is needed
+	NodeUnknown NodeState = "unknown" // there is no connection to it: it is made when needed
 )
 
 // NodeKind is how a node is reached.
@@ -147,7 +147,7 @@ type NewNodeToken struct {
 	By     string            `json:"by,omitempty"`
 }
 
-// DefaultTokenTTL is how long a setup token can be used if nobody says.
+// DefaultTokenTTL is how long a setup token can be used if no time is given.
 const DefaultTokenTTL = time.Hour
 
 // MadeNodeToken is a setup token that was made, and the secret, which is told

@@ -21,7 +21,7 @@ type Explanation struct {
 	Requested approval.Settings `json:"requested"`
 	Host      approval.Settings `json:"host"`
 
-	Unattended bool     `json:"unattended,omitempty"` // nobody can be asked for this agent
+	Unattended bool     `json:"unattended,omitempty"` // no person answers for this agent
 	Warnings   []string `json:"warnings,omitempty"`
 }
 

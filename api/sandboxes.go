@@ -12,7 +12,7 @@ type Sandboxes struct {
 // none.
 type Sandbox struct {
 	Name    string `json:"name"`
-	Agent   string `json:"agent,omitempty"`   // whose it is; empty: nobody's in particular
+	Agent   string `json:"agent,omitempty"`   // whose it is; empty: it is not one agent's
 	Session string `json:"session,omitempty"` // of that agent, with the scope session
 	Scope   string `json:"scope,omitempty"`   // session, agent or shared; empty: no gateway made it
 
@@ -127,5 +127,5 @@ type SandboxEnd struct {
 	Code    int       `json:"code"`
 	OOM     bool      `json:"oomKilled,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	Why     string    `json:"why,omitempty"` // it was removed under what ran in it; empty: somebody wanted that
+	Why     string    `json:"why,omitempty"` // it was removed while commands ran in it; empty: that was asked for
 }

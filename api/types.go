@@ -58,11 +58,11 @@ type Sender struct {
 	Tag      string `json:"tag,omitempty"`
 }
 
-// Said is the body of commands: what somebody said to an agent.
+// Said is the body of commands: a message to an agent.
 type Said struct {
 	Text string `json:"text"`
-	// Sender is who it was. Left out, it is whoever calls: the operator on the
-	// Unix socket, and nobody over TCP.
+	// Sender is who wrote it. Left out, it is the caller: the operator on the Unix
+	// socket, and no one over TCP.
 	Sender *Sender `json:"sender,omitempty"`
 	// Bot is the agent's own name in a group, as in /approve@NAME.
 	Bot string `json:"bot,omitempty"`

@@ -32,7 +32,7 @@ func PendingApproval(err error) (approval.Record, bool) {
 }
 
 // Approvals lists those that a filter selects, the oldest first: of all agents,
-// unless it names one, since they are for whoever answers.
+// unless it names one, since one person answers for all.
 func (c *Client) Approvals(ctx context.Context, f approval.Filter) ([]approval.Record, error) {
 	req := call{method: http.MethodGet, path: []string{"approvals"}, query: url.Values{}}
 	if f.Agent != "" {
@@ -123,9 +123,9 @@ func approvalEvent(_ string, data []byte) (rec approval.Record, after int64, err
 	return rec, 0, nil
 }
 
-// AwaitApproval waits for the answer to an approval, and gives the one that
-// approve returns, unless somebody else is first. Approve may be nil: then it is
-// somebody else who answers. An error of approve leaves the approval pending.
+// AwaitApproval waits for the answer to an approval, and gives the one that approve
+// returns, unless there is another answer before. Approve may be nil: then the answer
+// has to come from elsewhere. An error of approve leaves the approval pending.
 func (c *Client) AwaitApproval(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error)) (approval.Record, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,7 +145,7 @@ func (c *Client) AwaitApproval(ctx context.Context, rec approval.Record, approve
 			a, err := approve(ctx, rec)
 			now := rec
 			if err == nil {
-				if now, err = c.Answer(ctx, rec.ID, a); errors.Is(err, corral.ErrConflict) || errors.Is(err, corral.ErrNotFound) { // somebody was first, or it expired
+				if now, err = c.Answer(ctx, rec.ID, a); errors.Is(err, corral.ErrConflict) || errors.Is(err, corral.ErrNotFound) { // there was another answer before, or it expired
 					now, err = c.Approval(ctx, rec.ID)
 				}
 			}

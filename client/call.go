@@ -110,7 +110,7 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		}
 		dial := (*net.OpError)(nil)
 		sent := !(errors.As(err, &dial) && dial.Op == "dial")
-		if sent && ctx.Err() == nil { // somebody listened
+		if sent && ctx.Err() == nil { // a server was there
 			c.reached.Store(true)
 		}
 		return &noAnswer{cause: bare(err), sent: sent}
@@ -140,9 +140,8 @@ func bare(err error) error {
 	return err
 }
 
-// pointless is what to do about an error that does not go away by waiting:
-// somebody listens there, and is no gateway, or not in that way. Empty: it may go
-// away.
+// pointless is what to do about an error that does not go away by waiting: the server
+// there is no gateway, or not one for this kind of connection. Empty: it may go away.
 func pointless(err error) string {
 	unverified, other := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
 	switch {

@@ -20,7 +20,7 @@
 //   - Everything that reads: logs and events go on at the offset they were at.
 //   - Wait, CloseStdin, Resize, Remove, Kill and signals that have the same
 //     effect twice (KILL, TERM, STOP, CONT).
-//   - Whatever was not sent, since nobody listened.
+//   - Whatever was not sent, since no gateway listened.
 //
 // It is not safe for Write, other signals and tools without an ID: when the
 // connection is cut before the answer has come, that is corral.ErrLost. Write

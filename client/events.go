@@ -36,7 +36,7 @@ type EventOptions struct {
 	Once bool
 }
 
-// errCut ends events of which the rest was to come.
+// errCut ends events before their end.
 var errCut = errors.New("the events were cut")
 
 // maxEvent bounds one event.

@@ -22,7 +22,7 @@ type log struct {
 	idle streams.Idle[*stream]
 }
 
-// A stream is an answer of which some was read.
+// A stream is an answer that was read in part.
 type stream struct {
 	frames *api.FrameReader
 	body   io.Closer

@@ -146,8 +146,8 @@ func (c *Client) NodeTokens(ctx context.Context) ([]NodeToken, error) {
 	return list.Tokens, err
 }
 
-// NewNodeToken makes a setup token. Its secret is told this once: a call of which
-// the answer is lost is an ErrLost, and the token is to be withdrawn.
+// NewNodeToken makes a setup token. Its secret is told this once: if the answer is
+// lost, the error is ErrLost, and the token is to be withdrawn.
 func (c *Client) NewNodeToken(ctx context.Context, n NewNodeToken) (MadeNodeToken, error) {
 	var made MadeNodeToken
 	err := c.json(ctx, call{method: http.MethodPost, path: []string{"nodes", "tokens"}, once: true, changes: true}, n, &made)

@@ -18,8 +18,8 @@ type ExplainOptions struct {
 	Sender config.Sender // for whom the command would run; the zero one: for the caller
 }
 
-// Explain says what would become of a command, and why. Nothing is started, and
-// nobody is asked.
+// Explain says what would become of a command, and why. It starts nothing and asks
+// for no approval.
 func (c *Client) Explain(ctx context.Context, cmd corral.Command, o ExplainOptions) (api.Report, error) {
 	var report api.Report
 	if err := cmd.Validate(); err != nil {
@@ -44,9 +44,8 @@ func (c *Client) SetOverrides(ctx context.Context, to config.Overrides) (config.
 	return now, err
 }
 
-// Say passes on what somebody said to the agent, such as "/exec ask=always",
-// and returns the answer to show. Of the sender what is known is filled in; the
-// zero Sender is the caller.
+// Say passes on a message to the agent, such as "/exec ask=always", and returns the
+// answer to show. Fill in what is known of the sender; the zero Sender is the caller.
 func (c *Client) Say(ctx context.Context, text string, from config.Sender) (string, error) {
 	req := api.Said{Text: text}
 	if from != (config.Sender{}) {

@@ -14,8 +14,8 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// A Process is a session of the gateway. See corral.Process; a session that
-// somebody else removed answers ErrNotFound.
+// A Process is a session of the gateway. See corral.Process; a session that another
+// client removed answers ErrNotFound.
 type Process struct {
 	c    *Client
 	info corral.Info

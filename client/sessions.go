@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// Start begins a session in the background that nobody is notified about. See
+// Start begins a session in the background that sends no notification. See
 // corral.Executor.
 func (c *Client) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
 	p, err := c.Begin(ctx, cmd, false)

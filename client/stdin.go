@@ -92,7 +92,7 @@ func (p *Process) write(ctx context.Context, data []byte) (int, error) {
 	case !p.c.reached.Load():
 		return n, p.c.unreachable(no.cause)
 	}
-	// Nobody listened, so nothing was sent.
+	// No gateway listened, so nothing was sent.
 	return n, &noAnswer{cause: p.c.unreachable(no.cause), away: true}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// A Terminal is a session with somebody in front of it: output as it comes, and
-// input. One goroutine may call Next while others call the other methods.
+// A Terminal is a session that a person works with: output as it comes, and input.
+// One goroutine may call Next while others call the other methods.
 type Terminal struct {
 	p *Process
 
@@ -78,7 +78,7 @@ func (t *Terminal) dial(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		_ = conn.CloseNow() // nobody wants it any more
+		_ = conn.CloseNow() // it is not wanted any more
 		return errClosed
 	}
 	t.conn = conn

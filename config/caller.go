@@ -7,9 +7,9 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Caller is on whose behalf something is asked for, as far as that is known.
-// It is what an agent platform says of its own users: whoever may call the
-// gateway is trusted to say it.
+// A Caller is on whose behalf something is asked for, as far as that is known. An
+// agent platform says it of its own users: a program that may call the gateway is
+// trusted to say it.
 type Caller struct {
 	Sender Sender
 	Model  string // such as openai/gpt-5.2

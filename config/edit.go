@@ -140,7 +140,7 @@ func write(file string, data, old []byte, missing bool) error {
 		if err := keepOwner(f, info); err != nil {
 			return err
 		}
-		// Somebody else's change since it was read is not to be lost.
+		// A change that another program made since it was read is not to be lost.
 		if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, old) {
 			return errors.Join(err, errChanged)
 		}

@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap says that somebody has to correct it.
+// Unwrap says that the input is at fault.
 func (e *Error) Unwrap() error { return corral.ErrInvalid }
 
 // maxMistakes bounds what is reported: a file of another kind has no end of

@@ -11,9 +11,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Live is a file that is read again when it has changed. It is looked at when
-// somebody asks, and not in between. Its methods may be called from any
-// goroutine.
+// Live is a file that is read again when it has changed. It is looked at when a
+// method is called, and not in between. Its methods may be called from any goroutine.
 //
 // A file with a mistake closes: see [Closed]. So does one that was there and is
 // gone, since what it forbade must not come back by its removal. Both are over

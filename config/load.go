@@ -62,7 +62,7 @@ func trusted(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// DefaultPath is where the file is if nobody says otherwise: $CORRAL_CONFIG;
+// DefaultPath is where the file is if no other is named: $CORRAL_CONFIG;
 // corral/corral.json5 in $XDG_CONFIG_HOME, of root in /etc, and else in
 // ~/.config. It is empty if there is no home directory either. A relative
 // $XDG_CONFIG_HOME counts as none, by its specification.

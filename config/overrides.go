@@ -26,9 +26,9 @@ const (
 
 // Apply reads what comes after /exec (or with it), such as "host=gateway
 // security=allowlist ask=on-miss node=mac-1", and returns the overrides with
-// that changed. A colon may stand for the equals sign; a key without a value is
-// no longer overridden. Without anything, changed is false: whoever said it
-// wants to see what there is. After an error nothing is changed.
+// that changed. A colon may stand for the equals sign; a key without a value is no
+// longer overridden. Empty text means a wish to see what there is: changed is false.
+// After an error nothing is changed.
 func (o Overrides) Apply(text string) (next Overrides, changed bool, err error) {
 	if len(text) > maxDirective {
 		return o, false, corral.Errorf(corral.ErrInvalid, "say less", "/exec with %d bytes; %d are the most", len(text), maxDirective)

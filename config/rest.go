@@ -6,10 +6,10 @@ import (
 	"github.com/corral-exec/corral/internal/json5"
 )
 
-// Rest is what a file with mistakes says beside them, for people who ask what
-// else is not right with it: nothing runs by it. Left out is what a mistake is
-// about, but not a text of another form than asked for, which whoever it is for
-// can judge. Nil: there is nothing, as Load says.
+// Rest is what a file with mistakes says beside them, for people who ask what else
+// is wrong with it: nothing runs by it. It leaves out what a mistake is about, but
+// not a text of a wrong form, which the part that it is for can judge. Nil: there is
+// nothing, as Load says.
 func Rest(path string) *Config {
 	data, err := read(path)
 	if err != nil {

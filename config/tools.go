@@ -43,7 +43,7 @@ func (t Tools) Check(tool Tool) error {
 // all reports whether the name stands for every tool.
 func (t Tool) all() bool { return t == ToolGroupRuntime || t == ToolAny }
 
-// allows: whoever may run commands can change files by them, too.
+// allows: an agent that may run commands can change files by them, too.
 func (t Tool) allows(tool Tool) bool {
 	return t == tool || t.all() || t == ToolExec && tool == ToolApplyPatch
 }

@@ -187,7 +187,7 @@ func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, answer)
 }
 
-// mainAgent is whose rules they are if nobody says.
+// mainAgent is the agent of rules when none is named.
 const mainAgent = "main"
 
 func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {

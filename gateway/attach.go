@@ -149,8 +149,8 @@ func (a *attachment) put(ctx context.Context, t websocket.MessageType, data []by
 	return a.conn.Write(ctx, t, data)
 }
 
-// receive takes messages from the client. Input is written by somebody else,
-// so that a command that reads nothing can still be interrupted.
+// receive takes messages from the client. Another goroutine writes input, so that a
+// command that reads nothing can still be interrupted.
 func (a *attachment) receive(ctx context.Context) error {
 	for {
 		t, data, err := a.conn.Read(context.WithoutCancel(ctx))

@@ -5,19 +5,19 @@
 // It decides nothing about commands. What runs, where, and whether it may, is
 // the matter of what it is given ([Config]): a session.Manager, the tools, an
 // MCP handler. cmd/corral wires them together. Package client is the other end
-// in Go, docs/reference/http.md the API for everybody else, and /openapi.json the same
-// for programs; a test holds real traffic against that document.
+// in Go; docs/reference/http.md is the API for people, and /openapi.json the same for
+// programs; a test holds real traffic against that document.
 //
 // # Trust
 //
-// Whoever can open the Unix socket is the user: it is made 0600 before anybody
-// can see it. On TCP every request has to show a token and to be addressed to
-// a loopback name, so that neither other users nor web pages get in. What a
-// client sends is bounded in size and time all the same, and a client that
-// takes nothing for [StallLimit] is cut off.
+// A program that can open the Unix socket is the user's: the socket has the mode
+// 0600 before it can be seen. On TCP every request has to show a token and to be
+// addressed to a loopback name, so that neither other users nor web pages get in.
+// All that a client sends is bounded in size and time, and a client that takes
+// nothing for [StallLimit] is cut off.
 //
 // # Followers
 //
-// A log that is still being written is read by as many as like to, but not as
-// fast as they like: see [Config.FollowRate].
+// A log that is still being written can have any number of readers, but they share
+// a rate: see [Config.FollowRate].
 package gateway

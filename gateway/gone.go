@@ -28,10 +28,10 @@ func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context
 // whilePresent is the context of a request that may be answered late. It also ends
 // when the client closes its side of the connection.
 //
-// net/http tells of that only as long as nothing else comes from the client: one
-// byte after the request, or a body that nobody reads, and it does not look any
-// more (it reads a byte ahead, and no further). So the kernel is asked as well. It
-// is not asked while a body is still read: a client may send all of it and go.
+// net/http notices that only as long as nothing else comes from the client. After one
+// byte behind the request, or with a body that is not read, it does not look any more
+// (it reads one byte ahead). So the kernel is asked as well. It is not asked while a
+// body is still read: a client may send all of it and go.
 func whilePresent(r *http.Request) (context.Context, func()) {
 	ctx := r.Context()
 	conn, ok := ctx.Value(connKey{}).(syscall.Conn)

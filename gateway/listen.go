@@ -19,7 +19,7 @@ import (
 // that an earlier gateway left is replaced; one that a gateway listens on is
 // ErrConflict. Closing the listener removes it.
 func ListenUnix(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath { // it could be made, and nobody could open it
+	if len(path) > maxSocketPath { // it could be made, and not be opened
 		return nil, corral.Errorf(corral.ErrInvalid, "use a shorter state directory", "the path %s has %d bytes, and that of a socket has %d at most", path, len(path), maxSocketPath)
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -41,8 +41,8 @@ func ListenUnix(path string) (net.Listener, error) {
 // maxSocketPath is what fits into a sockaddr_un of Linux.
 const maxSocketPath = 107
 
-// bind makes the socket where nobody else can reach it, and moves it to its
-// place with its permissions set.
+// bind makes the socket where no other user can reach it, and moves it to its place
+// with its permissions set.
 func bind(path string) (_ *net.UnixListener, err error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("there is a file that is no socket")
@@ -90,8 +90,8 @@ func (l *unixListener) Close() error {
 // Addr is where clients find it, not where it was made.
 func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Activated returns the listeners that the program was started with by systemd
-// or whoever speaks its protocol (LISTEN_FDS); none if it was not.
+// Activated returns the listeners that systemd, or another program that speaks its
+// protocol (LISTEN_FDS), started this one with; none if there are none.
 func Activated() ([]net.Listener, error) {
 	all, err := activation.Listeners()
 	if err != nil {

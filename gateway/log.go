@@ -78,8 +78,8 @@ type frameRange struct {
 	once  bool  // one frame
 }
 
-// frames sends what of a log there is in a range, and a last frame. That is
-// also so when the gateway drains, and whoever reads may come back.
+// frames sends the output that a log has in a range, and a last frame. It sends that
+// also when the gateway drains: the reader may come back.
 func frames(ctx context.Context, log *reader, rng frameRange, send func([]byte) error) error {
 	small := make([]byte, api.HeaderLen+smallFrame)
 	last := api.Header{Offset: rng.from}

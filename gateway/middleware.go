@@ -69,7 +69,7 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	if w.status != 0 {
 		return w.hijacked
 	}
-	if r.Context().Err() != nil || errors.Is(err, errGone) { // nobody is there to read it, as far as can be told
+	if r.Context().Err() != nil || errors.Is(err, errGone) { // the client is gone, as far as can be told
 		w.status = statusGone
 		return false
 	}
@@ -86,7 +86,7 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	return true
 }
 
-// statusGone stands in logs and metrics for an answer that nobody waited for.
+// statusGone stands in logs and metrics for an answer whose client was gone.
 const statusGone = 499
 
 // logged is an error as the log has it. What a policy says of a command quotes

@@ -56,7 +56,7 @@ func (s *Server) nodeRoutes() []route {
 	return append(table, route{pattern: "GET /v1/nodes", handle: s.listNodes}, route{pattern: "GET /v1/nodes/{id}", handle: s.getNode})
 }
 
-// sshNodes are the nodes for which nobody listens.
+// sshNodes are the nodes that are reached by SSH.
 func (s *Server) sshNodes() []api.Node {
 	if s.cfg.SSHNodes == nil {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/corral-exec/corral/api"
 )
 
-// A pacer is what all readers of logs that are still being written share. A
-// reader takes what is there first and pays for it before it reads again, so
-// that whoever reads little never waits; whoever reads a lot sleeps, finds
-// more when it wakes, and so reads in large pieces. Sleeping readers cost the
-// command nothing, not even waking them.
+// A pacer is shared by all readers of logs that are still being written. A reader
+// takes what is there first and pays for it before it reads again. So one that reads
+// little never waits; one that reads a lot sleeps, finds more when it wakes, and
+// reads in large pieces. Sleeping readers cost the command nothing: it does not even
+// wake them.
 type pacer struct {
 	limit *rate.Limiter // nil: no limit
 }

@@ -24,7 +24,7 @@ type Policy interface {
 	// Overrides are what /exec set for an agent.
 	Overrides(agent string) config.Overrides
 	SetOverrides(agent string, to config.Overrides) error
-	// CheckSender says why somebody may not set them; nil if that is allowed.
+	// CheckSender says why a sender may not set them; nil if that is allowed.
 	CheckSender(config.Sender) error
 	// Say does what a text such as "/exec ask=always" says, for a sender who
 	// was found to be authorised, and returns what to show.
@@ -99,7 +99,7 @@ func (s *Server) putOverrides(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, s.cfg.Policy.Overrides(a.Name()))
 }
 
-// command does what somebody said.
+// command does what a message to an agent said.
 func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.agent(r)
 	if err != nil {
@@ -123,10 +123,10 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Reply{Text: text})
 }
 
-// widens says why a request may not change what is allowed from now on: that is for
-// whom overrides are, the operator and the senders that are configured. The token of
-// a platform allows it to run commands by the policy there is, and to pass on that
-// somebody allows one once.
+// widens says why a request may not change what is allowed from now on. Only the
+// operator and the senders that are configured may, as with overrides. With its token
+// a platform may run commands by the policy there is, and pass on that a person
+// allowed one once.
 func (s *Server) widens(r *http.Request, what string) error {
 	if operator(r) {
 		return nil
@@ -137,18 +137,18 @@ func (s *Server) widens(r *http.Request, what string) error {
 		}
 	}
 	return corral.Errorf(corral.ErrDenied, "use the Unix socket, as corral approvals does on the gateway's machine, or name a sender of commands.allowFrom; allow-once needs neither",
-		"%s is for the operator, and not for whoever has a token", what)
+		"%s is for the operator, and a token is not enough", what)
 }
 
-// operator reports whether a request is of the operator: it came by the Unix socket,
-// and speaks for nobody else.
+// operator reports whether a request is the operator's: it came by the Unix socket,
+// and names no other sender.
 func operator(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && local.Network() == "unix" && config.CallerFrom(r.Context()).Sender == (config.Sender{})
 }
 
-// authorised says who may say what to do: the operator, who opened the Unix
-// socket and speaks for nobody else, and the senders that are configured.
+// authorised says who may tell an agent what to do: the operator, whose request came
+// by the Unix socket and names no other sender, and the senders that are configured.
 func (s *Server) authorised(r *http.Request, said *api.Sender) (by string, err error) {
 	sender := config.CallerFrom(r.Context()).Sender
 	if said != nil {

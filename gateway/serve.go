@@ -81,7 +81,7 @@ func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {
 
 // awaitStreams waits for what http.Server has lost sight of: WebSockets.
 func (s *Server) awaitStreams(ctx context.Context) error {
-	for range cap(s.followers) { // as many tokens as there are: nobody holds one
+	for range cap(s.followers) { // all tokens: then no request holds one
 		select {
 		case s.followers <- struct{}{}:
 		case <-ctx.Done():

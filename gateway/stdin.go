@@ -33,7 +33,7 @@ func (in *inputs) enter(ctx context.Context, s *session.Session) (leave func(), 
 	return leave, nil
 }
 
-// name has cancel called by whoever cancels the write of that name.
+// name has a cancellation of the write of that name call cancel.
 func (in *inputs) name(key string, cancel context.CancelCauseFunc) (forget func(), err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		return writeJSON(w, http.StatusOK, api.Written{N: n})
 	}
-	if r.Context().Err() != nil { // whoever sent it is gone, perhaps with the session's end
+	if r.Context().Err() != nil { // the client is gone, perhaps with the session's end
 		return err
 	}
 	if errors.Is(err, errCancelled) {
@@ -183,9 +183,9 @@ func (in *input) write(ctx context.Context, p []byte) (int, error) {
 	return in.session.Write(ctx, p)
 }
 
-// drain reads what the client goes on to send although nobody wants it: many
-// do not look at an answer before they have sent everything. What has no end in
-// sight is not waited for.
+// drain reads what the client goes on to send although it is not wanted: many
+// clients do not look at an answer before they have sent everything. It does not
+// wait for a body without an end in sight.
 func (in *input) drain() error {
 	if !in.read && in.whole {
 		buf := make([]byte, inputPiece)

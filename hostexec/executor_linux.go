@@ -68,7 +68,7 @@ func New(cfg Config) (*Executor, error) {
 		}
 	}
 	if e.leftBehind() {
-		// Nobody may ask for them, and their time runs.
+		// Perhaps no caller asks for them, and their time runs.
 		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 		defer cancel()
 		if err := e.startWarden(ctx); err != nil {
@@ -97,8 +97,8 @@ func (e *Executor) leftBehind() bool {
 // still runs.
 func KilledWithCommands(stateDir string) bool { return warden.HasLedger(runDir(stateDir)) }
 
-// Plan says how Start would execute a command, for whoever decides whether it
-// may: which environment it gets, and which shell reads it.
+// Plan says how Start would execute a command, for a Guard: which environment it
+// gets, and which shell reads it.
 func (e *Executor) Plan(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	if err := cmd.Validate(); err != nil {
 		return pathenv.Plan{}, err

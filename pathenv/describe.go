@@ -26,7 +26,7 @@ type Variable struct {
 // Origins of variables, beside those of entries of PATH.
 const (
 	OriginCorral Origin = "corral" // marks commands of agents, or is about their terminal
-	OriginMerged Origin = "merged" // PATH, of which each entry has an origin
+	OriginMerged Origin = "merged" // PATH: each of its entries has an origin
 )
 
 // Describe describes the environment of a command on the gateway or a node.
@@ -64,8 +64,8 @@ func isMarker(name string) bool {
 	return false
 }
 
-// secretWords are in the names of variables of which nobody should see the
-// value. It is more than is kept from commands: here nothing breaks by it.
+// secretWords are in the names of variables whose values are not shown. They are more
+// than what is kept from commands: here nothing breaks by it.
 var secretWords = []string{"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "API_KEY", "APIKEY", "PRIVATE", "DSN"}
 
 // secretValue is a password in a URL, or what begins as keys of well-known

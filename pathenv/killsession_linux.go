@@ -13,9 +13,9 @@ import (
 // killSession kills the process group and the session that leader leads. The
 // leader must not have been reaped.
 //
-// Interactive job control gives children groups of their own, so the session
-// is searched until a search finds nobody alive: a process may fork between
-// being found and being killed. The bound is for a fork bomb.
+// Interactive job control gives children groups of their own, so the session is
+// searched until no process is found alive: one may fork between being found and
+// being killed. The bound is for a fork bomb.
 func killSession(leader int) {
 	for range 100 {
 		syscall.Kill(-leader, syscall.SIGKILL)

@@ -87,7 +87,7 @@ func (p *LoginProbe) PATH(ctx context.Context) (string, error) {
 // Later calls of PATH fail, unless the shell had answered.
 func (p *LoginProbe) Close() {
 	p.cancel()
-	p.start() // with a cancelled context, if nobody has
+	p.start() // with a cancelled context, if it was not started
 	<-p.done
 }
 

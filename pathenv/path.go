@@ -158,8 +158,8 @@ func listSeparator(goos string) string {
 	return ":"
 }
 
-// isPath reports whether somebody may take the variable for PATH: zsh keeps
-// PATH in path as well.
+// isPath reports whether a shell may take the variable for PATH: zsh keeps PATH in
+// path as well.
 func isPath(name string) bool { return strings.EqualFold(name, "PATH") }
 
 // isPathKey reports whether the variable is PATH on goos.

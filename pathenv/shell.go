@@ -88,8 +88,8 @@ func (s shellChooser) powerShell() string {
 	return "powershell.exe"
 }
 
-// onPath returns the file that name stands for, or otherwise. Relative entries
-// do not count: a shell out of the workspace is nobody's choice.
+// onPath returns the file that name stands for, or otherwise. Relative entries do
+// not count: no user means a shell out of the workspace.
 func (s shellChooser) onPath(name, otherwise string) string {
 	for _, dir := range s.dirs {
 		file := dir + s.slash + name

@@ -15,9 +15,9 @@ import (
 // The line it draws: a rule that allows a program trusts the file at that path,
 // in what it does by itself and by its configuration. So make runs the makefile
 // of the directory, git the hooks of the repository, npm the scripts of the
-// package, and cp and tee write: whoever allows them allows that. What a rule
-// on a path does not mean is that the command line chooses another program or
-// another place: make SHELL=…, git -c core.pager=…, tar --to-command, sort -o.
+// package, and cp and tee write: a rule that allows them allows that. A rule on a
+// path does not allow the command line to choose another program or another
+// place: make SHELL=…, git -c core.pager=…, tar --to-command, sort -o.
 // Programs that are a prompt from which anything runs (editors, pagers,
 // debuggers, terminals) are always carriers.
 func carrier(argv []Word) (reason string, hit bool) {
@@ -83,8 +83,7 @@ type carrierUse struct {
 	words   func(argv []Word, operands []int) string // looks at what is no option
 }
 
-// look says what it finds in argv, of which the first word is the program, or
-// the subcommand of one.
+// look says what it finds in argv. The first word is the program, or a subcommand.
 func (c *carrierUse) look(name string, argv []Word) string {
 	if c.always != "" {
 		return name + " " + c.always

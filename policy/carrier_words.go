@@ -54,8 +54,8 @@ func aptFile(argv []Word, operands []int) string {
 	return ""
 }
 
-// databaseInput: clients of data bases read commands, of which some run programs,
-// from their standard input.
+// databaseInput: clients of databases read commands from their standard input, and
+// some of those run programs.
 func databaseInput(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if hasField("-l --list -V --version --help", w.Text) {

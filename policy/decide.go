@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// Decide says what becomes of a command under rules, and why. It changes
-// nothing and asks nobody; what it sees of the file system is what the view
-// says at that moment.
+// Decide says what becomes of a command under rules, and why. It changes nothing
+// and asks for no approval; it sees the file system as the view shows it at that
+// moment.
 func Decide(req Request, rules Rules, view View) Decision {
 	j := &judge{reading: read(req, view), rules: rules}
 	d := Decision{Security: rules.Security, Ask: rules.Ask, AskFallback: rules.AskFallback, Findings: j.found, Segments: []Segment{}}
-	if !rules.Security.Value.Valid() { // of whoever did not say
+	if !rules.Security.Value.Valid() { // not set
 		d.Security.Value = SecurityDeny
 	}
 	if !rules.Ask.Value.Valid() {
@@ -101,7 +101,7 @@ func (j *judge) judge(d *Decision) {
 	default:
 		d.Outcome, d.Reason = Allowed, "every program of it is allowed"
 	}
-	// Of what somebody may approve the programs are pinned as well, where
+	// The programs of a command that may be approved are pinned as well, where
 	// writing it down again can change nothing else.
 	if d.Outcome == Asked && d.Run == nil && j.plain() {
 		d.Run, _ = j.pin()
@@ -133,8 +133,7 @@ func (d *Decision) query(ask Setting[Ask]) Outcome {
 	return Asked
 }
 
-// fallback is the outcome for a command that needs an approval that nobody
-// gives.
+// fallback is the outcome for a command that needs an approval and does not get it.
 func (j *judge) fallback(d Decision, unknown string) Outcome {
 	if j.denied != nil || j.asked != nil || unknown != "" {
 		return Denied
@@ -376,7 +375,7 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	case seg.Refused != "":
 		return seg.Refused, ""
 	case seg.Builtin:
-		return seg.Argv[0] + " is a builtin of the shell, of which no rule can speak", ""
+		return seg.Argv[0] + " is a builtin of the shell, which no rule can name", ""
 	case seg.missing != "":
 		return brief(seg.Argv[0]) + ": " + seg.missing, ""
 	case seg.Inline != "":

@@ -35,7 +35,7 @@ type Outcome string
 
 const (
 	Allowed Outcome = "allow"
-	Asked   Outcome = "ask" // somebody has to approve it
+	Asked   Outcome = "ask" // it has to be approved
 	Denied  Outcome = "deny"
 )
 
@@ -76,7 +76,7 @@ type Decision struct {
 	Enforce *Enforcement `json:"enforce,omitempty"`
 }
 
-// Pinned is a command of which every program is a path.
+// Pinned is a command whose programs are all paths.
 type Pinned struct {
 	Args []string `json:"args"` // a program and its arguments, maybe a shell, -c and text
 }

@@ -29,7 +29,7 @@ func (e *DeniedError) Unwrap() error {
 	return &corral.Error{Kind: corral.ErrDenied, Text: e.Reason, Hint: strings.Join(e.Decision.Fix, "; or ")}
 }
 
-// Details are for whoever gets the error over HTTP.
+// Details go with the error over HTTP.
 func (e *DeniedError) Details() any { return e.Decision }
 
 // AsDenied returns the decision of a command that was denied, if err has one.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A leaf is a program of which it is known which others it runs by itself: none, or
-// its helpers. What its arguments have it run is decided on apart from it, and makes
-// it no leaf (Segment.Inline).
+// A leaf is a program that is known to run no others by itself, or only its helpers.
+// What its arguments have it run is decided on apart from it, and makes it no leaf
+// (Segment.Inline).
 type leaf struct {
 	helpers []string // names, or directories with a slash at the end
 	writes  []string // where it writes beside the workspace, whatever it is told

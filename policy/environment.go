@@ -12,10 +12,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Variable is one that the caller of a command sets for all programs of it.
-// Hundreds of names make one program or another run a third, so that in allowlist
-// mode only those pass that are known to do nothing of the kind, or that somebody
-// allowed.
+// A Variable is one that the caller of a command sets for all its programs. Hundreds
+// of names make some program run another one. So in allowlist mode only variables
+// pass that are known not to do that, or that are allowed by a rule.
 type Variable struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // of its value, in hex: values may be secrets

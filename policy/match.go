@@ -199,8 +199,8 @@ func (r *Rule) programAllowed(pattern string, t target) bool {
 	return glob(expandHome(pattern, t.home), t.paths[0], false)
 }
 
-// narrow reports whether the rule says which arguments there are to be, so that
-// whoever wrote it knew what they do.
+// narrow reports whether the rule says which arguments there are to be: its author
+// knew what they do.
 func (r *Rule) narrow() bool { return r.Args != nil || r.ArgPattern != "" }
 
 // any reports whether the rule is about whatever can be parsed.
@@ -349,8 +349,8 @@ func expandHome(pattern, home string) string {
 	return pattern
 }
 
-// regexps are the compiled expressions of rules, of which there are as many as
-// somebody wrote down.
+// regexps are the compiled expressions of rules. Their number is bounded by that of
+// the rules that people wrote.
 var regexps sync.Map // string → *regexp.Regexp, nil if it is malformed
 
 // matchRegexp reports whether s, or without whole some of it, matches.

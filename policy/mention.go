@@ -8,8 +8,8 @@ import (
 
 // mentions finds what may be about a rule that forbids a program although no
 // segment is that program: code in another language, the options of programs
-// that run others, variables. What they do is not known, but if the program's
-// name is in the text it is likely enough to need somebody's eyes.
+// that run others, variables. What they do is not known, but if the program's name
+// is in the text, a person should look at it.
 func (j *judge) mentions() {
 	text := j.req.text()
 	for i := range j.rules.List {
@@ -22,7 +22,7 @@ func (j *judge) mentions() {
 		if program == "" || strings.ContainsAny(name, "*?") || !mentioned(text, name) || !allMentioned(text, argsOf(r.Pattern, more)) {
 			continue
 		}
-		why := fmt.Sprintf("it may run %s, of which there is the %s rule %q", name, r.Action, r.Pattern)
+		why := fmt.Sprintf("it may run %s, for which there is the %s rule %q", name, r.Action, r.Pattern)
 		for _, c := range j.calls {
 			for _, seg := range c.segments {
 				if c.unknown == "" && (seg.Inline != "" || seg.Refused != "" || isShell(seg.name()) && seg.scriptWhy != "") {

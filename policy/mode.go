@@ -35,8 +35,8 @@ const (
 	DefaultAskFallback = SecurityDeny
 )
 
-// Stricter returns the stricter of two values of a set that is ordered from
-// strict to lax. The empty value is that of nobody: the other one counts.
+// Stricter returns the stricter of two values of a set that is ordered from strict
+// to lax. An empty value is not set: the other one counts.
 func Stricter[T ~string](set []T, a, b T) T {
 	for _, v := range set {
 		if v == a || v == b {

@@ -152,8 +152,8 @@ func (g *grammar) read(argv []Word) scan {
 	return s
 }
 
-// word reads a word as options, of which each has to be known. The last is
-// said to end in the next word if its value is there.
+// word reads a word as options. Each has to be known. The last is said to end in
+// the next word if its value is there.
 func (g *grammar) word(text string, i int) ([]given, bool) {
 	if name, val, has := strings.Cut(text[1:], "="); g.single[name] != nil {
 		return one(g.single[name], text, val, has, i)
@@ -270,8 +270,8 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 	return s
 }
 
-// guess reads a word as options, of which not all are known. It reports whether
-// there is one that may take the next word, which is not certain.
+// guess reads a word as options when some of them are not known. It reports whether
+// one of them may take the next word, which is not certain.
 func (g *grammar) guess(text string, i int) ([]given, bool) {
 	if opts, ok := g.word(text, i); ok {
 		name := strings.TrimPrefix(opts[0].text, "--")
@@ -369,7 +369,7 @@ func named[T any](table map[string]T, name string) (T, bool) {
 	return v, ok
 }
 
-// spaced is the text of words, each of which may be unknown.
+// spaced is the text of words. Each may be unknown.
 func spaced(words []Word) string {
 	var b strings.Builder
 	for i, w := range words {

@@ -324,7 +324,7 @@ func (s *script) redirect(n *syntax.Redirect) {
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 		// The shell joins such lines before it looks for the last one.
 		if n.Hdoc != nil && !strings.ContainsAny(s.source(n.Word), `'"\`) && strings.Contains(s.source(n.Hdoc), "\\\n") {
-			f.Reason, f.unknown = "is a here-document of which a line continues on the next", true
+			f.Reason, f.unknown = "is a here-document with a line that continues on the next", true
 			break
 		}
 		before := s.text

@@ -7,7 +7,7 @@ import "io/fs"
 // shells inside too, and behind a wrapper first the wrapper and then what it
 // runs. No file is looked at, so that they have no paths.
 //
-// Something that hides which programs run is a finding of which Hides says so.
+// Something that hides which programs run is a finding with Hides set.
 func Parts(text, shell string) ([]Segment, []Finding) {
 	r := read(Request{Command: text, Shell: []string{shell}, Dir: "/"}, Nothing{})
 	var parts []Segment

@@ -8,9 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// pin writes a command down with the path of every program in it. It returns
-// nil, and why, for one of which the programs are not all known. It changes
-// the scripts.
+// pin writes a command down with the path of every program in it. If not all its
+// programs are known it returns nil, and why. It changes the scripts.
 func (r *reading) pin() (*Pinned, string) {
 	for _, c := range r.calls {
 		for _, seg := range c.segments {
@@ -57,8 +56,8 @@ func (r *reading) pin() (*Pinned, string) {
 	return &Pinned{Args: []string{shell, "-c", text}}, ""
 }
 
-// simple is the call of a script that is nothing else, and of which every word
-// is certain: no shell is needed to run it.
+// simple is the call of a script that is nothing else and has only certain words: no
+// shell is needed to run it.
 func (s *script) simple() *call {
 	if len(s.calls) != 1 || len(s.findings) > 0 || len(s.file.Stmts) != 1 || s.calls[0].segments[0].By == byBuiltin {
 		return nil
@@ -111,7 +110,7 @@ func (t textOf) pin() (string, error) {
 	return s.print()
 }
 
-// quoted is a word of which every byte stands for itself.
+// quoted is a word whose bytes all stand for themselves.
 func quoted(s string) *syntax.Word {
 	var parts []syntax.WordPart
 	for i, run := range strings.Split(s, "'") {

@@ -82,7 +82,7 @@ func TestSafeBins(t *testing.T) {
 		{"/usr/bin:/bin", "head -5", true, ""},
 		{"/usr/bin:/bin", "head -5 | wc -l", true, ""},
 		{"/usr/bin:/bin", "head -5 x", false, "no rule allows /usr/bin/head, and as a safe bin it has 1 arguments that may be files"},
-		{"/usr/bin:/bin", "head $X", false, "of which the value is not known"},
+		{"/usr/bin:/bin", "head $X", false, "whose value is not known"},
 		{"/usr/bin:/bin", "head *", false, ""},
 		{"/usr/bin:/bin", "head /etc/passwd", false, "may be a path"},
 		{"/usr/bin:/bin", "/usr/bin/head -5", true, ""},

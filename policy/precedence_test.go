@@ -158,7 +158,7 @@ func TestReasons(t *testing.T) {
 		{"git push", rulesOf(SecurityFull, AskOnMiss, Rule{Action: Deny, Command: "git push"}), Denied, `deny rule "that very command" (/etc/rules:1)`, ""},
 		{"frob x", rulesOf(SecurityAllowlist, AskOnMiss), Asked, `frob: command not found on PATH`, ""},
 		{"./frob", rulesOf(SecurityAllowlist, AskOnMiss), Asked, `./frob: there is no such file`, ""},
-		{"exit 6", rulesOf(SecurityAllowlist, AskOnMiss), Asked, `exit is a builtin of the shell, of which no rule can speak`, ""},
+		{"exit 6", rulesOf(SecurityAllowlist, AskOnMiss), Asked, `exit is a builtin of the shell, which no rule can name`, ""},
 		{"ulimit -n", rulesOf(SecurityAllowlist, AskOnMiss), Asked, `ulimit is a builtin of the shell`, ""},
 		{"ls; ls", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls")), Asked, `"ls" follows another command, which is refused in allowlist mode`, "run the commands one by one, or set allowlist.chaining: each"},
 		{"ls && ls", rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls")), Asked, `"&&" chains commands with &&`, "run the commands one by one, or set allowlist.chaining: each"},

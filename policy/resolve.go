@@ -155,7 +155,7 @@ func (f *finder) directory(dir string) (string, error) {
 	return real, err
 }
 
-// maxScript bounds the file of code of which a digest is made, in bytes.
+// maxScript bounds a file of code that a digest is made of, in bytes.
 const maxScript = 16 << 20
 
 // digest is the SHA-256 of a file.

@@ -109,8 +109,8 @@ type Setting[T any] struct {
 type Rules struct {
 	Security Setting[Security]
 	Ask      Setting[Ask]
-	// AskFallback is the Security that applies when an approval is needed
-	// and nobody can give it, or nobody did in time.
+	// AskFallback is the Security that applies when an approval is needed and
+	// cannot be asked for, or does not come in time.
 	AskFallback Setting[Security]
 
 	// List has every rule; their order does not matter.
@@ -127,8 +127,8 @@ type Rules struct {
 	// SafeBinProfiles are of further safe bins, by name.
 	SafeBinProfiles map[string]SafeBin
 
-	// Chaining allows lists of commands (; && || and new lines) of which
-	// each is allowed.
+	// Chaining allows lists of commands (; && || and new lines) when each of them
+	// is allowed.
 	Chaining Setting[bool]
 	// Redirections allows those that can do no harm: to /dev/null, from it,
 	// and of one output into the other; and here-documents that are not

@@ -74,7 +74,7 @@ func (b SafeBin) check(argv []Word) error {
 	}
 	for _, w := range argv[1:] {
 		if !w.Static {
-			return fmt.Errorf("gets %s, of which the value is not known", quote(w.Text))
+			return fmt.Errorf("gets %s, whose value is not known", quote(w.Text))
 		}
 		if err := plain(w.Text); err != nil {
 			return err

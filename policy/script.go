@@ -9,7 +9,7 @@ import (
 // codeGiven is why there is no script where all that runs is in the words.
 const codeGiven = " runs the code that it is given"
 
-// fromInput is why there is none where it comes from a pipe, or from whoever types.
+// fromInput is why there is none where it comes from a pipe or is typed.
 const fromInput = " reads code from its standard input"
 
 // scriptOperand is which word of a command is the file of code that its program

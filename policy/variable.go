@@ -52,7 +52,7 @@ func assigned(file *syntax.File) []string {
 }
 
 // foreign reports whether arithmetic looks at a variable that the text does not
-// set. What it holds is then evaluated too, and can be a command; nobody sees it.
+// set. Its value is then evaluated too, and can be a command that is not in the text.
 func (s *script) foreign(x syntax.Node) bool {
 	found := false
 	syntax.Walk(x, func(n syntax.Node) bool {

@@ -32,7 +32,7 @@ type layer struct {
 	own bool
 	// vars are the names of variables that it sets.
 	vars   []string
-	reason string // of a layer that is refused: why nobody can look through it
+	reason string // of a layer that is refused: why it cannot be looked through
 }
 
 type layerKind int
@@ -52,7 +52,7 @@ type wrapper struct {
 	use      use
 	options  string // see newGrammar
 	operands int    // words before the command, such as the DURATION of timeout
-	reason   string // of refused ones: why nobody can look through it
+	reason   string // of refused ones: why it cannot be looked through
 	idle     string // options with which it runs nothing
 	effect   string // options that do more than the wrapper is known for
 	alone    string // what it does without a command, if it is not nothing

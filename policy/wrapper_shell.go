@@ -23,7 +23,7 @@ func peelShell(name string, argv []Word) layer {
 	return shellForms[name](name, argv)
 }
 
-// shellRefused is a shell of which it cannot be told what it reads.
+// shellRefused is a shell that reads something that is not known.
 func shellRefused(name, reason string) layer {
 	return layer{kind: layerRefused, name: name, own: true, reason: name + " " + reason}
 }

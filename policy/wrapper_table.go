@@ -22,8 +22,8 @@ const (
 //     what they run is decided on;
 //   - owned ones do something by themselves, so that they have to be allowed as
 //     well;
-//   - refused ones run it as somebody else, somewhere else or in another way
-//     than its name says: they are never allowed by a rule on what they run.
+//   - refused ones run it as another user, in another place or in another way than
+//     its name says: they are never allowed by a rule on what they run.
 //
 // Every option is listed: one that is not known makes the use refused.
 // A name of two words is a subcommand.
@@ -138,7 +138,7 @@ func (w *wrapper) add(names string) {
 	}
 }
 
-// subcommands are programs of which a subcommand is a wrapper.
+// subcommands are programs that have a subcommand that is a wrapper.
 var subcommands = map[string]bool{
 	"perf": true, "direnv": true, "bundle": true, "pipx": true, "uv": true, "poetry": true, "pipenv": true, "conda": true,
 	"npm": true, "pnpm": true, "yarn": true, "bun": true, "rbenv": true, "pyenv": true, "asdf": true, "mise": true, "ip": true,

@@ -13,9 +13,9 @@ type Excerpts struct {
 	// Output is both streams in the order in which they arrived.
 	Output, Stdout, Stderr Excerpt
 
-	// Gap is how many bytes the log had dropped before they could be read.
-	// They are part of Output.Omitted, and, since nobody can tell of which
-	// stream they were, of that of Stdout and of Stderr.
+	// Gap is how many bytes the log had dropped before they could be read. They are
+	// part of Output.Omitted and, since it is not known which stream they were on,
+	// of the Omitted of both Stdout and Stderr.
 	Gap int64
 	// Next is the offset after the last byte.
 	Next int64

@@ -17,7 +17,7 @@ type feeder struct {
 
 	mu      sync.Mutex
 	over    bool // no Read may begin any more
-	reading bool // a Read is under way, and nobody can end it
+	reading bool // a Read is under way, and cannot be ended
 
 	done chan struct{}
 }

@@ -26,9 +26,9 @@ type Options struct {
 	// and drops what it read. Close the reader if that matters.
 	Stdin io.Reader
 
-	// Stdout and Stderr get the output as it comes, from one goroutine;
-	// nil: nobody. Run waits for a Write. Bytes that the log itself had to
-	// drop are missing here without a mark; see Result.Gap.
+	// Stdout and Stderr get the output as it comes, from one goroutine; nil drops
+	// it. Run waits for a Write. Bytes that the log itself had to drop are missing
+	// here without a mark; see Result.Gap.
 	Stdout, Stderr io.Writer
 
 	// MaxOutput bounds each head and each tail of the Result, in bytes. 0
@@ -146,14 +146,14 @@ func (r *run) finish(ctx context.Context) (Result, error) {
 	owned.Wait()
 	input.end()
 	if waitErr == nil && r.told != 0 && exit.Signal == r.told {
-		r.stopped = true // by a request of which the answer was lost, and that was repeated
+		r.stopped = true // by a request that was repeated, as its answer was lost
 	}
 
 	res := Result{Info: r.p.Info(), Exit: exit, Excerpts: r.got.excerpts()}
 	return res, r.outcome(ctx, exit, waitErr, cause)
 }
 
-// outcome is the error of a run of which everything is known.
+// outcome is the error of a run when everything is known.
 func (r *run) outcome(ctx context.Context, exit corral.Exit, waitErr, cause error) error {
 	cancelled := cause != nil && errors.Is(cause, context.Cause(ctx))
 	switch {
@@ -224,8 +224,8 @@ func (r *run) drainLost(work context.Context) {
 }
 
 // copyTo passes a chunk on, and returns where the next one goes: nowhere once
-// a write has failed. A command whose output nobody takes any more is stopped,
-// as SIGPIPE would.
+// a write has failed. A command whose output is not taken any more is stopped, as
+// SIGPIPE would.
 func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 	if w == nil {
 		return nil
@@ -237,8 +237,8 @@ func (r *run) copyTo(w io.Writer, c corral.Chunk) io.Writer {
 	return w
 }
 
-// stop ends the process tree. If that fails, it calls release, so that nobody
-// waits for it any longer.
+// stop ends the process tree. If that fails, it calls release, so that Run waits for
+// it no longer.
 func (r *run) stop(work context.Context, release func()) {
 	if r.grace >= 0 {
 		switch err := r.signal(work, corral.SIGTERM); {

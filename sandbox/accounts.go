@@ -46,7 +46,7 @@ func accountOf(text []byte, id int) []string {
 	return nil
 }
 
-// freeName is a name that is nobody's.
+// freeName is a name that no account has.
 func freeName(text []byte) string {
 	name := accountName
 	for bytes.HasPrefix(text, []byte(name+":")) || bytes.Contains(text, []byte("\n"+name+":")) {

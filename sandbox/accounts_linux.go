@@ -80,9 +80,9 @@ func replaceIn(root, pid int, name, file string, change func([]byte) []byte) err
 }
 
 // moveInto moves a mount onto a file in the mount namespace of a process. Only a
-// process with one thread can get there, so that is a child, which does nothing
-// else. (A thread of its own would have to end afterwards, and whoever was started
-// by it with a parent-death signal with it.)
+// process with one thread can enter it, so a child process does this and nothing
+// else. (A thread of our own would have to end afterwards, and processes that it
+// started with a parent-death signal would be killed.)
 func moveInto(pid, tree, target int) error {
 	ns, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

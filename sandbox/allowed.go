@@ -23,7 +23,7 @@ import (
 // allowed is what a configuration asks for that was judged, and may have.
 type allowed struct {
 	mounts  []Mount             // the binds, without symbolic links, and the secrets
-	profile *specs.LinuxSeccomp // somebody's own
+	profile *specs.LinuxSeccomp // the configured one
 	anyUser bool                // User is the default, and another one is as good
 	uids    uidRange            // UIDRange
 	halve   bool                // CPUs is the default, and not more than half of the machine's
@@ -124,7 +124,7 @@ func (s *several) Error() string {
 
 func (s *several) Unwrap() []error { return s.errs }
 
-// readProfile reads somebody's own seccomp profile.
+// readProfile reads the seccomp profile that is configured.
 func (c *Config) readProfile() error {
 	c.profile = nil
 	if c.Seccomp == "" || c.Seccomp == "default" {

@@ -21,7 +21,7 @@ type box struct {
 	dir    string
 	engine Engine
 	log    *slog.Logger
-	lock   *os.File             // shared: somebody uses it
+	lock   *os.File             // shared while the box is in use
 	warden *wardenexec.Executor // nil with the driver exec
 	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
@@ -33,7 +33,7 @@ type box struct {
 	stale bool           // it is not chosen any more
 }
 
-// errNoBox: a box is gone, or somebody is removing it.
+// errNoBox: a box is gone, or is being removed.
 var errNoBox = errors.New("no such box")
 
 // openBox begins to use a box; errNoBox if there is none.

@@ -99,7 +99,7 @@ func (e *Executor) enterSlowly(ctx context.Context, cmd corral.Command) (*box, c
 		b, x, err := e.find(ctx, cmd.ID)
 		if err == nil && x == e.past {
 			if _, ended, kerr := e.records.Known(cmd.ID); !ended {
-				x, err = nil, kerr // nobody has it
+				x, err = nil, kerr // no box has it
 			}
 		}
 		if err != nil || b != nil || x != nil {
@@ -320,15 +320,15 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 	}
 	e.current, e.last, b.set = b, b.ID, set
 	if other := e.tracking(id); other != nil && !other.dead {
-		b = other // somebody was faster
+		b = other // another goroutine was faster
 	}
 	b.hold(id)
 	e.startDraining()
 	return b, nil
 }
 
-// match looks for a box that is as configured and can be spoken to, of which
-// the last was used last.
+// match looks for a box that is as configured and answers. The last of ids was
+// used last.
 func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -73,8 +73,8 @@ type Config struct {
 	WorkspaceMedium Medium // empty: disk
 
 	// User is the uid:gid that commands run as. Empty: the owner of the
-	// workspace, or nobody (65534:65534) where that is root: on the disk. In
-	// the container that is a user of its own, if it can have one: see UIDRange.
+	// workspace on the disk, or 65534:65534 where that is root. In the container
+	// it is a user of the sandbox's own where that is possible: see UIDRange.
 	User string
 	// UIDRange are the IDs of users that containers have for themselves, as
 	// FIRST-LAST: what the kernel counts for each user is then counted for each
@@ -256,7 +256,7 @@ const minOutputRate = 1 << 20
 // has up to a dozen, see its reserveThreads.
 const minPids = 16
 
-// nobody is who runs commands when nobody else is named.
+// nobody runs commands when no other user is named.
 const nobody = "65534:65534"
 
 func checkUser(user string) error {

@@ -84,7 +84,7 @@ const killed = 128 + int(corral.SIGKILL)
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
 func (b *box) gone(c Container) error {
 	end := EndOf(c)
-	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // whoever removed it knew why
+	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // what removed it noted why
 		end = l.Ended
 	}
 	if how := end.how(); how != "" {

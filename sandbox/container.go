@@ -114,9 +114,9 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 // errElsewhere: no socket of this program reaches into the engine's containers.
 var errElsewhere = errors.New("it does not see this program's files")
 
-// create makes a container and starts it. What it mounts is what was judged, as
-// far as this program can see it: on an engine that it shares only directories
-// with, nobody may be able to change what is above a mount.
+// create makes a container and starts it. It mounts what was judged, as far as
+// this program can see that. On an engine with which it shares only directories,
+// no other user may be able to change the directories above a mount.
 func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 	held, err := s.hold(spec, info.here())
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 	if err != nil {
 		return err
 	}
-	if !info.Local { // of which no process is this machine's
+	if !info.Local { // its processes are not this machine's
 		return held.verify()
 	}
 	if err := held.verifyIn(c); err != nil {

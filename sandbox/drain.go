@@ -64,13 +64,13 @@ func (e *Executor) drain() {
 	}
 }
 
-// giveUpLimit bounds how long Close takes to remove what nobody needs any more.
+// giveUpLimit bounds how long Close takes to remove what is not needed any more.
 const giveUpLimit = 10 * time.Second
 
-// giveUp removes, if nothing runs in them, boxes that commands of this sandbox
-// do not go to any more: also the one of this life, if another program has made
-// one that is configured otherwise. What cannot be removed now is left to
-// whoever opens the sandbox next.
+// giveUp removes boxes in which nothing runs and to which this sandbox sends no
+// commands any more. The box of this life is among them if another program has
+// made one with another configuration. What cannot be removed now is removed when
+// the sandbox is opened next.
 func (e *Executor) giveUp() error {
 	list := e.open()
 	if len(list) == 0 {
@@ -96,8 +96,8 @@ func (e *Executor) giveUp() error {
 	return nil
 }
 
-// tryRemove removes a box that is left, unless something runs in it or somebody
-// else uses it. It reports whether it is gone.
+// tryRemove removes a box that is left, unless something runs in it or another
+// program uses it. It reports whether it is gone.
 func (e *Executor) tryRemove(ctx context.Context, b *box) (bool, error) {
 	over, err := e.isOver(ctx, b)
 	if err != nil || !over {

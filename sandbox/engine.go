@@ -184,8 +184,7 @@ type ExecSpec struct {
 
 // Exec is a command that an ExecEngine runs.
 type Exec interface {
-	// Read yields what came next, and of which stream (1 or 2); io.EOF after
-	// the last.
+	// Read yields the next output and its stream (1 or 2); io.EOF after the last.
 	Read(p []byte) (n int, stream int, err error)
 	io.Writer
 	CloseWrite() error

@@ -76,7 +76,7 @@ func noExecSignals(_ context.Context, info corral.Info, s corral.Signal, running
 // execUnseen is the error of a process whose end no life of this program saw.
 func execUnseen(id string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice. To keep commands across restarts, "+withoutWarden,
-		"it is not known how process %s ended: nobody saw it, and finding it again through the engine's exec API is an %w", id, errors.ErrUnsupported)
+		"it is not known how process %s ended: no gateway was there, and finding it again through the engine's exec API is an %w", id, errors.ErrUnsupported)
 }
 
 // Start implements corral.Executor.

@@ -39,7 +39,7 @@ type Executor struct {
 	current  *box            // that commands go to; nil until it is known
 	last     string          // ID of the box that commands went to last, in whichever life
 	boxes    map[string]*box // in use here, by ID: also those that are left
-	draining bool            // somebody removes those that are left
+	draining bool            // those that are left are being removed
 	exec     *execDriver     // nil until it is needed
 	driver   Driver          // that works with DriverAuto; empty: not known
 	swept    bool
@@ -104,8 +104,8 @@ func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (wardenexec.
 
 func (e *Executor) outputRate() int64 { return e.set.Load().OutputRate }
 
-// maxBoxes bounds how many containers one Start tries, each of which ends before
-// the command is started.
+// maxBoxes bounds how many containers one Start tries when each of them ends
+// before the command is started.
 const maxBoxes = 3
 
 // Start implements corral.Executor.

@@ -8,8 +8,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// ended is a process that has ended, of which something may be left in the box
-// that it was in.
+// ended is a process that has ended. Some of its descendants may be left in its box.
 type ended struct {
 	corral.Process
 	sandbox *Executor

@@ -43,7 +43,7 @@ type End struct {
 	Code    int       `json:"code"` // of its init
 	OOM     bool      `json:"oomKilled,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	Why     string    `json:"why,omitempty"` // it was removed under what ran in it; empty: somebody wanted that
+	Why     string    `json:"why,omitempty"` // it was removed while commands ran in it; empty: that was asked for
 }
 
 // how is what an end means for what ran there; empty: nothing is known.
@@ -110,7 +110,7 @@ func loadLife(dir string) (life, error) {
 func noteLife(dir string, change func(*life)) error {
 	l, err := loadLife(dir)
 	if err != nil {
-		l = life{} // it is damaged, which whoever reads it would be told
+		l = life{} // it is damaged; a reader of the file is told so
 	}
 	change(&l)
 	// Without the directory the box is gone.
@@ -138,7 +138,7 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "\uFFFD")
 }
 
-// noteEnd notes that a container has ended, if nobody has yet.
+// noteEnd notes that a container has ended, unless that is noted already.
 func noteEnd(dir string, end *End) error {
 	return noteLife(dir, func(l *life) {
 		if l.Ended == nil {
@@ -212,7 +212,7 @@ func history(dir string) ([]lifeRecord, error) {
 	for _, file := range files {
 		var l lifeRecord
 		if err := readJSON(file, &l); errors.Is(err, fs.ErrNotExist) {
-			continue // somebody made room
+			continue // another program made room
 		} else if err != nil || l.ID+".json" != filepath.Base(file) {
 			l = lifeRecord{Life: Life{Box: Box{ID: strings.TrimSuffix(filepath.Base(file), ".json")}, Error: "its record is damaged"}}
 		}

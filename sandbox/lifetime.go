@@ -16,11 +16,11 @@ func (s *setup) outlived(since time.Time) bool {
 	return s.Lifetime > 0 && time.Since(since) > s.Lifetime
 }
 
-// endLife ends what runs in a box that was not left in time, by removing its
-// container: what is in it cannot prevent that. For whoever waits, now or in a
-// later life, the commands are lost, with the reason.
+// endLife removes the container of a box that was not left in time, which nothing
+// inside can prevent. Its commands are lost, and a caller that waits for one, now or
+// in a later life, is told the reason.
 func (e *Executor) endLife(ctx context.Context, b *box, lifetime time.Duration) error {
-	running, err := b.settle(ctx) // also those that nobody asks for are to have the reason
+	running, err := b.settle(ctx) // those that no caller waits for have the reason, too
 	e.log.Warn("ending what runs in a container whose lifetime is over", "name", e.name, "container", b.Container, "lifetime", lifetime, "running", running, "error", err)
 	why := fmt.Sprintf("the sandbox's lifetime of %v was over (sandbox.lifetime)", lifetime)
 	if err := noteEnd(b.dir, endByRemoval(why)); err != nil {

@@ -33,8 +33,8 @@ func (b *box) acceptWarden(ctx context.Context, c Container) (wire.Conn, error) 
 	})
 }
 
-// exclusive makes a connection of an attached stream while nobody else speaks
-// on it: two writers would cut each other's messages.
+// exclusive makes a connection of an attached stream while it has no other user:
+// two writers would cut each other's messages.
 func (b *box) exclusive(ctx context.Context, stream io.ReadWriteCloser) (wire.Conn, error) {
 	f, err := lockFile(ctx, filepath.Join(b.dir, "stream.lock"))
 	if err != nil {
@@ -79,7 +79,7 @@ func lockNascent(boxes string) (unlock func(), err error) {
 }
 
 // lockBox says that a box is in use, until the file is closed or the process
-// ends. errNoBox: it is gone, or somebody is removing it.
+// ends. errNoBox: it is gone, or is being removed.
 func lockBox(dir string) (*os.File, error) {
 	name := filepath.Join(dir, boxLock)
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -108,8 +108,8 @@ func lockBox(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// alone makes this the only one that uses the box, and keeps others out; false
-// if somebody else uses it.
+// alone makes this program the only user of the box, and keeps others out; false
+// if another one uses it.
 func (b *box) alone() (bool, error) {
 	err := setLock(b.lock, unix.F_WRLCK)
 	if errors.Is(err, unix.EAGAIN) {
@@ -121,8 +121,8 @@ func (b *box) alone() (bool, error) {
 // share undoes alone.
 func (b *box) share() error { return setLock(b.lock, unix.F_RDLCK) }
 
-// setLock locks a file if nobody else has a lock on it that this one excludes.
-// The lock belongs to the open file: it goes with that, and with the process.
+// setLock locks a file if no lock on it is in the way. The lock belongs to the open
+// file: it goes when that is closed or the process ends.
 func setLock(f *os.File, kind int16) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
 }
@@ -181,7 +181,7 @@ func ownerLives(dir string) bool {
 	return err != nil || lock.Type != unix.F_UNLCK
 }
 
-// owner is who commands run as when nobody is named.
+// owner is the user that commands run as when none is configured.
 func (c *Config) owner() string {
 	if os.Geteuid() != 0 {
 		return strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid())

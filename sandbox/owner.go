@@ -21,9 +21,9 @@ import (
 //   - One of root's with user namespaces (userns-remap): IDs inside are others
 //     outside. A private workspace is given to the ID outside of the owner, and
 //     all that is of this machine is mounted with its owner's ID mapped.
-//   - A rootless one: root inside is the engine's user outside, and nobody else
-//     inside can be. Commands run as that root, who has no capabilities, and no
-//     more rights than the user has.
+//   - A rootless one: root inside is the engine's user outside, and no other user
+//     inside is. Commands run as that root, which has no capabilities and only the
+//     rights of the engine's user.
 
 // rootlessUser is who commands run as on a rootless engine: its user.
 const rootlessUser = "0:0"
@@ -36,15 +36,15 @@ func (c *Config) user(info EngineInfo) string {
 	return c.User
 }
 
-// checkOwner refuses what would have files belong to somebody who cannot use
-// them.
+// checkOwner refuses a configuration by which files would belong to a user who
+// cannot use them.
 func (c *Config) checkOwner(info EngineInfo) error {
 	remapped := info.RemapUID != 0
 	switch {
 	case !info.Local:
 		return nil
 	case info.Rootless && !c.anyUser && c.User != rootlessUser:
-		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to nobody here", c.User)
+		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to no user here", c.User)
 	case info.Rootless:
 		owner, ok := ownerOf(strings.TrimPrefix(info.Address, "unix://"))
 		if ok && owner != os.Geteuid() {

@@ -26,8 +26,8 @@ func parsePlace(text string) place {
 
 // sees reports whether a program for which a container's state directory is at
 // the place now can tell what became of it. An owner that lives keeps its mount
-// namespace, whose number is nobody else's meanwhile. Since the machine of both was
-// started anew, everything has ended that was in use, and inodes may be others.
+// namespace, so no other one has its number. If the machine was started anew in
+// between, everything that was in use has ended, and inodes may be others.
 func (p place) sees(now place, ephemeral bool) bool {
 	if p.boot == now.boot {
 		return p.inode != "" && p.inode == now.inode || ephemeral && p.mounts != "" && p.mounts == now.mounts

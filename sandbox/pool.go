@@ -13,10 +13,10 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
-// A Pool has containers ready that nobody has used yet. A sandbox without one
-// takes it from the pool of its Config, if it is as it would be made; it is the
-// sandbox's from then on, and never another's. A pool is filled in the background
-// and emptied by Close.
+// A Pool has unused containers ready. A sandbox that needs one takes it from the
+// pool of its Config, if it would make one just like it; from then on it belongs to
+// that sandbox and never to another. A pool is filled in the background and emptied
+// by Close.
 type Pool struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -85,7 +85,7 @@ func (p *Pool) Ready() int {
 	return len(p.ready)
 }
 
-// Close removes the containers that nobody took.
+// Close removes the containers that were not taken.
 func (p *Pool) Close() error {
 	p.end()
 	p.wg.Wait()
@@ -103,7 +103,7 @@ func (p *Pool) look() {
 	}
 }
 
-// claim takes a box that fits; nil if there is none. Nobody else gets it.
+// claim takes a box that fits out of the pool; nil if there is none.
 func (p *Pool) claim(set *setup) *warm {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +216,7 @@ func (p *Pool) plan() (set *setup, drop []*warm, more bool) {
 	return p.set, drop, len(keep) < p.size
 }
 
-// removeWarm removes boxes that nobody took, with their workspaces.
+// removeWarm removes boxes that were not taken, with their workspaces.
 func removeWarm(ctx context.Context, list []*warm) error {
 	errs := make([]error, len(list))
 	var wg sync.WaitGroup
@@ -244,7 +244,7 @@ func removeUnclaimed(ctx context.Context, engine Engine, state string, rec boxRe
 	return removeBox(ctx, engine, state, rec)
 }
 
-// makeWarm makes a box that is nobody's yet.
+// makeWarm makes a box that belongs to no sandbox yet.
 func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	info, err := s.Engine.Info(ctx)
 	if err != nil {

@@ -105,10 +105,10 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 	return saveSandbox(e.stateDir, rec, true)
 }
 
-// Prune removes what is old of the sandboxes of a state directory, by the
-// options that of gives for each, and forgets those of which nothing is left, not
-// even records. It returns the names of the containers that it removed. A sandbox
-// that an Executor has open is left to that.
+// Prune removes what is old in the sandboxes of a state directory, by the options
+// that of returns for each, and forgets sandboxes that have nothing left, not even
+// records. It returns the names of the containers that it removed. It leaves alone
+// a sandbox that an Executor has open.
 func Prune(ctx context.Context, engine Engine, stateDir string, of func(Sandbox) PruneOptions) (removed []string, err error) {
 	list, err := Sandboxes(stateDir)
 	errs := []error{err}

@@ -32,7 +32,7 @@ type Sandbox struct {
 	// WorkspaceSize is what the private workspace may take, in bytes; 0: it
 	// is not limited.
 	WorkspaceSize int64 `json:"workspaceSize,omitempty"`
-	Boxes         []Box `json:"boxes"` // its containers, of which the last is what commands go to
+	Boxes         []Box `json:"boxes"` // its containers; commands go to the last
 }
 
 // A Box is a container as it was noted.
@@ -45,7 +45,7 @@ type Box struct {
 	Hash      string    `json:"hash"` // of the configuration, see Config.Hash
 	Created   time.Time `json:"created"`
 	Since     time.Time `json:"since"`            // when it became the sandbox's: later than it was made, if it is of a pool
-	Pooled    bool      `json:"pooled,omitempty"` // it was made ahead, for whoever would need one
+	Pooled    bool      `json:"pooled,omitempty"` // it came from a pool
 	Description
 }
 
@@ -106,8 +106,7 @@ func Sandboxes(stateDir string) ([]Sandbox, error) {
 	return list, errors.Join(errs...)
 }
 
-// WhichHint is the hint for whoever named a sandbox that there is not, where
-// there are those of names.
+// WhichHint is the hint when there is no sandbox of a name, but those of names.
 func WhichHint(name string, names []string) string {
 	const which = "corral sandbox ls says which there are"
 	if like := spelling.Nearest(name, names); like != "" {
@@ -156,8 +155,8 @@ func Find(stateDir, name string) (Sandbox, error) {
 	return s, nil
 }
 
-// Running is how many commands of a sandbox have been started and, as far as is
-// noted, not ended: also those that ended while nobody had the sandbox open.
+// Running is how many commands of a sandbox have been started and are not noted as
+// ended. It counts those that ended while no program had the sandbox open.
 func Running(stateDir, name string) (int, error) {
 	if !namePattern.MatchString(name) {
 		return 0, nil
@@ -223,7 +222,7 @@ func Knows(stateDir, name, id string) bool {
 func (e *Executor) Knows(id string) bool {
 	started, _, err := e.records.Known(id)
 	if started || err != nil {
-		return true // the error is for whoever attaches to it
+		return true // Attach reports the error
 	}
 	_, err = os.Stat(filepath.Join(e.dir, execDir, id+".json"))
 	return err == nil && corral.ValidateID(id) == nil

@@ -22,8 +22,7 @@ type Secret struct {
 	Env  string // a variable of this program's environment
 }
 
-// SecretsDir is where commands find secrets, each in a file of its name that
-// they can read and nobody can write.
+// SecretsDir is where commands find secrets, each in a read-only file of its name.
 //
 // Their content is in memory alone: in a directory of this machine's tmpfs, which
 // is mounted. Neither the engine nor an environment, a command line or a log has
@@ -164,7 +163,7 @@ func (c *Config) writeSecrets() (err error) {
 		if err != nil {
 			return err
 		}
-		// It is nobody else's at any moment.
+		// No other user can read it at any moment.
 		err = atomicfile.Write(filepath.Join(dir, name), content, atomicfile.Options{
 			Mode: 0o400, Prepare: func(f *os.File) error { return f.Chown(uid, gid) },
 		})

@@ -32,9 +32,9 @@ const (
 // setupDir is where the executor of a setup command works, in a box's directory.
 const setupDir = "setup"
 
-// setUp runs the setup command in a box that is new, and that nobody else speaks
-// to. If it fails the box is not to be used. An error of getting to the
-// container at all is as Reach has it.
+// setUp runs the setup command in a new box that nothing else uses yet. If it fails,
+// the box is not to be used. If the container cannot be reached, the error is that
+// of Reach.
 //
 // Nothing refers to the box yet: if this program is killed in the middle, the box
 // is swept with its container, and the next one begins anew.

@@ -23,8 +23,8 @@ func splitUser(user string) (uid, gid int) {
 // lockName is the file in a state directory that its owners lock.
 const lockName = "owner.lock"
 
-// sweepOnce removes, before this life's first container, those that nobody will
-// use again, and what a crash left of this sandbox. The sandbox's lock is held.
+// sweepOnce removes, before this life's first container, those that will not be
+// used again, and what a crash left of this sandbox. The sandbox's lock is held.
 func (e *Executor) sweepOnce(ctx context.Context) error {
 	e.mu.Lock()
 	done := e.swept
@@ -47,11 +47,11 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 	return nil
 }
 
-// Sweep removes what nobody will use again: ephemeral containers whose owner is
-// known to be dead, with their state directory, and of stateDir containers, boxes and
-// private workspaces to which nothing refers, as crashes leave them, and
-// containers that were left for commands which have ended meanwhile. What is in
-// use stays. It returns the names of the containers that it removed.
+// Sweep removes what will not be used again. These are ephemeral containers whose
+// owner is known to be dead, with their state directory; and in stateDir the
+// containers, boxes and private workspaces to which nothing refers, as crashes leave
+// them, and containers that were kept for commands which have ended meanwhile. What
+// is in use stays. It returns the names of the containers that it removed.
 func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
 	removed, err := sweepContainers(ctx, engine, stateDir)
 	var errs []error
@@ -209,7 +209,7 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 		unlock, err := lockSandbox(wait, stateDir, box.Sandbox)
 		cancel()
 		if err != nil {
-			continue // somebody works on it
+			continue // it is being worked on
 		}
 		names, err := sweepSandbox(ctx, engine, stateDir, box.Sandbox)
 		unlock()
@@ -219,8 +219,8 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 	return removed, errors.Join(errs...)
 }
 
-// sweepLeft removes boxes that are left of sandboxes that nobody has open, if
-// nothing runs in them.
+// sweepLeft removes the left boxes of sandboxes that no program has open, if nothing
+// runs in them.
 func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []string, err error) {
 	names, err := entries(filepath.Join(stateDir, sandboxesDir))
 	if err != nil {
@@ -250,8 +250,8 @@ func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []s
 	return removed, errors.Join(errs...)
 }
 
-// removeState removes the state directory of an ephemeral sandbox that nobody
-// uses any more.
+// removeState removes the state directory of an ephemeral sandbox that is not in
+// use any more.
 func removeState(ctx context.Context, engine Engine, dir string) error {
 	return errors.Join(removeWorkspaces(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir))
 }

@@ -27,14 +27,14 @@ import (
 //	boxes/ID/box.json            a container, written before the engine is asked for it
 //	boxes/ID/life.json           what happened to it; setup.log is what its setup command wrote
 //	boxes/ID/run                 the sockets of its warden
-//	boxes/ID/lock                shared by who uses it; exclusive while it is removed
+//	boxes/ID/lock                shared while the box is in use; exclusive while it is removed
 //	workspaces/ID/               a private workspace
 //
 // What refers to something is written before that is made, and removed after it:
 // a box before its container and its workspace, a sandbox before its workspace.
 // Only the reference from a sandbox to its box comes last, when the box works;
-// until then the sandbox's lock is held. So whatever a crash leaves is found
-// from here, and what is not referred to, while nobody has the lock, is garbage.
+// until then the sandbox's lock is held. So all that a crash leaves can be found from
+// here, and what nothing refers to while the lock is free is garbage.
 const (
 	sandboxesDir  = "sandboxes"
 	boxesDir      = "boxes"
@@ -74,7 +74,7 @@ type boxRecord struct {
 	Hash      string    `json:"hash"`   // of the configuration; see Config.Hash
 	Warden    string    `json:"warden"` // where its warden comes from; empty: it has none
 	Driver    Driver    `json:"driver"`
-	Fallback  bool      `json:"fallback,omitempty"`  // nobody asked for that driver, but no other works
+	Fallback  bool      `json:"fallback,omitempty"`  // the driver was not asked for, but no other works
 	Workspace string    `json:"workspace,omitempty"` // ID of the private one that it has
 	Created   time.Time `json:"created"`
 	Taken     time.Time `json:"taken,omitzero"` // from a pool; zero: it was not
@@ -192,7 +192,7 @@ func sweepNascent(state string) error {
 	}
 	defer unlock()
 	var errs []error
-	for _, dir := range left { // whoever made them is gone, or done
+	for _, dir := range left { // the program that made them is gone, or done
 		errs = append(errs, os.RemoveAll(dir))
 	}
 	return errors.Join(errs...)

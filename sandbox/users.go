@@ -46,8 +46,8 @@ const (
 	minUIDs = 16
 )
 
-// remappedUIDs are the IDs in a container of an engine that remaps users. It has
-// 65536 of them, which are nobody else's outside.
+// remappedUIDs are the IDs in a container of an engine that remaps users. Such an
+// engine has 65536 IDs that no other user outside has.
 var remappedUIDs = uidRange{10_000, 59_999}
 
 // parseUIDRange reads FIRST-LAST, or shared.
@@ -107,8 +107,8 @@ func (c *Config) sharesUser(info EngineInfo, mounts []Mount) string {
 	return ""
 }
 
-// mappedSource is what of this machine a mount shows with its owner mapped; empty
-// for a mount of which nobody's rights count.
+// mappedSource is the path on this machine that a mount shows with its owner mapped;
+// empty for a mount in which rights do not count.
 func (c *Config) mappedSource(m Mount) string {
 	switch {
 	case m.Volume, m.Target == wardenPath, m.Target == socketDir:
@@ -124,16 +124,16 @@ func (c *Config) mappedSource(m Mount) string {
 // machine starts, as are the containers.
 var usersDir = "/run/corral-users"
 
-// lease is the content of such a file, with a checksum: the box whose user it is. A
-// lease whose box is gone is void. It is not known of a damaged one: its user is lent to
-// nobody until the file is removed.
+// lease is the content of such a file, with a checksum: the box that has the user. A
+// lease is void when its box is gone. That cannot be told of a damaged one, so its
+// user is not lent again until the file is removed.
 type lease struct {
 	State string `json:"state"`
 	Box   string `json:"box"`
 }
 
 // lend gives the container of a box a user of its own, if it can have one. The
-// caller notes the box, and calls noted: until then nobody looks at leases.
+// caller notes the box and calls noted; until then the lock on leases is held.
 func (s *setup) lend(ctx context.Context, info EngineInfo, spec *Spec, r *boxRecord) (noted func(), err error) {
 	noted = func() {}
 	if why := s.sharesUser(info, spec.Mounts); why != "" {
@@ -186,7 +186,7 @@ func lockUsers(ctx context.Context) (unlock func(), err error) {
 
 func leasePath(uid int) string { return filepath.Join(usersDir, strconv.Itoa(uid)) }
 
-// takeUser notes a user of the range who is nobody's. The lock is held.
+// takeUser notes a user of the range that no box has. The lock is held.
 func takeUser(from uidRange, offset int, l lease) (int, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -237,7 +237,7 @@ func returnUser(r boxRecord) error {
 	}
 	defer unlock()
 	if l, err := readLease(leasePath(r.UID)); err != nil || l.Box != r.ID {
-		return nil //nolint:nilerr // it is another's by now, or nobody's
+		return nil //nolint:nilerr // another box has it by now, or none
 	}
 	if err := os.Remove(leasePath(r.UID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot give back the user of a sandbox: %w", err)
@@ -266,7 +266,7 @@ var errDamagedLease = corral.Errorf(corral.ErrUnavailable, "", "the note of a sa
 // sweepUsers gives back the users of boxes that are gone.
 func sweepUsers(ctx context.Context) error {
 	if _, err := os.Stat(usersDir); err != nil || os.Geteuid() != 0 {
-		return nil //nolint:nilerr // nobody has any
+		return nil //nolint:nilerr // no box has any
 	}
 	unlock, err := lockUsers(ctx)
 	if err != nil {

@@ -1,7 +1,7 @@
 package sandbox
 
-// Versions are what an engine says of its parts, for whoever looks for what is
-// wrong with it. Each may be empty.
+// Versions are those of an engine's parts, for a person who looks for a fault. Each
+// may be empty.
 type Versions struct {
 	API          string // of its interface
 	Runc         string // of the default OCI runtime, such as "1.1.5+ds1"

@@ -22,8 +22,8 @@ import (
 //
 // One with a size is an image beside the directory (ID.img) that is mounted
 // there. Whether it is that, and of what size, the files tell: nothing else does.
-// The mount is this machine's, and not noted anywhere: whoever needs the
-// workspace mounts it if it is not, as after the machine was started.
+// The mount is this machine's, and not noted anywhere: a program that needs the
+// workspace mounts it if it is not mounted, as after the machine was started.
 
 const imageSuffix = ".img"
 
@@ -40,7 +40,7 @@ func (c *Config) completeSize() error {
 		return corral.Errorf(corral.ErrInvalid, "use disk or memory", "unknown medium %q of a workspace", c.WorkspaceMedium)
 	}
 	switch {
-	case c.WorkspaceAccess != AccessNone: // then it is somebody's directory
+	case c.WorkspaceAccess != AccessNone: // then it is a directory of the user's
 		c.WorkspaceMedium, c.WorkspaceSize = MediumDisk, 0
 	case c.WorkspaceSize < 0:
 		c.WorkspaceSize = 0
@@ -264,7 +264,7 @@ func removeDirectory(state, id string) error {
 	return removeTree(dir)
 }
 
-// workspaceIDs are the private workspaces of which something is there.
+// workspaceIDs are the private workspaces that have at least one file.
 func workspaceIDs(state string) ([]string, error) {
 	list, err := os.ReadDir(filepath.Join(state, workspacesDir))
 	if errors.Is(err, fs.ErrNotExist) {

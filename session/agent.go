@@ -14,14 +14,14 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// An Agent is whose sessions they are. It is a corral.Executor, of which the
-// processes are sessions in the background that nobody is notified about.
+// An Agent has sessions. It is a corral.Executor: its processes are sessions in the
+// background that send no notification.
 type Agent struct {
 	m    *Manager
 	name string
 }
 
-// Agent returns the agent of a name, of which ValidateAgent approves.
+// Agent returns the agent of a name that ValidateAgent accepts.
 func (m *Manager) Agent(name string) Agent { return Agent{m: m, name: name} }
 
 // Agents are the names of those that have sessions, sorted.
@@ -189,10 +189,10 @@ func digest(cmd corral.Command) string {
 	return cmd.Digest()
 }
 
-// other says what the command of old is, beside cmd, of which s was to be. Of
-// other agents nothing is said.
+// other describes the command of old, which has the ID that s was to have. It tells
+// nothing about commands of other agents.
 func (a Agent) other(old, s *Session, cmd corral.Command) string {
-	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > maxText { // of which the middle is not known
+	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > maxText { // the middle of it is not known
 		return "another command"
 	}
 	switch dir := old.Info().Dir; {

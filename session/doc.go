@@ -4,9 +4,8 @@
 // the processes themselves. A [Session] is a command that an agent started,
 // with one ID for both: it runs in the foreground of a call for a while
 // ([Session.Yield]) and then in the background, is read, written to, waited
-// for and killed, and is kept after its end until somebody removes it or the
-// table is full ([Retention]). Sessions belong to an [Agent]; to another agent
-// they do not exist.
+// for and killed, and is kept after its end until it is removed or the table is full
+// ([Retention]). Sessions belong to an [Agent]; to another agent they do not exist.
 //
 // An Agent is a [corral.Executor] and a Session a [corral.Process], so that
 // whatever works on those works on sessions.
@@ -31,17 +30,16 @@
 // node keeps beside the process whose it is (package origin), as it was told in the
 // signed request that started it, and says so. Then it is a session there as well,
 // until either removes it. Only what that node says decides, and only for the
-// agent that asks by the ID: a list has what is in the table, and what belongs to
-// nobody, or to another agent, does not exist. Its end is an event of the gateway
-// where it began, and of no other.
+// agent that asks by the ID: a list has what is in the table, and what belongs to no
+// agent, or to another one, does not exist. Its end is an event of the gateway where
+// it began, and of no other.
 //
 // # Events
 //
 // The end of a session in the background is an [Event], exactly once, written
-// in the same record as the end. It is none if somebody was waiting for the
-// end at that moment, by Wait, WaitFor or Poll: then that call has seen it. Nor
-// is it one that a session never began, since nobody was told that it had.
-// Events have sequence numbers that never repeat, and are pulled
-// ([Manager.Events]) like output is: whoever knows the last number it saw
-// loses nothing and sees nothing twice.
+// in the same record as the end. There is none if a call was waiting for the end at
+// that moment, by Wait, WaitFor or Poll: that call has seen it. A session that never
+// began has none either, since no caller was told that it had begun. Events have
+// sequence numbers that never repeat, and are pulled ([Manager.Events]) like output:
+// a reader that knows the last number it saw loses nothing and sees nothing twice.
 package session

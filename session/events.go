@@ -86,8 +86,8 @@ func (l *eventLog) floor(seq int64) {
 	l.last = max(l.last, seq)
 }
 
-// show adds an event, unless it is there: a line of the journal of which only
-// the end could not be written is written again.
+// show adds an event, unless it is there: a line of the journal whose end could not
+// be written is written again.
 func (l *eventLog) show(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -109,7 +109,7 @@ func (s *Session) watchTerminal(p corral.Process) (stop func()) {
 	if st, err := p.Log().Stat(ctx); err == nil {
 		s.typed.mu.Lock()
 		s.typed.answerAt = st.Size
-		if time.Since(s.start.At) < time.Second { // it has just begun: nobody answered yet
+		if time.Since(s.start.At) < time.Second { // it has just begun: there is no answer yet
 			s.typed.answerAt = 0
 		}
 		s.typed.mu.Unlock()

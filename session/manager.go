@@ -17,13 +17,13 @@ type Config struct {
 	// One Manager at a time can have it open.
 	Dir string
 	// Executor returns what the commands of an agent run on. It is asked
-	// once for each agent, and again after an error. Whoever made an
-	// executor closes it, after the Manager.
+	// once for each agent, and again after an error. The Manager does not close
+	// executors; close them after it.
 	Executor func(ctx context.Context, agent string) (corral.Executor, error)
 
 	// Elsewhere finds processes that other programs have started for the same
-	// agents: other gateways, on nodes. Only those count of which the Origin
-	// says whose they are. Nil: there are none.
+	// agents: other gateways, on nodes. Only those with an Origin count. Nil: there
+	// are none.
 	Elsewhere func(ctx context.Context, id string) (corral.Process, error)
 
 	// Kept are the processes that executors on this machine have records of and
@@ -41,7 +41,7 @@ type Config struct {
 
 const defaultMaxRunning = 1000
 
-// DefaultAgent is whose sessions they are when nobody says.
+// DefaultAgent is the agent of sessions when none is given.
 const DefaultAgent = "main"
 
 // ValidateAgent reports whether name can be an agent's.
@@ -134,7 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// replay takes one line of the journal in. Nobody else knows m yet.
+// replay takes one line of the journal in. No other goroutine has m yet.
 func (m *Manager) replay(l line) {
 	if l.Op == opSeq {
 		m.events.floor(l.Offset)
@@ -354,7 +354,7 @@ func (m *Manager) add(s *Session) (existing *Session, err error) {
 	return nil, nil
 }
 
-// reasonRemoved is why a session is gone of which the process is to go, too.
+// reasonRemoved is why a session is gone whose process is to go, too.
 const reasonRemoved Reason = "removed"
 
 // drop takes a session out of the table. The journal says so, and why, before there

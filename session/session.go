@@ -37,8 +37,8 @@ type Session struct {
 	foreground int           // calls of Yield under way
 	seers      int           // calls under way that will see the end
 	noticed    bool          // it was said that it runs
-	owed       bool          // the end is no event because somebody was to see it
-	killing    Reason        // somebody is killing it, for this
+	owed       bool          // the end is no event because a call was to see it
+	killing    Reason        // it is being killed, for this
 	killed     chan struct{} // closed when the killer has given up, with killErr
 	killErr    error
 
@@ -85,9 +85,9 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 	}
 	s.found(p)
 	if info := p.Info(); s.start.Background || info.Notice != "" || len(info.Warnings) > 0 {
-		// Whoever is told that it runs is never told that it did not; and the
-		// executor that the next life asks may not know all that was said of
-		// it: such as why a command went where it went.
+		// A caller that was told that it runs is never told that it did not; and
+		// the executor that the next life asks may not know all of Info, such as
+		// why a command went where it went.
 		if err := s.m.journal.add(line{Op: opBegun, ID: s.id, Info: &info}); err != nil {
 			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
 		}
@@ -104,7 +104,7 @@ func (s *Session) spawnNotice() {
 	}
 }
 
-// notBegun forgets a session of which it is known that nothing was started.
+// notBegun forgets a session when it is known that nothing was started.
 func (s *Session) notBegun(err error) error {
 	s.mu.Lock()
 	s.failed, s.gone = err, true
@@ -132,8 +132,8 @@ func (s *Session) found(p corral.Process) {
 	}
 }
 
-// adopt goes on with a session of which it is not known what became of it.
-// looked is called when the executor was asked once.
+// adopt goes on with a session when it is not known what became of it. looked is
+// called when the executor was asked once.
 func (s *Session) adopt(looked func()) {
 	defer looked()
 	if !s.start.Background { // its caller is gone with the program
@@ -300,7 +300,7 @@ func (s *Session) tryFinish(e ended, tail string) error {
 	if s.end != nil {
 		return nil
 	}
-	// Of a session that never began nobody was told that it had.
+	// No caller was told that a session began that never did.
 	notify := s.start.Notify && s.background && !s.gone && e.Reason != ReasonNotStarted
 	s.owed = notify && s.seers > 0
 	l := line{Op: opEnd, ID: s.id, Info: s.info, End: &e, Owed: s.owed}
@@ -322,7 +322,7 @@ func (s *Session) tryFinish(e ended, tail string) error {
 	return err
 }
 
-// settle ends the session. s.mu is held, or nobody else knows s.
+// settle ends the session. s.mu is held, or no other goroutine has s.
 func (s *Session) settle(e ended) {
 	s.end = &e
 	close(s.done)
@@ -441,8 +441,7 @@ func (s *Session) attached(ctx context.Context) error {
 	return nil
 }
 
-// unreachable says that nobody can tell now what became of the session, if that
-// is so.
+// unreachable is the error if it cannot be told now what became of the session.
 func (s *Session) unreachable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ type State string
 const (
 	Running   State = "running"
 	Completed State = "completed" // ended by itself, with whatever code or signal
-	Failed    State = "failed"    // ended on somebody's account, or never began: see Reason
+	Failed    State = "failed"    // it was ended, or never began: see Reason
 	Unknown   State = "unknown"   // it cannot be known whether, or how, it ended
 )
 
@@ -62,7 +62,7 @@ type Status struct {
 	EndedAt    *time.Time `json:"endedAt,omitempty"`
 
 	OutputBytes  int64 `json:"outputBytes"`            // written by the command so far
-	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of which the log keeps nothing
+	OmittedBytes int64 `json:"omittedBytes,omitempty"` // that the log does not have any more
 	// WaitingForInput is a guess: input is open, and the output stopped
 	// InputIdle ago, or PromptIdle ago at a prompt: within a line.
 	WaitingForInput bool `json:"waitingForInput,omitempty"`

@@ -136,8 +136,8 @@ func (s *Session) Kill(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// beginKill has the session killed, if nobody did yet. The channel is closed
-// when that has been given up.
+// beginKill has the session killed, unless it is being killed already. The channel
+// is closed when that has been given up.
 func (s *Session) beginKill(reason Reason) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

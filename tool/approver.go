@@ -6,8 +6,8 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// An Approver answers for a person. The context ends when somebody else has
-// answered, or the call is cancelled.
+// An Approver answers for a person. The context ends when there is an answer from
+// elsewhere, or the call is cancelled.
 type Approver func(context.Context, approval.Record) (approval.Answer, error)
 
 type approverKey struct{}

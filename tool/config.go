@@ -14,7 +14,7 @@ import (
 
 // Config of Tools. Agent is required.
 type Config struct {
-	// Agent is whose sessions they are: nobody else's can be seen.
+	// Agent has the sessions: those of other agents cannot be seen.
 	Agent    session.Agent
 	Defaults Defaults
 
@@ -27,8 +27,8 @@ type Config struct {
 	Guard Guard
 
 	// Allowed says why a tool may not be called, by its name; nil if it may.
-	// Nil: every tool may. Without process, exec runs everything to its end in
-	// the foreground, since nobody could follow it.
+	// Nil: every tool may. Without the tool process, exec runs everything to its end
+	// in the foreground, since a session could not be followed.
 	Allowed func(name string) error
 
 	// AttachPath is where the API streams a session, for process attach.

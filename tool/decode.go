@@ -203,7 +203,7 @@ func cut(text string) string {
 	return text[:n] + "…"
 }
 
-// unknownFields warns of fields that nobody reads.
+// unknownFields warns of fields that are not read.
 func unknownFields(given map[string]json.RawMessage, known []string) []string {
 	names := make([]string, 0, len(given))
 	for name := range given {

@@ -67,7 +67,7 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 }
 
 // startGrace is how long a start that is under way may go on when its call is
-// cancelled. Without it nobody could tell whether there is something to kill.
+// cancelled. Without it, it would not be known whether there is something to kill.
 const startGrace = 2 * time.Second
 
 func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
@@ -86,8 +86,8 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 	return t.cfg.Agent.Begin(start, session.Options{Command: p.command, Background: p.background, NotifyOnExit: p.notify})
 }
 
-// approved waits for an approval that begin needs, where somebody can be asked,
-// and begins then.
+// approved waits for an approval that begin needs, where the caller can be asked, and
+// begins then.
 func (t *Tools) approved(ctx context.Context, p plan, pending *approval.PendingError, approve Approver) (s *session.Session, err error) {
 	began := false
 	rec, err := t.cfg.Guard.Await(ctx, pending.Record, approve, func(rec approval.Record) error {

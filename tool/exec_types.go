@@ -56,7 +56,7 @@ const (
 	StatusRunning         Status = "running"          // it goes on in the background
 	StatusFailed          Status = "failed"           // it did not start, or was ended on our account: see Reason
 	StatusUnknown         Status = "unknown"          // it cannot be known whether it ran, or how it ended
-	StatusApprovalPending Status = "approval-pending" // nothing ran; it will when somebody allows it
+	StatusApprovalPending Status = "approval-pending" // nothing ran; it will when it is allowed
 	StatusDenied          Status = "denied"           // nothing ran; it may not
 )
 
@@ -89,8 +89,8 @@ type ExecResult struct {
 	Error  string `json:"error,omitempty"` // one line
 	Hint   string `json:"hint,omitempty"`  // what to do about it
 
-	// SessionID is the session, for process. Empty if there is none any more:
-	// a command that ended in the foreground and of which everything is here.
+	// SessionID is the session, for process. Empty if there is none any more: the
+	// command ended in the foreground, and all its output is here.
 	SessionID string `json:"sessionId,omitempty"`
 
 	Host      corral.Host `json:"host,omitempty"` // where it really runs, or ran

@@ -67,8 +67,7 @@ func joined[T ~string](values []T) string {
 func (r *ProcessResult) fail(ctx context.Context, err error) {
 	r.Status, r.Reason = outcome(ctx, err)
 	if r.Status == StatusUnknown {
-		// It is not the session of which something is unknown, but what
-		// became of the action.
+		// The session is known; what became of the action is not.
 		r.Status = StatusFailed
 	}
 	r.Error, r.Hint = err.Error(), corral.Hint(err)

@@ -158,8 +158,8 @@ type SessionEnd struct {
 // SessionOutput is output that poll, log and wait show.
 type SessionOutput struct {
 	Output string `json:"output"`
-	// Truncated says that Output leaves out some of what was asked for; log
-	// with an offset has it, unless OmittedBytes says that nobody has.
+	// Truncated says that Output leaves out some of what was asked for; log with an
+	// offset has it, unless OmittedBytes says that it is gone.
 	Truncated    bool  `json:"truncated"`
 	OutputBytes  int64 `json:"outputBytes"`            // all that the command wrote so far
 	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of that, what the log had to drop

@@ -30,7 +30,7 @@ func WithProgress(ctx context.Context, every time.Duration, show func(Progress))
 	return context.WithValue(ctx, progressKey{}, progressWatch{every, show})
 }
 
-// Watch shows the progress that look finds to whoever called WithProgress for
+// Watch shows the progress that look finds to the function that WithProgress gave to
 // ctx, until stop is called. It is for tools that run elsewhere.
 func Watch(ctx context.Context, look func(context.Context) (p Progress, ok bool)) (stop func()) {
 	w, ok := ctx.Value(progressKey{}).(progressWatch)

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A plan is an ExecRequest of which everything is checked and filled in.
+// A plan is an ExecRequest that is checked and filled in.
 type plan struct {
 	command    corral.Command
 	background bool
@@ -79,8 +79,8 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 	if req.PTY {
 		c.TTY = &corral.Size{}
 	}
-	// Input stays open for a command that somebody means to talk to. One in
-	// the foreground reads its end at once: many programs read standard
+	// Input stays open for a command that the agent means to talk to. One in the
+	// foreground reads its end at once: many programs read standard
 	// input if it is not a terminal (rg, for one), and would wait for ever.
 	c.Stdin = req.PTY || p.background
 	return p, c.Validate()

@@ -17,8 +17,8 @@ import (
 // A Domain is what a command, and all that it starts, may execute and write. Paths
 // are absolute.
 type Domain struct {
-	// Programs may be executed: files, and with a slash at the end directories,
-	// of which everything may, at any depth.
+	// Programs may be executed: files, and directories, which end with a slash: all
+	// that is in them may, at any depth.
 	Programs []string `json:"programs,omitempty"`
 	// Loaders are executed by the kernel, to load other programs. Nothing may
 	// execute them by themselves, since they run whatever they are given.

@@ -1,12 +1,11 @@
-// Package diskimage makes file systems in files, and mounts them: what is
-// written to one takes no more of the disk, in bytes or in files, than it was
-// made with, and whoever writes more gets ENOSPC. It is for directories that
-// untrusted commands fill. Quotas of projects would not do: the owner of a file
-// may take it out of a project (FS_IOC_FSSETXATTR), and what is then made is
-// limited by nothing.
+// Package diskimage makes file systems in files, and mounts them: what is written to
+// one takes no more of the disk, in bytes or in files, than it was made with, and a
+// write of more gets ENOSPC. It is for directories that untrusted commands fill.
+// Project quotas would not do: the owner of a file may take it out of a project
+// (FS_IOC_FSSETXATTR), and what is then made has no limit.
 //
-// An image is a sparse file with ext4 in it, mounted through a loop device that
-// goes by itself once nobody uses it. So there is nothing to remove but the mount
+// An image is a sparse file with ext4 in it, mounted through a loop device that goes
+// by itself once it is not used. So there is nothing to remove but the mount
 // and the file, and both are found from the file's name: see [Mounts]. It takes
 // root, loop devices (Linux from 5.8) and the program mkfs.ext4.
 //

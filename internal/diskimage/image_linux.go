@@ -87,8 +87,8 @@ func Make(ctx context.Context, file string, size int64) (err error) {
 // its lost+found.
 const firstFile = 11
 
-// Mount mounts an image on a directory, if nothing is. A new one has an empty
-// directory of root's that nobody else can read.
+// Mount mounts an image on a directory, if nothing is mounted there. A new one has an
+// empty directory of root's that no other user can read.
 func Mount(file, dir string) (err error) {
 	mounted, err := IsMounted(dir)
 	if err != nil {
@@ -106,15 +106,15 @@ func Mount(file, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, device.Close()) }() // which the mount has by then, or nobody
+	defer func() { err = errors.Join(err, device.Close()) }() // the mount has it by then, or nothing
 	if err := unix.Mount(device.Name(), dir, "ext4", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "discard"); err != nil {
 		return fmt.Errorf("cannot mount %s: %w", file, err)
 	}
 	return tidy(dir)
 }
 
-// tidy has the root of a new file system be an empty directory: what its tools
-// put there belongs to nobody who uses it. Its going is what makes it no new one.
+// tidy empties the root of a new file system of what its tools put there. It is not
+// a new one any more once that is gone.
 func tidy(dir string) error {
 	found := filepath.Join(dir, "lost+found")
 	var st unix.Stat_t
@@ -128,7 +128,7 @@ func tidy(dir string) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Remove(found); err != nil && !errors.Is(err, unix.ENOTEMPTY) { // then somebody uses it
+	if err := os.Remove(found); err != nil && !errors.Is(err, unix.ENOTEMPTY) { // then it is in use
 		return err
 	}
 	return nil
@@ -162,7 +162,7 @@ func Unmount(dir string) error {
 			err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
 		switch {
-		case errors.Is(err, unix.EINVAL): // somebody was faster
+		case errors.Is(err, unix.EINVAL): // another program was faster
 			return nil
 		case err != nil:
 			return fmt.Errorf("cannot unmount %s: %w", dir, err)

@@ -17,7 +17,7 @@ const (
 	loopMajor   = 7 // of the numbers of loop devices
 )
 
-// attempts bounds how often somebody else takes the device that was free.
+// attempts bounds how often another program takes the device that was free.
 const attempts = 100
 
 // attach returns a loop device that has an image in it, which it keeps while
@@ -63,7 +63,7 @@ func configure(name string, f *os.File) (device *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Some kernels mount nothing that somebody has open for writing.
+	// Some kernels mount nothing that is open for writing.
 	defer func() { err = errors.Join(err, w.Close()) }()
 	// Without direct I/O every page would be in memory twice.
 	config := unix.LoopConfig{Fd: uint32(f.Fd()), Size: blockSize, Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_DIRECT_IO}}
@@ -100,8 +100,7 @@ func attached(dev, ino uint64) (*os.File, error) {
 	return nil, nil
 }
 
-// Mounts are the images that are mounted where this program sees it, whoever
-// made them.
+// Mounts are all images that are mounted where this program sees it.
 func Mounts() ([]Mounted, error) {
 	list, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
 		return m.Major != loopMajor || m.Root != "/", false

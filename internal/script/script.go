@@ -37,8 +37,8 @@ type Runner struct {
 	Limit time.Duration // of one script
 }
 
-// Output runs a script and returns what it wrote to standard output, of which
-// more than limit bytes are an error. A nil input is no input.
+// Output runs a script and returns its standard output; more than limit bytes of that
+// are an error. A nil input is no input.
 func (r Runner) Output(ctx context.Context, text string, input io.Reader, limit int, args ...string) ([]byte, error) {
 	out := limited{max: limit}
 	err := r.run(ctx, text, input, &out, nil, args)
@@ -58,8 +58,8 @@ const (
 	pieces = 2  // that may be on their way
 )
 
-// paced runs %s, and writes its output in pieces of which each waits for a line
-// of standard input: a log is bounded, and drops what is not read in time.
+// paced runs %s, and writes its output in pieces. Each waits for a line of standard
+// input: a log is bounded, and drops what is not read in time.
 // After each piece there is a byte 1 on standard error. dd takes what a read
 // yields, so that nothing is left in a buffer between two pieces.
 const paced = `exec 3<&0 5>&1
@@ -167,7 +167,7 @@ func failure(res runner.Result) error {
 	return fmt.Errorf("%v: %s", res.Exit, cut(text))
 }
 
-// A saidError is an error of which a program has said what it is.
+// A saidError is an error that a program has described.
 type saidError struct {
 	text string
 	err  error

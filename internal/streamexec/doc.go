@@ -1,7 +1,6 @@
-// Package streamexec runs commands that are nothing but streams: somebody
-// starts a command elsewhere, and all there is of it here is its input, its
-// output and, in the end, how it ended. That is what the exec API of a
-// container engine gives, and a session of SSH.
+// Package streamexec runs commands that are nothing but streams: they are started
+// elsewhere, and here there is only their input, their output and, at last, how they
+// ended. That is what the exec API of a container engine gives, and a session of SSH.
 //
 // The package makes a corral.Process of that: the output goes into a log on
 // this machine's disk, from where it is read; input waits in a small queue, so

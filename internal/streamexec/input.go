@@ -24,7 +24,7 @@ type input struct {
 	changed *sync.Cond
 	queue   []byte
 	shut    bool // CloseStdin was called
-	deaf    bool // nobody reads it any more
+	deaf    bool // it is not read any more
 }
 
 // writer is the part of a Stream that takes input.

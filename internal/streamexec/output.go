@@ -32,8 +32,8 @@ func newOutput(log *outlog.Log, warn func(error)) *output {
 	return &output{log: log, warn: warn, ended: make(chan struct{}), ending: make(chan struct{}), retryIn: 200 * time.Millisecond}
 }
 
-// copy reads to the end of the stream, also after seal: whoever still writes
-// must not be held up.
+// copy reads to the end of the stream, also after seal: a descendant that still
+// writes must not be held up.
 func (o *output) copy(ctx context.Context, x Stream) {
 	defer close(o.ended)
 	buf := make([]byte, 32<<10)
@@ -131,8 +131,8 @@ func (o *output) tryAdd(stream corral.Stream, b []byte) bool {
 // goes on writing, until that took drainTrickle of waiting or more came than
 // can have been on its way. Losing output would be worse than being late.
 //
-// Time is counted in ticks: on a machine that is busy, whoever counts them is
-// held up no less than whoever reads.
+// Time is counted in ticks: on a busy machine the goroutine that counts them is held
+// up as much as the one that reads.
 const (
 	drainTick    = 10 * time.Millisecond
 	drainQuiet   = 2 * corral.DrainLimit / drainTick
@@ -181,7 +181,7 @@ func (o *output) outlived() bool {
 	return o.held
 }
 
-// over tells whether the stream has ended: nobody holds it any more.
+// over tells whether the stream has ended: no process holds it any more.
 func (o *output) over() bool {
 	select {
 	case <-o.ended:

@@ -65,8 +65,8 @@ func (p *process) Wait(ctx context.Context) (corral.Exit, error) {
 	return p.exit, p.err
 }
 
-// ended is the answer to whoever wants something of a process that is over, or
-// that nobody can reach any more.
+// ended is the error of a call for a process that is over, or that cannot be reached
+// any more.
 func (p *process) ended() error {
 	if p.err != nil {
 		return p.err
@@ -161,7 +161,7 @@ func (p *process) Remove(context.Context) error {
 	return nil
 }
 
-// lost is the error of a process of which nobody can know how it ended.
+// lost is the error of a process when it cannot be known how it ended.
 func (p *process) lost(why string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice", "it is not known how process %s ended: %s", p.id, why)
 }

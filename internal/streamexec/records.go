@@ -20,7 +20,7 @@ type record struct {
 	Limit  corral.LogLimit `json:"limit"`
 	Digest string          `json:"digest,omitempty"` // of the command; empty of one that an earlier version gave an ID
 	Exit   *corral.Exit    `json:"exit,omitempty"`   // nil: it was not seen to end
-	Lost   string          `json:"lost,omitempty"`   // why it is known that nobody will see it
+	Lost   string          `json:"lost,omitempty"`   // why it is known that its end will not be seen
 }
 
 // records is a directory of them.

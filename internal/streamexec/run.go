@@ -71,7 +71,7 @@ func (p *process) run(cmd corral.Command, job Job) {
 	p.supervise(cmd)
 }
 
-// notStarted forgets a process of which nothing ran.
+// notStarted forgets a process that did not run.
 func (p *process) notStarted(err error) {
 	p.startErr = err
 	p.warn(p.x.records.remove(p.id))
@@ -101,7 +101,7 @@ type result struct {
 
 // supervise owns every goroutine of a process.
 func (p *process) supervise(cmd corral.Command) {
-	// The streams are let go of when nobody needs them, or with this life.
+	// The streams are closed when they are not needed any more, or with this life.
 	closed := context.AfterFunc(p.x.life, p.closeStreams)
 	p.x.wg.Add(2)
 	go func() {
@@ -198,7 +198,7 @@ func (p *process) finish(res result, struck bool) {
 	}
 }
 
-// loses concludes a process of which nobody will ever know how it ended.
+// loses concludes a process when it will never be known how it ended.
 func (p *process) loses(why string) {
 	p.rec.Lost = why
 	p.warn(p.x.records.write(p.id, p.rec))

@@ -32,8 +32,8 @@ type Job struct {
 
 // A Stream is a command that runs.
 type Stream interface {
-	// Read yields what came next, and of which stream; io.EOF after the last.
-	// One goroutine reads.
+	// Read yields the next output and its stream; io.EOF after the last. One
+	// goroutine reads.
 	Read(p []byte) (int, corral.Stream, error)
 	io.Writer
 	CloseWrite() error
@@ -51,8 +51,8 @@ type Stream interface {
 	Close() error
 }
 
-// Paced is a Stream of which the output is not read as fast as it comes. That is no
-// matter of its Read: who waits in it waits for the command.
+// Paced is a Stream whose output is not read as fast as it comes. Read does not do
+// the pacing: a goroutine that waits in it waits for the command.
 type Paced interface {
 	// Took is told of n bytes that were read, and returns how long to read no more.
 	Took(n int64) time.Duration
@@ -70,7 +70,7 @@ func (f *Failure) Error() string { return f.Text }
 // Options of Processes. All but Log are required.
 type Options struct {
 	Dir    string        // holds logs and records; made if it does not exist
-	Retain time.Duration // for how long a process is kept, at least, that nobody removes
+	Retain time.Duration // for how long, at least, a process is kept that is not removed
 	// Name is what is closed by Close, in errors: "the sandbox".
 	Name string
 
@@ -118,8 +118,8 @@ func (x *Processes) errClosed() error {
 	return corral.Errorf(corral.ErrUnavailable, "", "%s is closed", x.opts.Name)
 }
 
-// Close lets go of every command. They may go on, but nobody will learn how
-// they end: they are lost.
+// Close lets go of every command. They may go on, but it will not be known how they
+// end: they are lost.
 func (x *Processes) Close() error {
 	x.mu.Lock()
 	closed := x.closed
@@ -163,7 +163,7 @@ func (x *Processes) Start(ctx context.Context, place Place, cmd corral.Command) 
 		}
 		switch {
 		case p.startErr != nil && !mine && !errors.Is(p.startErr, corral.ErrLost):
-			continue // somebody else's attempt, of which nothing is left
+			continue // another program's attempt, and nothing is left of it
 		case p.startErr != nil:
 			return nil, p.startErr
 		case p.rec.Digest != digest:
@@ -276,7 +276,7 @@ func (x *Processes) find(id string) (*process, error) {
 	return p, nil
 }
 
-// forget drops a process that is over, or of which nothing is left.
+// forget drops a process that is over, or has nothing left.
 func (x *Processes) forget(p *process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 // A Lock is held by one at a time. New makes one.
 type Lock chan struct{}
 
-// New returns a Lock that nobody holds.
+// New returns a Lock that is free.
 func New() Lock { return make(Lock, 1) }
 
-// Take waits until nobody holds the lock, and holds it. The error is that of ctx,
-// if it ends before; a lock that is free is taken in any case.
+// Take waits until the lock is free, and takes it. The error is that of ctx, if it
+// ends before; a lock that is free is taken in any case.
 func (l Lock) Take(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -33,8 +33,8 @@ func (l Lock) Take(ctx context.Context) error {
 // Release lets go of the lock.
 func (l Lock) Release() { <-l }
 
-// Keyed is a Lock for each key. It holds no memory for keys that nobody locks or
-// waits for. The zero Keyed is ready.
+// Keyed is a Lock for each key. It holds memory only for keys that are locked or
+// waited for. The zero Keyed is ready.
 type Keyed[K comparable] struct {
 	mu   sync.Mutex
 	held map[K]*users

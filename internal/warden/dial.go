@@ -39,7 +39,7 @@ func IsSocketName(file string) bool {
 const rescan = 100 * time.Millisecond
 
 // ServeDir dials the sockets of a directory until ctx ends, or the directory is
-// removed: then nobody can come any more.
+// removed: then no gateway can come any more.
 func (s *Supervisor) ServeDir(ctx context.Context, dir string) error {
 	d := &dialer{s: s, dir: dir, served: map[string]bool{}}
 	defer d.wg.Wait()

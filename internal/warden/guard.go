@@ -27,8 +27,8 @@ type calls struct {
 	setscheduler, setparam, setattr, ignore uint32 // ignore: bits of a number that do not matter
 }
 
-// The values of which that mean every process of a user, in setpriority(2) and
-// ioprio_set(2).
+// The values of the argument "which" that mean every process of a user, in
+// setpriority(2) and ioprio_set(2).
 const prioUser, ioprioUser = 2, 3
 
 // Where the kernel puts what a filter sees: struct seccomp_data.

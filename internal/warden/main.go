@@ -88,7 +88,7 @@ func limitFiles(n uint64) error {
 
 // background starts this program again, without ties to who started it.
 func background(dir string) error {
-	// It may be that of a warden that runs: whoever has the lock empties it.
+	// It may be that of a warden that runs: the one with the lock empties it.
 	logFile, err := os.OpenFile(dir+"/"+LogName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot make a log: %w", err)
@@ -191,7 +191,7 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 		noteEnd(s, dir, log)
 	}
 	if host && errors.Is(err, os.ErrNotExist) {
-		// Nobody will come; what runs still has its deadlines.
+		// No gateway will come; what runs still has its deadlines.
 		s.WaitForCommands()
 		return nil
 	}
@@ -230,11 +230,11 @@ func catchSignals() {
 	}()
 }
 
-// dropHandlers takes the Go runtime's handlers from signals that nobody here
-// listens to. Every process that is made gives up each of them by a system call,
-// while this one waits for it; and SIGCHLD would wake a thread for each child,
-// which the reaper waits for anyway. With the default action, unlike with an
-// ignored signal, children still wait to be reaped.
+// dropHandlers removes the Go runtime's handlers of signals that this program does
+// not listen to. Each new process has to reset each handler by a system call, while
+// this one waits for it; and SIGCHLD would wake a thread for each child, which the
+// reaper waits for anyway. With the default action, unlike with an ignored signal,
+// children still wait to be reaped.
 func dropHandlers() {
 	drop := func(sig syscall.Signal) {
 		signal.Ignore(sig) // the runtime lets go of it
@@ -260,8 +260,8 @@ func setDefault(sig uintptr) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
 }
 
-// restoreIgnored gives signals their default action that whoever started the
-// gateway had it ignore, as nohup does: commands would inherit that.
+// restoreIgnored gives signals their default action that the gateway was started to
+// ignore, as nohup does: commands would inherit that.
 func restoreIgnored() {
 	const ignored, last = 1, 64 // SIG_IGN
 	for sig := uintptr(1); sig <= last; sig++ {
@@ -321,9 +321,9 @@ func lockDir(dir string) (*os.File, error) {
 // maxIdleFile bounds the file IdleName, in bytes.
 const maxIdleFile = 4096
 
-// noteEnd notes that this warden ends with nothing to keep: what it does not
-// know it never started. Without the note, what became of a command of which it
-// was never told would be unknown.
+// noteEnd notes that this warden ends with nothing to keep: a command that it does
+// not know it never started. Without the note, it would be unknown what became of a
+// command that it was never told of.
 func noteEnd(s *Supervisor, dir string, log func(string, ...any)) {
 	if s.Busy() {
 		return
@@ -345,8 +345,7 @@ func noteEnd(s *Supervisor, dir string, log func(string, ...any)) {
 	}
 }
 
-// endWhenIdle ends a host warden that has nothing left to keep, and nobody to
-// keep it for.
+// endWhenIdle ends a host warden that has nothing left to keep, and no gateway.
 func endWhenIdle(s *Supervisor, end func()) {
 	timer := time.NewTimer(linger)
 	for {

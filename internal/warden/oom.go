@@ -95,10 +95,10 @@ func parseOOM(b []byte) (n uint64, ok bool) {
 }
 
 // killedForMemory reports whether a command ended because memory ran out: by a
-// SIGKILL that nobody sent through us, its own or a shell's report of one, while
-// the kernel's count has grown. The kernel counts before it kills; whom it
-// killed it does not say, so that a command that kills itself after another one
-// ran out of memory can be taken for that one's like.
+// SIGKILL that was not sent through us, its own or a shell's report of one, while the
+// kernel's count has grown. The kernel counts before it kills. It does not say which
+// process it killed, so a command that kills itself just after another one ran out of
+// memory is reported wrongly.
 func (s *Supervisor) killedForMemory(p *proc, status syscall.WaitStatus) bool {
 	const shellSays = 128 + int(unix.SIGKILL)
 	killed := status.Signaled() && status.Signal() == unix.SIGKILL || status.Exited() && status.ExitStatus() == shellSays

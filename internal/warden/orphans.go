@@ -41,9 +41,9 @@ func (s *Supervisor) orphans(p *proc) []string {
 
 // adopted lists the processes that became this one's children when their parents
 // ended, and everything below them: what a command left is among these, since
-// its children are given away before it can be reaped. known is false if the
-// kernel does not tell, or somebody else adopts them. To look at every process
-// there is would take longer than most commands do.
+// its children are given away before it can be reaped. known is false if the kernel
+// does not tell, or another process adopts them. To look at every process there is
+// would take longer than most commands do.
 func (s *Supervisor) adopted() (tasks []task, known bool) {
 	if !s.opts.ReapAll {
 		return nil, false

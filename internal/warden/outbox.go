@@ -13,8 +13,8 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
-// outbox is a connection on which nobody waits for the other side: a message that
-// is sent under a lock then would stop everything else, deadlines and reaping and
+// outbox is a connection whose sender never waits for the other side. A message that
+// is sent under a lock would otherwise stop everything else: deadlines, reaping and
 // the other gateways. A gateway may be stopped, and what carries standard output
 // away from a container may stand still while no gateway lives.
 //
@@ -126,7 +126,7 @@ func (o *outbox) forget() {
 	o.queue = nil
 }
 
-// drop forgets what was not sent yet: it was meant for somebody who is gone.
+// drop forgets what was not sent yet: it was meant for a gateway that is gone.
 func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,8 +163,8 @@ func (o *outbox) Close() error {
 // said on it.
 const flushLimit = time.Second
 
-// end ends the connection and what sends on it. On a byte stream, of which the
-// other direction may go on, what waits is sent first; one that stands still is left.
+// end ends the connection and what sends on it. On a byte stream, whose other
+// direction may go on, what waits is sent first; one that stands still is left.
 func (o *outbox) end() {
 	if o.PassesFiles() {
 		o.Close()

@@ -40,19 +40,19 @@ type proc struct {
 
 	timer    *time.Timer
 	timedOut bool
-	killed   bool          // somebody sent it SIGKILL through us
+	killed   bool          // SIGKILL was sent to it through us
 	reaped   bool          // pid may be another process's by now
 	exited   *wire.Message // nil while it runs
 	owner    *client       // who hears of its end
 
-	// What is kept for whoever attaches. -1: not there.
+	// What is kept for a gateway that attaches. -1: not there.
 	master  int    // the terminal
 	stdin   int    // write end
 	outputs []int  // read ends: one or two
 	relay   [2]int // read end, write end
 	streams *streams
-	// What the process writes into is kept open until it has ended, so that
-	// whoever reads hears of both ends, which come together, at once.
+	// What the process writes into is kept open until it has ended, so that a
+	// reader hears of the end of its output and of its own end at the same time.
 	writers []int
 }
 
@@ -142,7 +142,7 @@ func writersLeft(fd int) bool {
 	return err == nil && (n == 0 || poll[0].Revents&unix.POLLHUP == 0)
 }
 
-// discard reads a pipe until nobody can write into it any more.
+// discard reads a pipe until no process can write into it any more.
 func discard(fd int) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)

@@ -44,8 +44,8 @@ func (s *Supervisor) reapOne(p *proc) {
 		err = s.reap(p.pid)
 	}
 	if err != nil {
-		// Somebody else in this program reaped it: how it ended cannot be
-		// known, and Exited is never sent.
+		// Another part of this program reaped it: how it ended cannot be known,
+		// and Exited is never sent.
 		s.logf("command %s was reaped by another part of the program: %v", p.id, err)
 		s.take(p.pid)
 	}

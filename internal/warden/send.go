@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// send sends a signal to a process of a listing. One that has ended meanwhile
-// may have left its number to another, which must not be signalled: on a host,
-// somebody else's program. So the number is held by a pidfd first, then the start
-// is compared with that of the listing, and then the signal goes to what is held;
-// if that has ended by now, to nobody.
+// send sends a signal to a process of a listing. If that has ended meanwhile, its
+// number may be another process's, which must not be signalled: on a host it may be
+// another user's program. So the number is held by a pidfd first, then the start time
+// is compared with that of the listing, and then the signal goes to what is held; if
+// that has ended by now, to no process.
 //
 // Where there are no pidfds (Linux before 5.3, gVisor, a filter that refuses
 // them, no descriptor left) the start is compared right before the signal: the

@@ -70,7 +70,7 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 // each user, those that were sent and not received yet, and a command of the
 // same user can send as many as there may be. The connection is as good as it was.
 func notPassed(id string) *fail {
-	return failf(wire.CodeUnavailable, "cannot pass the descriptors of process %s: the commands of this user have sent too many that nobody has received: %v", id, unix.ETOOMANYREFS)
+	return failf(wire.CodeUnavailable, "cannot pass the descriptors of process %s: the commands of this user have sent too many that were not received: %v", id, unix.ETOOMANYREFS)
 }
 
 // passTerminal sends the terminal of a process that is about to be made.
@@ -82,7 +82,7 @@ func (c *client) passTerminal(m *wire.Message, master int) *fail {
 	switch {
 	case errors.Is(err, unix.ETOOMANYREFS):
 		return notPassed(m.ID)
-	case err != nil: // the connection is broken, and nobody would read what the process says
+	case err != nil: // the connection is broken, and what the process says would not be read
 		return failf(wire.CodeUnavailable, "cannot pass the terminal of process %s: %v", m.ID, err)
 	}
 	return nil
@@ -231,8 +231,8 @@ func environment(m *wire.Message) (path string, env []string) {
 	return path, append(env, EnvID+"="+m.ID)
 }
 
-// fork makes the process, and registers it before the reaper can take it for
-// somebody else's.
+// fork makes the process, and registers it before the reaper can take it for an
+// orphan.
 func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, stdio *stdio) error {
 	attr := spawn.Attr{Dir: m.Dir, Env: env, Files: stdio.child, Terminal: p.flags&wire.FlagTTY != 0}
 	if fd := s.makeCgroup(p); fd >= 0 {
@@ -334,7 +334,7 @@ func (s *Supervisor) finish(p *proc, how *wire.Message) {
 	s.noteIdle()
 	if len(s.ended) > maxEnded {
 		s.since = now() // what is not known here may have run, as if under another
-		s.logf("dropping the exit status of %s: nobody asked for it", s.ended[0].id)
+		s.logf("dropping the exit status of %s: no gateway asked for it", s.ended[0].id)
 		s.drop(s.ended[0])
 	}
 	if p.owner != nil && p.pid != 0 { // else Started is still to be sent, and sends it

@@ -27,8 +27,8 @@ func (io *stdio) closeChild(devnull int) {
 	}
 }
 
-// writers are the ends of the pipes that the process writes into, or of its
-// terminal: one that nobody has open seems to have ended.
+// writers are the ends of the pipes that the process writes into, or of its terminal:
+// one that no process has open seems to have ended.
 func (io *stdio) writers() []int {
 	switch {
 	case io.child[0] == io.child[1]: // a terminal

@@ -25,7 +25,7 @@ type streams struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	conn    wire.Conn // nil while nobody is attached
+	conn    wire.Conn // nil while no gateway is attached
 
 	// Output. Bytes [acked, end) are held; bytes before sent were sent.
 	held  []piece
@@ -138,8 +138,8 @@ func (st *streams) read(f *os.File, stream uint64) {
 
 var errEnd = errors.New("end of output")
 
-// terminalHolds is more than a terminal of Linux holds of output, in bytes, of which
-// TIOCINQ counts only a part; outlog has the reason. GVisor's holds all that is
+// terminalHolds is more output than a terminal of Linux holds, in bytes. TIOCINQ counts
+// only a part of that; outlog has the reason. GVisor's terminal holds all that is
 // written, and TIOCINQ counts it.
 const terminalHolds = 64 << 10
 
@@ -164,8 +164,8 @@ func (st *streams) sweep(rc interface{ Control(func(uintptr)) error }, stream ui
 	}
 }
 
-// add holds a piece of output and sends it if somebody is attached. It waits
-// while the window is full.
+// add holds a piece of output and sends it if a gateway is attached. It waits while
+// the window is full.
 func (st *streams) add(stream uint64, p []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -188,7 +188,7 @@ func (st *streams) send(m *wire.Message, sent int64) {
 	if st.conn == nil {
 		return
 	}
-	if st.conn.Send(m) != nil { // then Serve ends too, and somebody attaches again
+	if st.conn.Send(m) != nil { // then Serve ends too, and a gateway attaches again
 		st.conn = nil
 		return
 	}

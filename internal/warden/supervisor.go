@@ -83,7 +83,7 @@ type Supervisor struct {
 	wg       sync.WaitGroup
 }
 
-// maxEnded bounds the exit statuses that nobody has acknowledged.
+// maxEnded bounds the exit statuses that no gateway has acknowledged.
 const maxEnded = 4096
 
 // New returns a supervisor. Close ends it.
@@ -111,7 +111,7 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s.oom = findOOMCounter()
 	if opts.ReapAll {
-		// Orphans come to PID 1 anyway, and gVisor has nobody else adopt them.
+		// Orphans come to PID 1 anyway, and in gVisor no other process can adopt them.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil && s.self != 1 {
 			unix.Close(null)
 			s.ledger.close()
@@ -158,8 +158,8 @@ func (s *Supervisor) Close() {
 	s.oom.close()
 }
 
-// Busy tells whether a command runs, or has ended and was not acknowledged, or
-// somebody is connected.
+// Busy tells whether a command runs, or has ended and was not acknowledged, or a
+// gateway is connected.
 func (s *Supervisor) Busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,8 +191,8 @@ func (s *Supervisor) Since() uint64 {
 	return s.since
 }
 
-// Ending tells whether somebody asked an idle supervisor to end, and nothing has
-// come since.
+// Ending tells whether an idle supervisor was asked to end, and nothing has come
+// since.
 func (s *Supervisor) Ending() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,7 +362,7 @@ func (c *client) handle(m *wire.Message, fds []int) error {
 	case wire.Attach:
 		return c.attach(m)
 	case wire.Signal:
-		// Looking for the tree takes a while; nobody else should wait.
+		// Looking for the tree takes a while; others should not wait.
 		c.s.wg.Add(1)
 		go func() {
 			defer c.s.wg.Done()

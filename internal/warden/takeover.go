@@ -144,7 +144,7 @@ func (s *Supervisor) watch(p *proc, own task) {
 	}
 	s.logf("command %s, which was taken over, has ended: %s", p.id, how)
 	s.finish(p, &wire.Message{Reason: wire.ReasonUnknown, Text: how})
-	if !s.opts.ReapAll { // nobody will ask for it here
+	if !s.opts.ReapAll { // it will not be asked for here
 		s.drop(p)
 	}
 }

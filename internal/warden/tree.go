@@ -21,7 +21,7 @@ import (
 //	session       lost by setsid
 //	parent        lost when the parent ends
 //	environment   CORRAL_PROCESS=ID; lost by env -i, kept by setsid
-//	mark          a limit that nobody else sets; lost only on purpose
+//	mark          a limit that no other program sets; lost only on purpose
 //	pipes         the command's output; lost by redirecting it
 //
 // A process that is hostile enough to lose all of them, without a cgroup, goes

@@ -11,7 +11,7 @@ func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(StripANSI(text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// Short cuts text to n characters, of which the last is then an ellipsis.
+// Short cuts text to n characters. The last one is then an ellipsis.
 func Short(text string, n int) string {
 	if r := []rune(text); len(r) > n {
 		return string(r[:max(0, n-1)]) + "…"
@@ -45,7 +45,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Or lists words of which one is meant.
+// Or lists words as alternatives.
 func Or(words []string) string {
 	last := len(words) - 1
 	if last <= 0 {

@@ -34,7 +34,7 @@ type host struct {
 	all      *Hosts
 	name     string
 	dest     destination
-	dialling chan struct{} // holds a token while somebody dials
+	dialling chan struct{} // holds a token while a call dials
 
 	mu     sync.Mutex
 	conns  []*conn
@@ -183,12 +183,12 @@ func (h *host) drop(c *conn) {
 	h.conns = slices.DeleteFunc(h.conns, func(o *conn) bool { return o == c })
 }
 
-// spare drops a connection that nobody has used for some time.
+// spare drops a connection that was not used for some time.
 func (h *host) spare(c *conn) {
 	h.mu.Lock()
 	spare := c.used == 0 && time.Since(c.idle) >= h.all.cfg.idle
 	if spare {
-		c.full = true // so that nobody takes it in between
+		c.full = true // so that no call takes it in between
 	}
 	h.mu.Unlock()
 	if spare {

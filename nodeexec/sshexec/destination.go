@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A destination is what somebody wrote: [user@]host[:port].
+// A destination is as a person writes it: [user@]host[:port].
 type destination struct {
 	user string // empty: not said
 	host string // without brackets
@@ -106,9 +106,9 @@ type target struct {
 
 func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
 
-// notHonoured are keys of ssh_config without which a connection would lead
-// somewhere else, or be made as somebody else. What else is not honoured has no
-// such effect.
+// notHonoured are keys of ssh_config without which a connection would lead to another
+// machine, or be another user's. Other keys that are not honoured have no such
+// effect.
 var notHonoured = []string{
 	"BindAddress", "BindInterface", "CanonicalizeHostname", "CertificateFile", "HostbasedAuthentication",
 	"KnownHostsCommand", "PKCS11Provider", "ProxyCommand",
@@ -222,7 +222,7 @@ func (all *Hosts) resolve(d destination) (target, error) {
 	return t, nil
 }
 
-// settings are files of ssh_config, of which the first that has a value counts.
+// settings are files of ssh_config. The first that has a value counts.
 type settings []*ssh_config.Config
 
 func (s *settings) add(name string) error {

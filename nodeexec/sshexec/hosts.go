@@ -39,7 +39,7 @@ type Config struct {
 	// AgentSocket is where an agent listens. Empty: there is none.
 	AgentSocket string
 
-	// Retain is for how long a process is kept that nobody removes. 0: a week.
+	// Retain is for how long a process is kept that is not removed. 0: a week.
 	Retain time.Duration
 	// Profile chooses the marker variables.
 	Profile pathenv.Profile
@@ -62,8 +62,7 @@ type Hosts struct {
 	closed bool
 }
 
-// New makes Hosts. Nobody is connected to before there is a command. Close
-// closes them.
+// New makes Hosts. They connect when there is a command. Close closes them.
 func New(cfg Config) (*Hosts, error) {
 	if cfg.SystemDir == "" {
 		cfg.SystemDir = "/etc/ssh"
@@ -112,9 +111,9 @@ func unseen(id string) error {
 		"it is not known how process %s ended: the gateway ended before it, and finding an SSH session again is an %w", id, errors.ErrUnsupported)
 }
 
-// Select returns the executor of a host by its name with the prefix. Nobody is
-// connected to. The error is ErrDenied for a host that is not allowed, and
-// ErrInvalid for a name that can be none.
+// Select returns the executor of a host by its name with the prefix. It does not
+// connect. The error is ErrDenied for a host that is not allowed, and ErrInvalid for
+// a name that can be none.
 func (all *Hosts) Select(name string) (corral.Executor, error) {
 	h, err := all.host(strings.TrimPrefix(name, Prefix))
 	if err != nil {
@@ -167,8 +166,8 @@ func (all *Hosts) Attach(ctx context.Context, id string) (corral.Process, error)
 // A Listed is a host that is allowed.
 type Listed struct {
 	Name string // with the prefix
-	// Connected: there is a connection now. Nobody is connected to before there
-	// is a command, nor long after it.
+	// Connected: there is a connection now. There is none before a command, nor long
+	// after it.
 	Connected bool
 }
 
@@ -221,7 +220,7 @@ func (x *executor) Attach(ctx context.Context, id string) (corral.Process, error
 func (all *Hosts) own(name string) string    { return filepath.Join(all.cfg.Home, ".ssh", name) }
 func (all *Hosts) system(name string) string { return filepath.Join(all.cfg.SystemDir, name) }
 
-// exists is false also for what cannot be looked at; whoever reads it says why.
+// exists is false also for what cannot be looked at; reading it says why.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, os.ErrNotExist)

@@ -20,16 +20,16 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// hostKeys returns what checks the key of a target, and of which algorithms
-// keys are known. A target of which none is known is an error, before anybody
-// is connected to.
+// hostKeys returns what checks the key of a target, and the algorithms of the keys
+// that are known for it. If none is known, that is an error before a connection is
+// made.
 func hostKeys(t target) (ssh.HostKeyCallback, []string, error) {
 	files := slices.DeleteFunc(slices.Clone(t.knownHosts), func(f string) bool { return !exists(f) })
 	check, err := knownhosts.New(files...)
 	if err != nil {
 		return nil, nil, corral.Errorf(corral.ErrUnavailable, "correct the line", "cannot read the keys of hosts that are known: %w", err)
 	}
-	// Which keys there are is told only to whoever comes with a wrong one.
+	// The package tells which keys there are only in the error about a wrong one.
 	probe, err := ssh.NewPublicKey(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
 	if err != nil {
 		return nil, nil, err

@@ -225,7 +225,7 @@ func (s *session) reported(text string, cmd corral.Command, info *corral.Info) e
 	return s.maybe(fmt.Errorf("it reports %.100q", text))
 }
 
-// maybe is the error of a start of which it is not known whether it worked.
+// maybe is the error of a start when it is not known whether it worked.
 func (s *session) maybe(cause error) error {
 	return corral.Errorf(corral.ErrLost, "starting it again may do it twice", "%s did not say whether a command was started: %w", s.h.node(), cause)
 }

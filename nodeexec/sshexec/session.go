@@ -297,7 +297,7 @@ func (s *session) Close() error {
 		time.AfterFunc(closeTime, func() {
 			select {
 			case <-s.over:
-			default: // somebody would wait for it
+			default: // its sender waits for an answer
 				s.c.close()
 			}
 		})

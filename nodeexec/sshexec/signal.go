@@ -38,7 +38,7 @@ func (h *host) ask(ctx context.Context, script func(m marks) string) (string, er
 		time.AfterFunc(closeTime, func() {
 			select {
 			case <-closed:
-			default: // somebody would wait for it
+			default: // its sender waits for an answer
 				c.close()
 			}
 		})
@@ -156,8 +156,8 @@ if [ $4 -gt 1 ]; then left=$(members "$1" "$2" | tr '\n' ','); fi
 // making others.
 const killRounds = 50
 
-// kill sends a signal to the processes of a command, of which running says
-// whether it runs itself. It returns how many there were.
+// kill sends a signal to the processes of a command; running says whether the command
+// itself runs. It returns how many there were.
 func (h *host) kill(ctx context.Context, info corral.Info, sig corral.Signal, running bool) (int, error) {
 	pid, rounds := 0, 1
 	if running {

@@ -38,7 +38,7 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	if next, err = d.put(next); !errors.Is(err, ErrStale) {
 		return next, err
 	}
-	// Somebody at another gateway was first.
+	// An answer at another gateway was first.
 	if r, _, err = d.begin(id, &a); err == nil {
 		err = corral.Errorf(corral.ErrConflict, "look at the approval", "approval %s was changed at another gateway at the same time", r.Slug)
 	}

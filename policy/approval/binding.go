@@ -123,10 +123,10 @@ func bindText(req policy.Request, env map[string]string) Binding {
 	return b
 }
 
-// BindOnNode makes the binding of a command that is to run on a node, where
-// nothing can be looked at: what the node says of it, of which it has the
-// digest nodeSum, but for the command and the environment, which are known.
-// Of a node that says nothing there is only these, and said is the zero Binding.
+// BindOnNode makes the binding of a command that is to run on a node, where this
+// program can look at nothing. The command and the environment are known; the rest
+// is what the node says, with nodeSum as its digest. A node that says nothing has
+// the zero Binding for said.
 func BindOnNode(req policy.Request, env map[string]string, node string, said Binding, nodeSum string) Binding {
 	b := bindText(req, env)
 	b.Node, b.NodeSum = node, nodeSum

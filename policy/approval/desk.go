@@ -44,11 +44,11 @@ type Options struct {
 	// and 64 of one agent.
 	MaxPending, MaxPerAgent int
 
-	// Remember is called with the record and the rules to remember when
-	// somebody answers AllowAlways, before the answer counts: an error is
-	// that of the answer, and the request stays pending. Of a request that was
-	// answered at the desk of another gateway it is called when that is heard of,
-	// until there is no error. Nil: AllowAlways is not available.
+	// Remember is called with the record and the rules to remember when the answer
+	// is AllowAlways, before the answer counts: an error is that of the answer, and
+	// the request stays pending. For a request that was answered at the desk of
+	// another gateway it is called when this desk hears of it, and again until there
+	// is no error. Nil: AllowAlways is not available.
 	Remember func(context.Context, Record, []policy.Rule) error
 
 	Log *slog.Logger // nil: none
@@ -70,7 +70,7 @@ type Desk struct {
 
 	mu        sync.Mutex
 	records   map[string]*Record   // by ID; never changed, but replaced
-	todo      map[string]time.Time // IDs of those of which something has to be kept, and from when on
+	todo      map[string]time.Time // IDs of those with something left to be kept, and from when on
 	forgotten []Record             // which the store is not told yet
 	busy      string               // ID of the request that is being answered
 	seq       int64
@@ -186,7 +186,7 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 				return r, errSame
 			}
 			// A rule was added or removed since. What can be answered, and what would be
-			// remembered, stays as whoever answers has seen it.
+			// remembered, stays as the person who answers has seen it.
 			r.Decision = req.Decision
 			return r, nil
 		})
@@ -323,9 +323,9 @@ func (f Filter) of(records map[string]*Record) []Record {
 	return list
 }
 
-// Changes returns the records of which the last change has a number greater than
-// after, in the order of those changes, and blocks until there is one. Next is
-// what to pass as after then. A negative after means: from now on.
+// Changes returns the records whose last change has a number greater than after, in
+// the order of those changes, and blocks until there is one. Pass next as after in
+// the following call. A negative after means: from now on.
 func (d *Desk) Changes(ctx context.Context, after int64) (changed []Record, next int64, err error) {
 	for {
 		d.mu.Lock()

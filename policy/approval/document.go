@@ -96,8 +96,8 @@ func read(file string, text []byte) (*document, error) {
 	return d, nil
 }
 
-// mergeDefault makes the agent "default" a part of main, of which the fields
-// count first.
+// mergeDefault makes the agent "default" a part of main, whose own fields count
+// first.
 func mergeDefault(agents *node) {
 	old, main := agents.get("default"), agents.get("main")
 	if !old.isObject() || main != nil && !main.null() && !main.isObject() {
@@ -327,7 +327,7 @@ func exactCommand(r policy.Rule) (policy.Rule, error) {
 		return r, nil
 	}
 	if len(digest) < 64 {
-		// Whoever chooses both can make two commands with the same 64 bits.
+		// An attacker who chooses both can make two commands with the same 64 bits.
 		return r, fmt.Errorf("%d digits of a digest are too few to tell commands apart; allow the command anew", len(digest))
 	}
 	r.Pattern, r.Command = "", "sha256:"+digest

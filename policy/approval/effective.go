@@ -2,7 +2,7 @@ package approval
 
 import "github.com/corral-exec/corral/policy"
 
-// Settings are how strict somebody wants it. An empty value is that of nobody.
+// Settings are how strict one place wants it. An empty value is not set there.
 type Settings struct {
 	Security    policy.Setting[policy.Security] `json:"security"`
 	Ask         policy.Setting[policy.Ask]      `json:"ask"`

@@ -279,7 +279,7 @@ func (f *File) Remove(agent string, action policy.Action, ref string) (removed i
 	return removed, err
 }
 
-// edit changes the document and writes it, while nobody else does.
+// edit changes the document and writes it, under the file's lock.
 func (f *File) edit(change func(*document) error) error {
 	return f.locked(func(path string) error {
 		d, _, _, err := f.fresh(path)

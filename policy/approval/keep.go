@@ -11,8 +11,8 @@ import (
 // change of a record has a number ([Record.Version]), and a store takes each number
 // once: so of all who want to change a record one does, and nothing is overwritten.
 type Store interface {
-	// Follow hands on each record there is, and from then on each change,
-	// whoever makes it: once, one at a time, in the order of their numbers
+	// Follow hands on each record there is, and from then on each change that any
+	// program makes: once, one at a time, in the order of their numbers
 	// ([Record.Seq]), which is the same at all desks. Follow is called once, before
 	// anything else, and returns when all that there was is handed on; changed must
 	// not call the store.

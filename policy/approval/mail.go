@@ -14,9 +14,9 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// The desk of a program that nobody can call, such as that of a node, is
-// answered by mail: a letter is a file in a directory beside the journal, which
-// is its owner's alone, and the desk writes its reply beside it.
+// The desk of a program that cannot be called, such as a node's, is answered by
+// mail: a letter is a file in a directory beside the journal that only its owner can
+// use, and the desk writes its reply beside it.
 const (
 	mailName   = "mail"
 	letterTail = ".letter"
@@ -101,7 +101,7 @@ func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 	dir := filepath.Join(m.Dir, mailName)
 	name := filepath.Join(dir, corral.NewID())
 	if err = os.WriteFile(name, data, 0o600); err == nil {
-		err = os.Rename(name, name+letterTail) // so that nobody reads half of it
+		err = os.Rename(name, name+letterTail) // so that no reader sees half of it
 	}
 	if err != nil {
 		return Record{}, corral.Errorf(corral.ErrUnavailable, "start the program that has the approvals", "cannot leave an answer: %w", err)

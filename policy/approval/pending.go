@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A PendingError is a command that runs when somebody approves it. It is an
+// A PendingError is about a command that runs once it is approved. It is an
 // ErrApproval.
 type PendingError struct{ Record Record }
 
@@ -28,7 +28,7 @@ func (e *PendingError) Unwrap() error {
 	return &corral.Error{Kind: corral.ErrApproval, Text: e.Error(), Hint: "corral approvals allow " + e.Record.Slug}
 }
 
-// Details are for whoever gets the error over HTTP.
+// Details go with the error over HTTP.
 func (e *PendingError) Details() any { return e.Record.Shown() }
 
 // AsPending returns the approval that a command waits for, if err is about one.

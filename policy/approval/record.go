@@ -26,14 +26,14 @@ type Request struct {
 	Decision    policy.Decision
 	Binding     Binding
 
-	// Note is what whoever runs the command later has to know, as JSON. It is
-	// kept with the record, and not shown.
+	// Note is what has to be known to run the command later, as JSON. It is kept
+	// with the record, and not shown.
 	Note json.RawMessage
 	// Again decides on the command with further rules, so that nothing is
 	// offered to be remembered that would not do. Nil: that is not looked at.
 	Again func(further []policy.Rule) policy.Decision
-	// Previews are what AllowAlways would remember, for a command of which
-	// another host says that. Nil: it is found out.
+	// Previews are what AllowAlways would remember, where another host says so. Nil:
+	// it is found out here.
 	Previews []Preview
 }
 
@@ -91,7 +91,7 @@ type Record struct {
 	// can be used.
 	ExpiresAt time.Time `json:"expiresAt"`
 
-	Verdict    Verdict   `json:"verdict,omitempty"` // empty: nobody answered
+	Verdict    Verdict   `json:"verdict,omitempty"` // empty: there is no answer
 	Scope      Scope     `json:"scope,omitempty"`   // of AllowAlways
 	AnsweredBy string    `json:"answeredBy,omitempty"`
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
@@ -134,7 +134,7 @@ func (r Record) Line() string {
 	return r.Text() + " (" + r.Description + ")"
 }
 
-// For reports whether it is for a command, by whoever asked for it.
+// For reports whether it is for a command, by who asked for it.
 func (r Record) For(c Claim) bool {
 	return r.Host == c.Host && sameName(r.Node, r.Binding, c.Node, c.Binding) && r.Binding.Digest() == c.Binding.Digest()
 }
@@ -166,7 +166,7 @@ func (r Record) SettledAs(show func(time.Time) string) string {
 	return text
 }
 
-// An Answer is what somebody says to a request.
+// An Answer is what a person or a program says to a request.
 type Answer struct {
 	Decision Verdict
 	Scope    Scope  // of AllowAlways; empty: ScopeExact

@@ -77,7 +77,7 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 			continue
 		}
 		if s.Builtin {
-			return exactly(req, d, scope, env, s.Argv[0]+" is a builtin of the shell, of which no rule can speak")
+			return exactly(req, d, scope, env, s.Argv[0]+" is a builtin of the shell, which no rule can name")
 		}
 		if i := slices.IndexFunc(s.Words, dynamic); i > 0 && scope == ScopeExact {
 			return exactly(req, d, scope, env, "what "+quote(s.Words[i].Text)+" is can only be told by running it")

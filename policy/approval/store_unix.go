@@ -25,7 +25,7 @@ func openNoFollow(path string) (*os.File, error) {
 	return f, err
 }
 
-// checkOwner refuses what somebody else can have written.
+// checkOwner refuses a file that another user can have written.
 func checkOwner(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return notOurs(path, "is not a regular file")
@@ -36,7 +36,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	return checkUser(path, info)
 }
 
-// checkDir refuses a directory in which somebody else can put files.
+// checkDir refuses a directory in which another user can put files.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {

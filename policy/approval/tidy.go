@@ -87,8 +87,8 @@ func (d *Desk) show() {
 	}
 }
 
-// unremembered reports whether somebody at another gateway said that a command is
-// always allowed here.
+// unremembered reports whether an answer at another gateway was that a command is
+// always allowed here, and that is not remembered yet.
 func (d *Desk) unremembered(r Record) bool {
 	return d.opts.Gateway != "" && d.opts.Remember != nil && d.Own(r) && r.Host != corral.HostNode && r.Verdict == AllowAlways && !r.Remembered
 }

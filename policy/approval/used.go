@@ -15,7 +15,7 @@ const flushAfter = time.Minute
 
 const (
 	maxLastCommand = 500  // characters of a command that are kept
-	maxUses        = 1000 // entries of which the last use is not yet written
+	maxUses        = 1000 // entries whose last use is not yet written
 )
 
 // use is the last use of a rule.

@@ -124,7 +124,7 @@ func decisions(d policy.Decision, previews []Preview, remembers bool) ([]Verdict
 	return Verdicts, ""
 }
 
-// quote bounds and quotes what came from somebody.
+// quote bounds and quotes text that came from outside.
 func quote(s string) string {
 	return strconv.Quote(oneLine(s, 80))
 }

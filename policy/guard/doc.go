@@ -18,14 +18,14 @@
 // gateway's desk, bound to what the node says would run, and the node is told
 // with the start who approved it. It looks again, and refuses what has changed,
 // has expired or was used before. What is to be always allowed is remembered on
-// the node. A node on which node.approvals is local takes nobody's word: its own
+// the node. A node with node.approvals local trusts no gateway's approval: its own
 // desk asks its own operators.
 //
-// To the node the gateway is somebody who may ask for commands and approve them,
-// as far as its policy goes: deny rules and security=deny of the node hold
-// whatever the gateway says. To the gateway what a node says is a claim: it is
-// bounded, shown as the node's, and makes nothing laxer.
+// To the node, the gateway may ask for commands and approve them as far as the
+// node's policy goes: its deny rules and security=deny hold whatever the gateway
+// says. To the gateway, what a node says is a claim: it is bounded, shown as the
+// node's, and makes nothing laxer.
 //
-// [Guard.Explain] is the same without doing anything: whatever shows a decision
-// shows this one.
+// [Guard.Explain] decides in the same way and does nothing: whatever shows a
+// decision shows this one.
 package guard

@@ -11,8 +11,8 @@ import (
 // A grant is a gateway's word to a node, in the Decided of a corral.Command, that a command
 // was approved. It travels in a request that the gateway signs.
 type grant struct {
-	// Approval is its id at the gateway. Fallback: there is none, since nobody
-	// could be asked, or nobody answered.
+	// Approval is its id at the gateway. Fallback: there is none, since it could
+	// not be asked for, or there was no answer.
 	Approval string `json:"approval,omitempty"`
 	Fallback bool   `json:"fallback,omitempty"`
 	// Slug is what people call it there, and are to call it on the node.

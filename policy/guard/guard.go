@@ -23,8 +23,8 @@ type Config struct {
 	Settings func() *config.Config
 	// File is the host's approvals file.
 	File *approval.File
-	// Desk is where approvals are asked for. Nil: nobody can be asked, and
-	// AskFallback applies at once.
+	// Desk is where approvals are asked for. Nil: none can be, and AskFallback
+	// applies at once.
 	Desk *approval.Desk
 	// Plan says how the gateway would run a command, as
 	// hostexec.Executor.Plan does.
@@ -51,7 +51,7 @@ type Guard struct {
 
 	mu       sync.Mutex
 	attended map[string]int               // approvals that a call waits for, which then runs the command itself
-	told     map[string]bool              // approvals of which a call was told that they were denied
+	told     map[string]bool              // approvals that a call was told were denied
 	env      map[string]map[string]string // of commands that wait for an approval
 }
 
@@ -73,7 +73,7 @@ func (g *Guard) For(agent string) corral.Guard {
 	}
 }
 
-// check decides on a command, and has somebody asked if need be.
+// check decides on a command, and asks for an approval if it needs one.
 func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (corral.Command, error) {
 	e, err := g.Explain(ctx, agent, cmd, route)
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approv
 	switch {
 	case e.node != nil:
 		claim.Binding, err = e.node.bind(e.Request, cmd.Env)
-	case e.Route.Sandboxed: // whose files nobody looks at
+	case e.Route.Sandboxed: // its files are not looked at
 		claim.Binding = approval.BindOnNode(e.Request, cmd.Env, "", approval.Binding{}, "")
 	default:
 		claim.Binding, err = approval.Bind(e.Request, e.Decision, cmd.Env, g.cfg.View)
@@ -154,7 +154,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
 		if g.cfg.Desk.Usable(rec) && rec.For(claim) {
-			cmd.Approval = rec.ID // somebody allowed it before it was asked for again
+			cmd.Approval = rec.ID // it was allowed before it was asked for again
 			return g.claim(ctx, cmd, e, claim)
 		}
 	}
@@ -220,9 +220,9 @@ type Explanation struct {
 	gateway policy.Decision // and what is decided on it here, by its text
 }
 
-// Explain decides on a command and says why. Nothing is started, and nobody is
-// asked but the node that it goes to. The error is for a command that makes no
-// sense, or of a node that cannot be asked.
+// Explain decides on a command and says why. It starts nothing and asks for no
+// approval; it asks the node that the command goes to. The error is about a command
+// that makes no sense, or a node that cannot be asked.
 func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
 	if route.Host == corral.HostNode {
 		return g.explainForNode(ctx, agent, cmd, route)
@@ -230,8 +230,8 @@ func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, r
 	return g.explainHere(ctx, agent, cmd, route, policy.Source{Name: "the call"})
 }
 
-// explainHere decides on a command for this machine, or for the sandbox. It is
-// as strict as whoever calls wants it, at least.
+// explainHere decides on a command for this machine, or for the sandbox. It is at
+// least as strict as the caller wants.
 func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Command, route corral.Route, caller policy.Source) (Explanation, error) {
 	e, settings, err := g.begin(agent, cmd, route, caller)
 	if err != nil {
@@ -321,7 +321,7 @@ func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 	return host, err == nil
 }
 
-// textOf is a command of which nothing is known but itself.
+// textOf is a request with nothing but the command.
 func textOf(cmd corral.Command) policy.Request {
 	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Env: cmd.Env}
 	if cmd.Shell != "" {

@@ -27,17 +27,17 @@ import (
 // machine: its configuration, its approvals file and its desk decide, whatever a
 // gateway says. A gateway can ask for more strictness and never for less.
 //
-// What needs an approval runs if the gateway says that somebody approved it,
-// and if that was for this very command as it would run here; each approval is
-// good for one command, which the desk remembers. Where node.approvals is local
-// in the configuration, the gateway's word counts for nothing: the desk asks the
-// node's own operators.
+// A command that needs an approval runs if the gateway says that it was approved,
+// and if that was for this very command as it would run here; each approval is good
+// for one command, which the desk remembers. Where node.approvals is local in the
+// configuration, the gateway's approval does not count: the desk asks the node's own
+// operators.
 //
-// An executor that is Places may have commands run in a sandbox there, in which
-// none of that is asked.
+// An executor that is Places may have commands run in a sandbox there, where none of
+// that is asked.
 //
-// A process that there is already is started again without any of that, since
-// nothing runs by it. Methods may be called from any goroutine.
+// Starting a process again that is there already needs none of that, since it runs
+// nothing. Methods may be called from any goroutine.
 type Node struct {
 	host  corral.Executor
 	guard *Guard
@@ -56,9 +56,8 @@ var onNode = corral.Route{Host: corral.HostNode, Guarded: true, Reason: corral.R
 // mainAgent is the agent of a gateway that names none.
 const mainAgent = "main"
 
-// NewNode returns the executor of a node. Plan of the guard is that of host, and
-// its Desk is needed for approvals of a gateway, too. Whoever made the two closes
-// them.
+// NewNode returns the executor of a node. Plan of the guard is that of host, and its
+// Desk is needed for approvals of a gateway, too. The caller closes both.
 func NewNode(host corral.Executor, g *Guard) *Node {
 	return &Node{host: host, guard: g, warns: rate.NewLimiter(5, 20), unused: map[string]bool{}}
 }
@@ -196,8 +195,8 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 }
 
 // denied is the error of a command that this node's operators denied, until the
-// request for it would have expired: nobody else tells the agent, which would have
-// them asked again and again.
+// request for it would have expired. Without it the agent would not know, and would
+// have them asked again and again.
 func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 	if n.guard.cfg.Desk == nil {
 		return nil
@@ -306,7 +305,7 @@ func (n *Node) previews(e Explanation) []approval.Preview {
 }
 
 // Decide says what would become of a command, as a gateway's guard reads it. It
-// starts nothing and asks nobody.
+// starts nothing and asks for no approval.
 func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error) {
 	agent, cmd, err := n.taken(agent, cmd)
 	if err != nil {

@@ -36,8 +36,8 @@ type answer struct {
 	Path  string   `json:"path,omitempty"`
 	Home  string   `json:"home,omitempty"`
 
-	// Sum is the digest of the binding on the node. Unbound says why there is
-	// none, so that nobody can approve the command.
+	// Sum is the digest of the binding on the node. Unbound says why there is none,
+	// so that the command cannot be approved.
 	Binding approval.Binding `json:"binding,omitzero"`
 	Sum     string           `json:"sum,omitempty"`
 	Unbound string           `json:"unbound,omitempty"`
@@ -239,8 +239,8 @@ func (a *answer) files() policy.View {
 	return found
 }
 
-// claimed is a View of programs that somebody says are there: by their path,
-// the path without symbolic links.
+// claimed is a View of programs that a node says are there: by their path, the path
+// without symbolic links.
 type claimed map[string]string
 
 // Stat implements policy.View.
@@ -270,7 +270,7 @@ func (c claimed) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// program is a file of which nothing is known but that it is one.
+// program is a file that is known to be a program, and nothing more.
 type program string
 
 func (p program) Name() string     { return string(p) }

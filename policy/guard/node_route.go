@@ -184,8 +184,8 @@ func (n *nodeSide) bind(req policy.Request, env map[string]string) (approval.Bin
 	}
 }
 
-// previews are what allow-always would remember of a command for a node; nil for
-// all others, of which that can be found out.
+// previews are what allow-always would remember of a command for a node; nil for all
+// others, for which it can be found out.
 func (e *Explanation) previews() []approval.Preview {
 	switch {
 	case e.node == nil:

@@ -28,8 +28,8 @@ type Overrides struct {
 	why     error  // nil: nothing is damaged
 }
 
-// unknown is in the place of an agent's name: what counts for those of which the
-// file, which was damaged, may have said something.
+// unknown stands in place of an agent's name, for all agents that a damaged file may
+// have had something about.
 const unknown = "*"
 
 // OpenOverrides reads the file at path, which need not be there. Nothing is changed by

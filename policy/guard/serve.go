@@ -16,8 +16,8 @@ type Handler interface {
 	// Run starts a command that was approved, in the background. Its ID and
 	// Approval are set; starting it again runs nothing.
 	Run(ctx context.Context, agent string, cmd corral.Command) error
-	// Resume starts a command again of which the program may have died while
-	// it started it; it does nothing if it was started, or is forgotten.
+	// Resume starts a command again if the program may have died while it started
+	// it; it does nothing if the command was started, or is forgotten.
 	Resume(ctx context.Context, agent string, cmd corral.Command) error
 	// Denied tells the agent that a command will not run, and why. It may be
 	// told more than once. Attended: a call waited for it, and was told.
@@ -146,7 +146,7 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	unknown := n.Env && env == nil
 	switch {
 	case rec.State == approval.Consumed && (fresh || unknown):
-		return nil // whoever used it sees to it
+		return nil // the call that used it sees to it
 	case unknown:
 		return h.Denied(ctx, rec, "its environment, which is not written down, is gone with a restart; run it again, which needs no other approval as long as this one is good", false)
 	case rec.State == approval.Consumed, !fresh && lapsed: // and whether that ran is not written down
@@ -196,8 +196,8 @@ func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Cla
 	return err
 }
 
-// Await waits for the answer to an approval, and gives the one that approve
-// returns, unless somebody else was first. If the command is allowed, run is to
+// Await waits for the answer to an approval, and gives the one that approve returns,
+// unless there was another answer before. If the command is allowed, run is to
 // start it, with Record.StartID and the approval; Serve leaves it alone as
 // long as Await goes on. What run did not use is used up after it: a call that
 // is over runs nothing later. An error of approve leaves the approval pending:
@@ -265,7 +265,7 @@ func (g *Guard) answered(ctx context.Context, rec approval.Record, approve func(
 			return rec, a.err
 		}
 		now, err := g.cfg.Desk.Answer(ctx, rec.ID, a.answer)
-		if err != nil && now.State != "" && now.State != approval.Pending { // somebody was first, or it expired
+		if err != nil && now.State != "" && now.State != approval.Pending { // there was another answer before, or it expired
 			return now, nil
 		}
 		return now, err
@@ -280,8 +280,8 @@ func (g *Guard) attend(id string, n int) {
 	}
 }
 
-// tell notes that a call was told that its command will not run. Without Serve
-// nobody asks for it.
+// tell notes that a call was told that its command will not run. Without Serve that
+// is never asked for.
 func (g *Guard) tell(id string) {
 	const most = 1000
 	g.mu.Lock()

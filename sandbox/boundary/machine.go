@@ -47,7 +47,7 @@ func (s *Sources) addHome(dir string) {
 const maxLines = 100_000
 
 // accountHomes are the home directories of people, by a file like /etc/passwd.
-// Those of services are often directories that nobody's credentials are in.
+// Those of services are often directories without credentials.
 func accountHomes(r io.Reader) []string {
 	var list []string
 	lines := bufio.NewScanner(r)
@@ -67,8 +67,8 @@ func accountHomes(r io.Reader) []string {
 	return list
 }
 
-// listening are the sockets of engines that are bound, by /proc/net/unix: one
-// of these is wherever somebody configured it to be.
+// listening are the sockets of engines that are bound, by /proc/net/unix: their
+// places can be configured, so that no list of them would do.
 func listening(r io.Reader) []string {
 	var list []string
 	lines := bufio.NewScanner(r)

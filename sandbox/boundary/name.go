@@ -11,8 +11,8 @@ const (
 	NetworkBridge = "bridge" // the engine's own: out to everywhere
 )
 
-// netName is what a network of an engine can be called. It has no colon: what
-// has one is no network, but the way to somebody else's.
+// netName is what a network of an engine can be called. It has no colon: a name with
+// one is no network, but the way to that of another container or namespace.
 var netName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // Network judges the network that a sandbox is to join; empty is none. A name

@@ -19,7 +19,7 @@ const (
 	BindRoot       Rule = "bind-root"       // the source is the whole machine
 	BindSystem     Rule = "bind-system"     // it is, or is in, a directory of the system
 	BindCovers     Rule = "bind-covers"     // it holds one that is refused
-	BindCredential Rule = "bind-credential" // it holds, or is, what somebody logs in with
+	BindCredential Rule = "bind-credential" // it is or holds credentials
 	BindHome       Rule = "bind-home"       // it is a home directory, or holds one
 	BindEngine     Rule = "bind-engine"     // it is, or holds, an engine's socket
 	BindSocket     Rule = "bind-socket"     // it is a socket

@@ -45,7 +45,7 @@ type Sources struct {
 	// Homes are home directories, in which credentials are looked for.
 	// Directories of /home and /Users count without being listed.
 	Homes []string
-	// Private are directories and files that nobody but Corral sees.
+	// Private are directories and files that only Corral may see.
 	Private []string
 	// Sockets are those of engines, beside the ones of known names.
 	Sockets []string
@@ -281,8 +281,7 @@ func (s *Sources) outside(source string) *Refusal {
 	return &Refusal{Rule: BindOutside, Path: real, Why: "its source is outside allowed roots (" + strings.Join(s.Roots, ", ") + ")", Fix: "use a directory in one of them, or add its root to sandbox.bindRoots"}
 }
 
-// homes are the home directories, also as symbolic links lead to them. One that
-// is / is nobody's.
+// homes are the home directories, also as symbolic links lead to them. / is none.
 func (s *Sources) homes() []string { return realToo(s.Homes) }
 
 func (s *Sources) private() []string { return realToo(s.Private) }

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// An Engine is a connection to containerd, of which there is none here.
+// An Engine is a connection to containerd; there is none on this system.
 type Engine struct{ sandbox.Engine }
 
 // New fails: containerd's containers are those of the machine it is on.

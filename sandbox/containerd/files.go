@@ -49,7 +49,7 @@ func makeFiles(c containers.Container) (_ *pipes, err error) {
 		return nil, err
 	}
 	name := hostname(c.ID)
-	// Whoever the container's user is reads them.
+	// The container's user reads them, and can be any.
 	for file, text := range map[string]string{hostsFile: hosts + name + "\n", hostnameFile: name + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, err
 	if c.Labels[labelStdio] == "" || !filepath.IsAbs(dir) {
 		return fail(errors.New("it was made without standard streams to attach to"))
 	}
-	// Without the shim at the other end there is nobody to write to.
+	// Without the shim at the other end there is no reader.
 	in, err := os.OpenFile(filepath.Join(dir, stdinPipe), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w that runs: %s", sandbox.ErrNoContainer, id)

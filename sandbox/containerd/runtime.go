@@ -79,9 +79,9 @@ func (e *Engine) runtime(name string, user specs.User) (shim string, opts *optio
 }
 
 // gvisor returns a program that is runsc with the network that a sandbox is to
-// have. Otherwise runsc takes over the interfaces of the container's namespace,
-// where nobody has switched on the loopback interface; and the shim has no way to
-// hand on a flag.
+// have. Otherwise runsc takes over the interfaces of the container's namespace, where
+// the loopback interface is not switched on; and the shim has no way to hand on a
+// flag.
 func (e *Engine) gvisor(runsc string) (string, error) {
 	if strings.ContainsAny(runsc, "'\n") {
 		return "", corral.Errorf(corral.ErrInvalid, "move it", "the path %q is too strange for a script", runsc)

@@ -50,7 +50,7 @@ var (
 // microseconds: the kernel's default, and Docker's.
 const cpuPeriod = 100_000
 
-// defaultShm is the size of /dev/shm where nobody says it: Docker's.
+// defaultShm is the size of /dev/shm where none is given: Docker's.
 const defaultShm int64 = 64 << 20
 
 // ociSpec is a container in the terms of the runtime. dir has the container's

@@ -76,8 +76,8 @@ func usage(root, cgroup string) (sandbox.Stats, error) {
 	return s, g.err
 }
 
-// withoutCache leaves out pages of files that nobody uses now: they are no need
-// of the container's, and counted a moment later.
+// withoutCache leaves out pages of files that are not in use: the container does not
+// need them, and they are counted a moment later.
 func withoutCache(used, inactive int64) int64 {
 	if inactive < used {
 		return used - inactive

@@ -23,8 +23,8 @@ func (e *Engine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, err
 	lack := func(of sandbox.Part, hint, format string, args ...any) {
 		lacks = append(lacks, sandbox.Lack{Of: of, Err: corral.Errorf(corral.ErrInvalid, hint, format, args...)})
 	}
-	// What has a dot or a slash in it is a shim's name or a program's, of which
-	// the engine has no list.
+	// A name with a dot or a slash in it is a shim's or a program's: the engine has
+	// no list of those.
 	if s.Runtime != "" && !strings.ContainsAny(s.Runtime, "./") && !slices.Contains(info.Runtimes, s.Runtime) {
 		where := `"runtimes" of /etc/docker/daemon.json`
 		if info.Name == podman {

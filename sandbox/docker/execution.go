@@ -46,7 +46,7 @@ func (x *execution) Write(p []byte) (int, error) { return x.conn.Conn.Write(p) }
 // CloseWrite implements sandbox.Exec.
 func (x *execution) CloseWrite() error { return x.conn.CloseWrite() }
 
-// Close implements sandbox.Exec: it lets go of the streams, whoever uses them.
+// Close implements sandbox.Exec: it lets go of the streams, even while they are used.
 func (x *execution) Close() error { return x.conn.Conn.Close() }
 
 // Resize implements sandbox.Exec.

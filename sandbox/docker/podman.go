@@ -135,8 +135,8 @@ func uncountFiles(host *container.HostConfig) {
 
 const seccompOption = "seccomp="
 
-// seccompFile puts the seccomp profile into a file, of which Podman takes the
-// name where Docker takes the text. It is read while the container is made.
+// seccompFile puts the seccomp profile into a file: Podman takes its name where
+// Docker takes the text. It is read while the container is made.
 func seccompFile(host *container.HostConfig) (remove func() error, err error) {
 	remove = func() error { return nil }
 	for i, option := range host.SecurityOpt {

@@ -7,8 +7,7 @@ import (
 )
 
 // podmanRaises is to what root's Podman raises the limits of open files and of
-// processes where nobody says what they are. To the latter it has lowered its
-// own.
+// processes where none are given. It has lowered its own limit of processes to that.
 const (
 	podmanRaises    = 1 << 20
 	podmanProcesses = 1 << 15

@@ -24,7 +24,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
-		case errdefs.IsConflict(err): // somebody else removes it: until it is gone
+		case errdefs.IsConflict(err): // another program removes it: until it is gone
 			if wait(ctx) == nil {
 				continue
 			}

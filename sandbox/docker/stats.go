@@ -54,8 +54,8 @@ func (e *Engine) Stats(ctx context.Context, id string) (sandbox.Stats, error) {
 	return s, nil
 }
 
-// usage is an answer of the engine in our terms. Pages of files that nobody uses
-// now are no need of the container's; Docker's own commands leave them out too.
+// usage is an answer of the engine in our terms. It leaves out pages of files that
+// are not in use, as Docker's own commands do: the container does not need them.
 func usage(r container.StatsResponse) sandbox.Stats {
 	cache := r.MemoryStats.Stats["total_inactive_file"] // cgroup v1
 	if v2, ok := r.MemoryStats.Stats["inactive_file"]; ok && cache == 0 {

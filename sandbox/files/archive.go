@@ -26,7 +26,7 @@ func badArchive(hint, format string, args ...any) error {
 	return corral.Errorf(corral.ErrInvalid, hint, "the archive cannot be used: "+format, args...)
 }
 
-// An archive reads a tar archive that somebody else made.
+// An archive reads a tar archive that is not trusted.
 type archive struct {
 	tr     *tar.Reader
 	in     tail

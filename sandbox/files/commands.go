@@ -73,8 +73,8 @@ if [ -h "$1" ]; then readlink "$1"; fi`, nil, 2*maxPath, name)
 	return i, err
 }
 
-// parseStat reads a line of statFormat, which whoever is in the sandbox can
-// have written.
+// parseStat reads a line of statFormat, which a program in the sandbox can have
+// forged.
 func parseStat(name, line string) (Info, error) {
 	bad := func() (Info, error) { return Info{}, fmt.Errorf("stat wrote %.80q", line) }
 	f := strings.Fields(line)
@@ -423,7 +423,7 @@ func (c Commands) Upload(ctx context.Context, name string, r io.Reader, l Limits
 		done <- err
 	}()
 	err = c.stream().Feed(ctx, `umask 0; cd "$1" && exec tar -xof -`, pr, name)
-	// Whoever reads r must have ended when this returns.
+	// The goroutine that reads r must have ended when this returns.
 	pr.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if aerr := <-done; err == nil || aerr != nil && errors.Is(err, aerr) {
 		err = aerr

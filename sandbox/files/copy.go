@@ -10,10 +10,10 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Copy copies a file, a link or a directory with what is in it from one FS to
-// another, by the rules of cp -R and of docker cp: into dst if that is a
-// directory, and else as dst, of which the parent must exist. Of a src that
-// ends with "/." what is in it is copied.
+// Copy copies a file, a link or a directory with its content from one FS to another,
+// by the rules of cp -R and of docker cp: into dst if that is a directory, and else
+// as dst, whose parent must exist. If src ends with "/." the content of src is
+// copied, and not src itself.
 func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits) (Totals, error) {
 	dir, base, err := target(ctx, from, src, to, dst)
 	if err != nil {
@@ -37,7 +37,7 @@ func Copy(ctx context.Context, from FS, src string, to FS, dst string, l Limits)
 	return got, err
 }
 
-// itself is the directory of which src names what is in it, or src.
+// itself is src, without a "/." at its end.
 func itself(src string) string {
 	if src == "/." {
 		return "/"
@@ -90,8 +90,7 @@ func isDir(ctx context.Context, f FS, name string) (bool, error) {
 	return err == nil, nil
 }
 
-// A renamer is written an archive, and writes one of which the top has another
-// name.
+// A renamer is written an archive, and writes the same with another name for its top.
 type renamer struct {
 	*io.PipeWriter
 	done chan error

@@ -17,7 +17,7 @@ import (
 
 // Directory is the FS of a workspace that this machine sees.
 type Directory struct {
-	Path string // of this machine; its own links were followed by whoever names it
+	Path string // of this machine; links in it were followed by the caller
 	Root string // what the sandbox calls it, such as /workspace; clean
 	// ReadOnly refuses changes, as the sandbox's mount does.
 	ReadOnly bool
@@ -241,7 +241,7 @@ func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteO
 	return info, err
 }
 
-// bounded is r, of which too much is an error.
+// bounded is r; more than the limit is an error.
 func (o WriteOptions) bounded(r io.Reader) io.Reader {
 	limit := o.Limit
 	if limit <= 0 {
@@ -250,7 +250,7 @@ func (o WriteOptions) bounded(r io.Reader) io.Reader {
 	return Bounded(r, limit)
 }
 
-// Bounded is r, of which more than limit bytes are an error.
+// Bounded is r; more than limit bytes are an error.
 func Bounded(r io.Reader, limit int64) io.Reader {
 	return &boundedReader{r: r, limit: limit, left: limit}
 }

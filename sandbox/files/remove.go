@@ -39,8 +39,8 @@ func (d Directory) Remove(ctx context.Context, name string, all bool) error {
 const (
 	// maxOpen is how many directories below one another are open at a time.
 	maxOpen = 64
-	// maxRounds is how often a directory is tried to be emptied that somebody
-	// fills meanwhile.
+	// maxRounds is how many times a directory is emptied that is being filled
+	// meanwhile.
 	maxRounds = 8
 )
 
@@ -121,10 +121,10 @@ func (r *remover) enter(d dir, base string) (dir, error) {
 	return d.sub(base)
 }
 
-// RemoveTree removes a directory of this machine with what is in it, of which
-// whoever filled it may not have meant that: directories that are deeper than
-// paths and descriptors reach, and that nobody may enter. It follows no link
-// below dir. What is not there is fs.ErrNotExist.
+// RemoveTree removes a directory of this machine with its content. That may have been
+// made to prevent it, with directories that are deeper than paths and descriptors
+// reach, or that no user may enter. It follows no link below dir. If dir is not
+// there, the error is fs.ErrNotExist.
 func RemoveTree(ctx context.Context, dir string) error {
 	a, err := openAnchor(filepath.Dir(dir), false)
 	if err != nil {

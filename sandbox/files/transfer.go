@@ -134,7 +134,7 @@ func (u *unpacking) directory(e entry, name string) error {
 	}
 	defer p.Close()
 	if s, err := p.lstat(p.base); err != nil || s.typ != TypeDir || s.mode == e.mode {
-		return err // a link to a directory, of which the mode stays
+		return err // a link to a directory, whose mode stays
 	}
 	return p.chmod(p.base, fs.FileMode(e.mode))
 }

@@ -222,8 +222,8 @@ func depth(target string) int {
 	return n
 }
 
-// linkAt is what a link leads to, or empty if name, of which the directories
-// are no links, is none.
+// linkAt is what a link leads to, or empty if name is no link. The directories in
+// name are no links.
 func (t *tree) linkAt(name string) (string, error) {
 	p, err := t.at(name)
 	if errors.Is(err, errEscape) { // one has become a link
@@ -319,7 +319,7 @@ func (t *tree) makeDir(name string, perm fs.FileMode, exists bool) error {
 	return err
 }
 
-// sorted are all names in a directory, of which there may be limit.
+// sorted are all names in a directory; more than limit are an error.
 func sorted(d dir, limit int) ([]string, error) {
 	var all []string
 	err := eachName(d, func(name string) error {

@@ -4,6 +4,6 @@
 //
 // The profile is in the form of the OCI runtime specification, which is also
 // one that Docker's security option seccomp=JSON takes. It is made by a test
-// from Docker's own and the table of differences, and embedded: what a sandbox
-// gets changes when somebody looks at the difference, not with a library.
+// from Docker's own and the table of differences, and embedded: it changes when a
+// person has looked at the difference, and not with a library.
 package seccomp

@@ -19,8 +19,8 @@ var amd64 []byte
 //go:embed arm64.json
 var arm64 []byte
 
-// Profile is the profile for engines of an architecture, as GOARCH names it;
-// nil for one of which there is none: then the engine's own applies.
+// Profile is the profile for engines of an architecture, as GOARCH names it; nil if
+// there is none for it: then the engine's own applies.
 func Profile(arch string) *specs.LinuxSeccomp {
 	data := map[string][]byte{"amd64": amd64, "arm64": arm64}[arch]
 	if data == nil {
@@ -36,10 +36,10 @@ func Profile(arch string) *specs.LinuxSeccomp {
 // MaxProfile bounds a profile that is read, in bytes.
 const MaxProfile = 1 << 20
 
-// Parse reads somebody's own profile, in the form of the OCI runtime
-// specification. One that allows calls it does not name is refused, as is what
-// the specification does not have: archMap, includes and excludes of Docker's
-// form would mean nothing to other engines.
+// Parse reads a user's profile, in the form of the OCI runtime specification. It
+// refuses one that allows calls it does not name, and all that the specification does
+// not have: archMap, includes and excludes of Docker's form would mean nothing to
+// other engines.
 func Parse(r io.Reader) (*specs.LinuxSeccomp, error) {
 	const hint = "write it in the form of the OCI runtime specification: defaultAction, architectures, syscalls with names, action and args"
 	data, err := io.ReadAll(io.LimitReader(r, MaxProfile+1))

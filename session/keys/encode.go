@@ -39,9 +39,9 @@ const (
 	CursorNormal CursorMode = iota
 	// CursorApplication is what full-screen programs often set: ESC O A.
 	CursorApplication
-	// CursorUnknown is the mode before a program has set one. Encode refuses
-	// keys that depend on it. Whoever takes it for the mode a terminal
-	// starts in passes CursorNormal.
+	// CursorUnknown is the mode before a program has set one. Encode refuses keys
+	// that depend on it. To take it for the mode that a terminal starts in, pass
+	// CursorNormal.
 	CursorUnknown
 )
 

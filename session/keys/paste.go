@@ -18,7 +18,7 @@ type PasteOptions struct {
 	// did not switch bracketed paste on; see Detector.
 	Plain bool
 	// CR sends each newline (CR LF and LF) as CR, which is the Enter key, as
-	// terminals do when somebody pastes. Without it newlines stay as they
+	// terminals do when text is pasted. Without it newlines stay as they
 	// are, which all programs that know bracketed paste accept; a program in
 	// raw mode takes LF by itself for C-j.
 	CR bool

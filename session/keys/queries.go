@@ -6,8 +6,8 @@ import (
 )
 
 // CursorReport is the answer to a request for the cursor's position: row 1,
-// column 1. Nobody knows the position of a cursor that nobody draws, and a
-// program that gets no answer may wait for one.
+// column 1. A cursor that is not drawn has no position, and a program that gets no
+// answer may wait for one.
 const CursorReport = "\x1b[1;1R"
 
 // Requests for the cursor's position: DSR, and its private form DECXCPR.

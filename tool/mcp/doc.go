@@ -16,8 +16,8 @@
 // A command that needs an approval is asked about where the client can elicit
 // an answer from its user; otherwise the result says that it is pending.
 //
-// Over HTTP, clients of protocol versions up to 2025-11-25 have sessions of
-// the protocol, of which streams can be resumed; from 2026-07-28 on every
-// request stands alone. Who may call is for whoever mounts the handler to
-// check: a caller may run commands.
+// Over HTTP, clients of protocol versions up to 2025-11-25 have sessions of the
+// protocol, whose streams can be resumed; from 2026-07-28 on every request stands
+// alone. The program that mounts the handler has to check who may call: a caller may
+// run commands.
 package mcp

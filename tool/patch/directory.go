@@ -19,8 +19,8 @@ import (
 // sandboxes on an engine of this machine are, also private ones).
 //
 // Every operation is relative to an open handle of the directory (os.Root), so
-// that nothing outside of it is read or written, even while somebody exchanges
-// directories for symbolic links.
+// that nothing outside of it is read or written, even while directories are being
+// exchanged for symbolic links.
 //
 // If this program runs as root, what a patch makes belongs to the owner of the
 // directory it is in, and what it updates keeps its owner.

@@ -34,8 +34,8 @@ import (
 // As long as there is a record, what it says can be undone, from whatever point
 // between 2 and 4, and any number of times; without one, there is nothing to
 // undo. So a patch that fails, and one that the program was killed in, are
-// undone by the same code: undo. It never overwrites what somebody else wrote
-// in the meantime. Everything is on the disk before the next step relies on it.
+// undone by the same code: undo. It never overwrites what another program wrote in
+// the meantime. Everything is on the disk before the next step relies on it.
 //
 // Undoing rather than going on is what makes a crash simple for who called: the
 // call that got no answer changed nothing, and can be repeated.
@@ -357,14 +357,15 @@ func (j *journal) undo(ctx context.Context) error {
 	return nil
 }
 
-// keptError names files that were not restored, since somebody wrote to them.
+// keptError names files that were not restored, since another program wrote to them.
 type keptError struct{ names []string }
 
 func (e keptError) Error() string {
 	return "not restored, since another program changed them: " + strings.Join(e.names, ", ")
 }
 
-// takeBack undoes one change. It is not mine if somebody else has made another.
+// takeBack undoes one change. It is not mine if another program has changed the file
+// since.
 func (j *journal) takeBack(ctx context.Context, i int, c recordChange) (mine bool, err error) {
 	saved, fresh := j.in("old", i), j.in("new", i)
 	stats, err := j.ws.stat(ctx, c.Name, saved, fresh)

@@ -279,7 +279,7 @@ func (pl *plan) load(ctx context.Context, f *file, written string) error {
 	return nil
 }
 
-// changed says that somebody else writes to a file.
+// changed says that another program writes to a file.
 func changed(name string) error {
 	return corral.Errorf(corral.ErrUnavailable, "read it again, and make the patch anew if need be", "%s was changed by another program while the patch was being applied", name)
 }

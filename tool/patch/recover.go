@@ -13,8 +13,8 @@ import (
 
 // Recover undoes patches that were being applied to a workspace when their
 // program was killed, and removes what they left. Each call of the tool does it
-// first; a program that starts calls it for the workspaces it serves, so that
-// nobody sees a patch half applied for long.
+// first; a program that starts calls it for the workspaces it serves, so that a patch
+// is not seen half applied for long.
 //
 // The warnings name files that others have changed since and that were left
 // alone.
@@ -49,7 +49,7 @@ func recoverOne(ctx context.Context, ws workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	// What looks like a journal and was not made by us is nobody's order.
+	// What looks like a journal and was not made by us is not followed.
 	if s := stats[0]; s.kind != kindDir || !s.made {
 		return nil
 	}

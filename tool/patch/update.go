@@ -45,7 +45,7 @@ func (e *MatchError) Error() string {
 	return text + fmt.Sprintf("; the nearest is at line %d of the file", e.Nearest.Line)
 }
 
-// Unwrap says of which kind it is.
+// Unwrap says that it is an ErrInvalid.
 func (e *MatchError) Unwrap() error { return corral.ErrInvalid }
 
 func (e *MatchError) hint() string {

@@ -8,7 +8,7 @@ import (
 // A Target is a workspace that can be patched: a [Directory] of this machine, or
 // what an executor's commands see ([Commands]).
 type Target interface {
-	// open lets nobody else patch the workspace until it is closed.
+	// open keeps other patches off the workspace until it is closed.
 	open(ctx context.Context) (workspace, error)
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// An Approver asks somebody whether a command may run. It returns when there is
-// an answer; an error is a denial, which says why.
+// An Approver asks a person whether a command may run. It returns when there is an
+// answer; an error is a denial, which says why.
 type Approver func(ctx context.Context, r Request) (Answer, error)
 
-// A Request is a command that somebody has to decide on.
+// A Request is a command that a person has to decide on.
 type Request struct {
 	Input   Input
 	Display string // the command for people; see Input.Display
@@ -31,7 +31,7 @@ type Request struct {
 	Remember []string
 }
 
-// Answer is what somebody decides. The set is closed.
+// Answer is what a person decides. The set is closed.
 type Answer string
 
 const (
@@ -97,8 +97,8 @@ func (a *approvals) allow(words []policy.Word) bool {
 	return rules{list: a.list}.allows(words)
 }
 
-// subcommands has the programs of which an argument says what they do, and how
-// many: two of docker compose up. Their options before it are not looked through.
+// subcommands has the programs whose first arguments say what they do, and how many
+// do: two in docker compose up. Options before these are not looked through.
 var subcommands = map[string]int{
 	"apt": 1, "apt-get": 1, "brew": 1, "bundle": 1, "cargo": 1, "composer": 1, "docker": 1, "docker compose": 2, "dotnet": 1,
 	"gh": 2, "git": 1, "go": 1, "go mod": 2, "helm": 1, "kubectl": 1, "npm": 1, "npm run": 2, "pip": 1, "pip3": 1, "pnpm": 1,

@@ -12,7 +12,7 @@ import (
 
 // A Verdict is what the restrictions make of a command.
 type Verdict struct {
-	// Outcome is policy.Asked for a command that may run if somebody says so:
+	// Outcome is policy.Asked for a command that may run if a person says so:
 	// without an Approver that is a denial.
 	Outcome policy.Outcome `json:"decision"`
 	Reason  string         `json:"reason,omitempty"` // why it is not allowed, in a sentence

@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// toolNames are what entries call the tool; the others are its names in Gemini
-// CLI and Claude Code, of which configurations are still about.
+// toolNames are what entries call the tool; the others are its names in Gemini CLI
+// and Claude Code, whose configurations are still in use.
 var toolNames = []string{Name, "ShellTool", "Shell", "Bash"}
 
 // restrictions are coreTools and excludeTools, as far as they are about this
@@ -172,7 +172,7 @@ func behindOptions(args []policy.Word) [][]policy.Word {
 func (r rule) mayMatch(words []policy.Word) bool {
 	for i, w := range words {
 		switch {
-		case i == len(r.words): // also of a pattern, of which it is not told
+		case i == len(r.words): // also of a pattern, where it is not told
 			return false
 		case !w.Static:
 			return strings.HasPrefix(r.words[i], w.Prefix)

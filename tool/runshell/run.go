@@ -123,7 +123,7 @@ func (t *Tool) notStarted(ctx context.Context, o Output, err error) (Output, err
 	return o, nil
 }
 
-// ended takes in how a command ended that nobody stopped.
+// ended takes in how a command ended that was not stopped.
 func (t *Tool) ended(o *Output, info corral.Info, exit corral.Exit) {
 	o.ended(exit)
 	switch {
@@ -137,7 +137,7 @@ func (t *Tool) ended(o *Output, info corral.Info, exit corral.Exit) {
 	}
 }
 
-// forget drops a command of which nothing is left to see.
+// forget drops a command that has nothing left to see.
 func (t *Tool) forget(ctx context.Context, o *Output) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()

@@ -43,8 +43,8 @@ type Config struct {
 	// CoreTools and ExcludeTools restrict which commands run; see
 	// docs/reference/run_shell_command.md.
 	CoreTools, ExcludeTools []string
-	// Approve is asked about commands that the restrictions leave to
-	// somebody's decision. Nil: those are denied.
+	// Approve is asked about commands that the restrictions leave to a person. Nil:
+	// those are denied.
 	Approve Approver
 
 	// Timeout ends the process tree of a command in the foreground; 0: none.

@@ -140,7 +140,7 @@ func (s *Store) catchUp(ctx context.Context, until uint64) error {
 		if errors.Is(err, natskv.ErrNone) {
 			return nil
 		}
-		if natskv.Replaced(err) { // it was purged: nobody misses it
+		if natskv.Replaced(err) { // it was purged: it is not missed
 			if s.seen, err = s.kv.NextRevision(ctx, all, s.seen); errors.Is(err, natskv.ErrNone) {
 				return nil
 			}

@@ -14,16 +14,16 @@
 // key that belongs to no node may ask to be one, and nothing else. The
 // gateway's own connection is made in memory and may use everything.
 //
-// The certificate is made by the server itself and kept in its directory. It is
-// nobody's but its own: who connects pins its Fingerprint.
+// The certificate is made by the server itself and kept in its directory. No
+// authority signs it: a client pins its Fingerprint.
 //
-// Whoever connects is cut off unless he says who he is within some seconds.
-// Messages, subscriptions, connections, what waits for a connection that does not
-// read, and lines of the log about any of that are bounded. What is not bounded
-// here is how much a node may say in a second, nor, by the library, the 1 MiB of
-// headers with which a WebSocket may be asked for.
+// A connection is cut off unless it says whose it is within some seconds. Messages,
+// subscriptions, connections, what waits for a connection that does not read, and
+// lines of the log about any of that are bounded. Two things are not bounded here: how
+// much a node may say in a second, and the 1 MiB of headers that the library accepts
+// in a request for a WebSocket.
 //
-// In the place of a server there may be one of somebody else's: see [External].
+// A server that is not Corral's own can take its place: see [External].
 package broker
 
 import (

@@ -24,7 +24,7 @@ func Pinned(want string, key nkeys.KeyPair) ([]nats.Option, error) {
 }
 
 // Dial connects a node, or a machine that asks to be one, to a message server: a
-// [Server], or one of somebody else's. The URL is tls:// or wss://; there may be
+// [Server], or an [External] one. The URL is tls:// or wss://; there may be
 // several, separated by commas. The certificate has that fingerprint or, if that
 // is empty, is one that the machine trusts. The key is the node's own.
 //

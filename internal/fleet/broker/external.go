@@ -17,7 +17,7 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/fabric"
 )
 
-// External is a NATS server, or a cluster of them, of somebody else's, in the
+// External is a NATS server, or a cluster of them, that is not Corral's own, in the
 // place of a [Server]. [ServerConfig] says what its configuration needs.
 type External struct {
 	// URL is tls:// or wss://, or nats:// or ws:// for one on this machine.
@@ -172,7 +172,7 @@ func usable(c *nats.Conn) error {
 		}
 		return corral.Errorf(corral.ErrUnavailable, "look at its log", "%s does not answer whether the gateway's user may %s %s: %w", where, verb, subject, err)
 	}
-	// Names that nobody has, so that nobody hears of it.
+	// Names that are not in use, so that no one hears of it.
 	life, node := corral.NewID(), corral.NewID()
 	ask, answer := fabric.PairSubjects("*")
 	for _, subject := range []string{fabric.GatewaySubjects(life), fabric.AllHellos, ask} {

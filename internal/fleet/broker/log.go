@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Whoever can connect can have lines written: there are so many of them a
-// second, and at a time.
+// Every program that can connect can have lines written. This is how many there are
+// a second, and at a time.
 const (
 	linesRate  = 5
 	linesBurst = 50

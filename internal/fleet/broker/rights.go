@@ -48,19 +48,18 @@ func rightsOnBucket(name string) rights {
 	return r
 }
 
-// A User is a key that may connect to a server of somebody else's.
+// A User is a key that may connect to an [External] server.
 type User struct {
 	Key  string // its public nkey
 	Node string // the id of the node that it is; empty: of a machine that may ask to be one
 	Name string // for people
 }
 
-// ServerConfig is what goes into the configuration of a NATS server of somebody
-// else's (see [External]), in its own syntax: the keys of the gateways, which
-// are those of their [External].Creds, and of the nodes, each with the subjects
-// that it needs. It is a block "authorization", whose list "users" can be used in
-// an account as well. The buckets are those of JetStream in which gateways
-// keep what they share.
+// ServerConfig is what goes into the configuration of an [External] NATS server, in
+// its own syntax: the keys of the gateways, which are those of their [External].Creds,
+// and of the nodes, each with the subjects that it needs. It is a block
+// "authorization", whose list "users" can be used in an account as well. The buckets
+// are those of JetStream in which gateways keep what they share.
 func ServerConfig(gateways, buckets []string, nodes []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users = [\n")

@@ -11,9 +11,9 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 )
 
-// List is all nodes, by name, with whether they are there; those that were
-// revoked are at the end. A node that this life of the gateway never heard of is
-// asked, which takes a second if nobody answers.
+// List is all nodes, by name, with whether they are there; those that were revoked
+// are at the end. A node that this life of the gateway never heard of is asked, which
+// takes a second if there is no answer.
 func (h *Hub) List(ctx context.Context) api.Nodes {
 	present := map[string]nodeexec.Status{}
 	for _, s := range h.nodes.List(ctx) {

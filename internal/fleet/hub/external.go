@@ -33,7 +33,7 @@ func ServerConfig(gateways []string, shared bool, nodes []api.Node, asking []str
 	return broker.ServerConfig(gateways, buckets, users)
 }
 
-// Kept are the nodes in a directory of which no Hub is open, as they were left.
+// Kept are the nodes in a directory that no Hub has open, as they were left.
 func Kept(dir string) (_ []api.Node, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, registryFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

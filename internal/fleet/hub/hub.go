@@ -68,7 +68,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// External is a message server of somebody else's.
+// External is a message server that is not Corral's own.
 type External struct {
 	broker.External
 	// Shared has the registry and the approvals at the message server's JetStream,
@@ -95,7 +95,7 @@ type Hub struct {
 	owned  sync.WaitGroup
 
 	mu    sync.Mutex
-	stale []string      // keys of which the connections have to go
+	stale []string      // keys whose connections have to go
 	work  chan struct{} // there are some
 }
 
@@ -186,7 +186,7 @@ func (h *Hub) Close() error {
 	if h.nodes != nil {
 		errs = append(errs, h.nodes.Close())
 	}
-	if h.server != nil { // before the registry, to which nobody is a node once it is closed
+	if h.server != nil { // before the registry, which has no nodes once it is closed
 		if h.conn != nil {
 			h.conn.Close()
 		}
@@ -260,7 +260,7 @@ func (h *Hub) changed(c pairing.Change) {
 // it was told.
 const flushLimit = time.Second
 
-// disconnect cuts the connections of keys of which the permissions have changed.
+// disconnect cuts the connections of keys whose permissions have changed.
 func (h *Hub) disconnect(ctx context.Context) {
 	for {
 		select {
@@ -283,7 +283,7 @@ func (h *Hub) disconnect(ctx context.Context) {
 	}
 }
 
-// snapshot is the nodes of which the registry knew after some changes.
+// snapshot is the nodes that the registry knew after some changes.
 type snapshot struct {
 	nodes   []nodeexec.Paired
 	changes uint64

@@ -40,7 +40,7 @@ func ownKey(dir string) (nkeys.KeyPair, error) {
 	return readKey(path)
 }
 
-// readKey reads a key that nobody else can have read.
+// readKey reads a key that no other user can have read.
 func readKey(path string) (nkeys.KeyPair, error) {
 	const hint = "see who changed it, then make it a file that only its owner can read and write (0600)"
 	info, err := os.Lstat(path)

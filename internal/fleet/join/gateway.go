@@ -35,7 +35,7 @@ type Config struct {
 type Desk struct {
 	cfg   Config
 	ear   *fabric.Listener
-	warns *rate.Limiter // whoever can send can have lines written
+	warns *rate.Limiter // every sender can have lines written
 	often rate.Sometimes
 
 	mu     sync.Mutex
@@ -101,7 +101,7 @@ func (d *Desk) receive(m *nats.Msg) {
 	all, _ := fabric.PairSubjects("")
 	key, ok := strings.CutPrefix(m.Subject, all)
 	if !ok || pairing.ValidateKey(key) != nil {
-		return // the server lets nobody say that
+		return // the server lets no one say that
 	}
 	if !d.lets(key) {
 		d.often.Do(func() {
@@ -139,7 +139,7 @@ func (d *Desk) lets(key string) bool {
 	defer d.mu.Unlock()
 	l := d.asks[key]
 	if l == nil {
-		if len(d.asks) >= maxWaiting { // whoever has many keys says little with each
+		if len(d.asks) >= maxWaiting { // a sender with many keys says little with each
 			clear(d.asks)
 		}
 		l = rate.NewLimiter(asksRate, asksBurst)

@@ -55,7 +55,7 @@ type Verdict struct {
 	Code    string        `json:"code,omitempty"` // to compare, while it is pending
 	ID      string        `json:"id,omitempty"`   // of the node
 	Name    string        `json:"name,omitempty"`
-	Expires time.Time     `json:"expires,omitzero"` // of a request that nobody answers
+	Expires time.Time     `json:"expires,omitzero"` // of a request without an answer
 	// Error: the ask cannot be taken, and State is empty.
 	Error *api.ErrorBody `json:"error,omitempty"`
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Patience is how long a change is waited for that somebody waits for: servers take
-// seconds to elect a leader.
+// Patience is how long a change may take while a caller waits: servers take seconds to
+// elect a leader.
 const Patience = 15 * time.Second
 
 const (
@@ -288,7 +288,7 @@ func (b *Bucket) Next(ctx context.Context, pattern string, after uint64) (Entry,
 	return b.entry(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
 }
 
-// NextRevision is that of the entry that Next returns, whoever made it.
+// NextRevision is that of the entry that Next returns, whichever gateway made it.
 func (b *Bucket) NextRevision(ctx context.Context, pattern string, after uint64) (uint64, error) {
 	m, err := b.get(ctx, request{Next: b.pattern + pattern, Seq: after + 1})
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package natskv is where several gateways keep what they share: a key-value bucket
-// of JetStream at their message server, in which nothing is ever overwritten. An
-// entry is made under a key that nobody has used, or not at all ([Bucket.Create]).
-// So who wants to replace something makes the entry after it, under a key that has
-// the next number in it: of all who do that at once, one does.
+// of JetStream at their message server, in which nothing is ever overwritten. An entry
+// is made under a key that was never used, or not at all ([Bucket.Create]). A gateway
+// that wants to replace an entry makes the one after it, under a key with the next
+// number in it: if several do that at once, one succeeds.
 //
 // That is what servers compare exactly. Where several of a cluster keep a bucket,
 // those of version 2.9 look at the revision that a write is to replace when they
@@ -16,9 +16,8 @@
 //
 // The message server is not trusted. An entry is signed with the gateways' key, for
 // its bucket and its key: who can write there can withhold entries, and have a
-// gateway that starts believe that the last ones were never made, but can neither
-// make one nor move one to another key. What is not signed is an error that is an
-// ErrDenied, and for whoever reads.
+// gateway that starts believe that the last ones were never made, but can neither make
+// one nor move one to another key. Reading what is not signed is an ErrDenied.
 //
 // # On the server
 //

@@ -94,7 +94,7 @@ func (b *Bucket) distrust(why string) error {
 		"cannot trust %s at the message server: %s", b.cfg.Holds, why)
 }
 
-// errReplaced is of an entry of which the parts were purged while it was read.
+// errReplaced is about an entry whose parts were purged while it was read.
 var errReplaced = corral.Errorf(corral.ErrUnavailable, "try again", "what is at the message server was replaced while it was read")
 
 // Replaced reports whether an entry was purged while it was read.

@@ -22,8 +22,8 @@ const (
 	mostWait  = 2 * time.Second
 )
 
-// backoff is the time before an attempt, of which the first is 1. Nodes of one
-// gateway do not come back all at once.
+// backoff is the time before an attempt; the first is 1. Nodes of one gateway do not
+// come back all at once.
 func backoff(attempt int) time.Duration {
 	wait := mostWait
 	if attempt < 5 {

@@ -7,7 +7,7 @@
 // A [State] is a directory, 0700, which one program at a time has open:
 //
 //	lock          who has it open
-//	key.seed      the machine's nkey, 0600: who has it is this node
+//	key.seed      the machine's nkey, 0600: a machine that has it is this node
 //	gateway.json  the gateway, and whether the machine is its node, 0600
 //	running.json  what a running program says of itself, for [Look]
 //
@@ -34,8 +34,8 @@
 //     goes on, and is found again if it is approved again.
 //   - Rejected: Run ends with [ErrRejected].
 //
-// A machine that was a node when it was asked last serves without waiting for
-// the answer, so that a restart costs nobody a round trip. Each command is signed by the
+// A machine that was a node when it was asked last serves without waiting for the
+// answer, so that a restart costs no round trip. Each command is signed by the
 // gateway's key, and a node that was revoked has no permission to hear of one.
 //
 // Until the machine is a node for the first time, a mistake ends Run with an

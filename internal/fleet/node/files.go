@@ -25,8 +25,8 @@ const (
 // maxFile bounds what is read of each, in bytes.
 const maxFile = 64 << 10
 
-// readPrivate reads a file that nobody else can use. The error is
-// fs.ErrNotExist if there is none.
+// readPrivate reads a file that no other user can use. The error is fs.ErrNotExist if
+// there is none.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,8 +51,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, err
 }
 
-// writePrivate replaces a file in one step, with one that nobody else can use.
-// A durable one is on disk when it returns.
+// writePrivate replaces a file in one step, with one that no other user can use. A
+// durable one is on disk when it returns.
 func writePrivate(path string, data []byte, durable bool) error {
 	if err := atomicfile.Write(path, data, atomicfile.Options{Durable: durable}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)

@@ -28,13 +28,13 @@ type Config struct {
 	Executor corral.Executor
 	Hello    pairing.Hello // what the machine says of itself when it asks
 	Host     string        // the machine's name, which it says while it is a node
-	// Token is a setup token, with which nobody has to approve the machine. It is
-	// used until the machine is a node, and not afterwards.
+	// Token is a setup token: with it the machine needs no approval. It is used until
+	// the machine is a node, and not afterwards.
 	Token string
 	// Changed is called with how the node is, whenever that changes, one change
 	// after the other. It must not block.
 	Changed func(Status)
-	Setup   Setup // for whoever asks how the node is
+	Setup   Setup // shown by corral node status
 	Log     *slog.Logger
 
 	again time.Duration // how often it asks; 0: askAgain
@@ -302,7 +302,7 @@ func (n *life) approved(conn *nats.Conn, v join.Verdict) error {
 	}
 	news := !n.state.Paired()
 	asked, told := n.hello().Name, n.cfg.Hello.Name
-	if told == n.cfg.Host { // nobody said what it is to be called
+	if told == n.cfg.Host { // no other name was given
 		told = ""
 	}
 	if err := n.state.paired(v.Name, told); err != nil {

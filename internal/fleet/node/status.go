@@ -17,7 +17,7 @@ type Phase string
 // The phases of a node.
 const (
 	Connecting Phase = "connecting" // to the gateway, for the first time or again
-	Waiting    Phase = "waiting"    // for somebody to approve it
+	Waiting    Phase = "waiting"    // for its approval
 	Serving    Phase = "serving"    // it is a node, and connected
 )
 

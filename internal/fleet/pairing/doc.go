@@ -15,9 +15,9 @@
 // node's id, since nodes are chosen by any of these. A revoked node has no claim
 // to its name.
 //
-// A key that was paired before is the same node, however often it asks. A key
-// that is new is another node, whatever it calls itself: somebody has to approve
-// it, and its request says which node has the name it wants ([Request].SameName).
+// A key that was paired before is the same node, however often it asks. A new key is
+// another node, whatever it calls itself: it has to be approved, and its request says
+// which node has the name it wants ([Request].SameName).
 //
 // Addresses of a node are those that the gateway saw it at. What a node says of
 // its addresses is shown to who approves it, and used for nothing.
@@ -31,24 +31,22 @@
 // who is not approved writes nothing to disk: a node asks again when it connects
 // to the next life of a gateway.
 //
-// Both sides show the same [Code], which is derived from the key of the node and
-// that of the gateway. Whoever approves compares the two: a message server in
-// between that puts its own key in the place of either makes another code. It
-// has 40 bits, and some milliseconds of work for each guess, which is enough only if
-// the node has the gateway's key from elsewhere than that server, with its
-// address or by hand: with both keys free, two that match are found within
-// hours.
+// Both sides show the same [Code], which is derived from the key of the node and that
+// of the gateway. The operator who approves compares the two: a message server in
+// between that replaces either key by its own makes another code. The code has 40
+// bits, and each guess takes some milliseconds of work. That is enough only if the
+// node got the gateway's key from elsewhere than that server, with its address or by
+// hand: with both keys free, two that match are found within hours.
 //
 // # Setup tokens
 //
-// A token ([Registry.NewToken]) is an approval in advance: whoever has it pairs a
-// machine, once or as often as it says, until it expires. The node sends a
-// [Proof], which is an HMAC-SHA-256 over its own key and the gateway's, so that
-// who reads or replays what is sent can pair nothing but that very key. Of the
-// token only its SHA-256 is kept, which is the key of the HMAC: who can read the
-// file could use a token, but not tell what it is. A node is paired and a use of
-// the token taken in one write. A key that was revoked cannot use a token; it
-// has to be approved.
+// A token ([Registry.NewToken]) is an approval in advance: a machine that has it is
+// paired, once or as many times as the token says, until it expires. The node sends a
+// [Proof], an HMAC-SHA-256 over its own key and the gateway's. An attacker who reads
+// or replays that can pair nothing but that very key. Only the SHA-256 of the token is
+// kept, which is the key of the HMAC: a user who can read the file could use a token,
+// but not tell what it is. A node is paired and a use of the token taken in one write.
+// A key that was revoked cannot use a token; it has to be approved.
 //
 // # Files
 //
@@ -63,20 +61,20 @@
 // with the checksum of its entry. The first entry is
 // {"version":1,"nodes":N,"tokens":M,"rejected":K}, without the last if there are
 // none; N nodes and M tokens follow, each in the order of their ids, and K keys that
-// were rejected, in their own. A file that is not exactly what this package would write is
-// not read: [Open] says in which line and at which byte, and nobody is a node. A
-// file that others than its owner can read or write is refused as well.
+// were rejected, in their own. A file that is not exactly as this package would write
+// it is not read: [Open] says in which line and at which byte, and there are no nodes.
+// A file that others than its owner can read or write is refused as well.
 //
 // # Several gateways
 //
 // Gateways that share a message server share a registry as well: a [Bucket], in which
 // the text of the file is an entry of package natskv: that of the Nth change is
-// head.N. Who changes something makes the next one, unless another gateway has, and
-// makes the change anew on what it wrote then; every gateway watches. So an approval
+// head.N. A gateway that changes something makes the next entry; if another gateway
+// has made it, it repeats its change on that one. Every gateway watches. So an approval
 // at one makes a node at all, the first answer counts, a rejection is one everywhere,
-// a use of a token is taken once, and a revocation counts at once where it is made
-// and elsewhere when it is heard, some milliseconds later. A gateway that cannot reach
-// the bucket goes by what it knew: nodes stay nodes, and nothing can be approved. A
+// a use of a token is taken once, and a revocation counts at once where it is made and
+// elsewhere when it is heard, some milliseconds later. A gateway that cannot reach the
+// bucket goes by what it knew: nodes stay nodes, and nothing can be approved. A
 // revocation that cannot be written counts where it was made, and is written later.
 // While the servers elect a leader a change waits, for up to 15 s. Requests are in the
 // memory of each gateway, which all hear what machines ask.

@@ -53,8 +53,8 @@ func validateName(name string) error {
 	return nil
 }
 
-// holder returns the id of the node, other than the one with the id self, because
-// of which that one cannot have a name; empty if there is none.
+// holder returns the id of the other node that keeps the node with the id self from
+// having a name; empty if there is none.
 func (s *state) holder(name, self string) string {
 	for id, n := range s.nodes {
 		if id != self && n.active() && (n.Name == name || strings.HasPrefix(id, name)) {

@@ -19,9 +19,9 @@ import (
 // how soon a write that failed is tried again.
 const writeDelay = 5 * time.Second
 
-// How long a storage is waited for: while somebody waits for what was decided, as
-// electing a leader takes message servers seconds; and while nobody does, but may
-// wait for the registry.
+// How long a storage is waited for: while a caller waits for what was decided
+// (message servers take seconds to elect a leader); and while none does, though one
+// may wait for the registry.
 const (
 	patient = 15 * time.Second
 	brief   = 2 * time.Second
@@ -87,12 +87,12 @@ type Registry struct {
 // A storage keeps a state. One call at a time, which may have to wait for others,
 // but not for longer than patience.
 type storage interface {
-	// write replaces what was read or written last. It is errStale if somebody
-	// else did meanwhile.
+	// write replaces what was read or written last. It is errStale if another
+	// gateway did meanwhile.
 	write(st *state, patience time.Duration) error
 	// read returns what is kept, or nil if that is what was read or written last.
 	read(patience time.Duration) (*state, error)
-	// news tells when somebody else may have written. Nil: nobody else can.
+	// news tells when another gateway may have written. Nil: none can.
 	news() <-chan struct{}
 	close() error
 }
@@ -148,8 +148,8 @@ func openStorage(opts Options) (storage, *state, error) {
 	return store, st, nil
 }
 
-// Close writes what is not written, and lets another Registry have the directory.
-// Nobody is a node to a Registry that is closed.
+// Close writes what is not written, and lets another Registry have the directory. A
+// closed Registry has no nodes.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	if r.store == nil {
@@ -340,7 +340,7 @@ func (r *Registry) Revoke(ref, by string) (Node, error) {
 	n := old.clone()
 	n.RevokedAt, n.RevokedBy = wall(time.Now()), by
 	r.unkept["revoke "+n.ID] = func(st *state) (*state, error) {
-		// One that was paired anew meanwhile, by somebody who knew less, goes too.
+		// One that was paired anew meanwhile, by a gateway that knew less, goes too.
 		if now := st.nodes[n.ID]; now != nil && now.active() {
 			revoked := now.clone()
 			revoked.RevokedAt, revoked.RevokedBy = n.RevokedAt, n.RevokedBy
@@ -483,8 +483,7 @@ func (r *Registry) reload(patience time.Duration) error {
 	return nil
 }
 
-// changes are what makes one state of another, as far as whoever has connections
-// has to know.
+// changes are the differences of two states, as far as they concern connections.
 func changes(old, now *state) (list []Change) {
 	add := func(e Event, n *Node) { list = append(list, Change{Event: e, Key: n.Key, Node: n.clone()}) }
 	for id, n := range now.nodes {
@@ -505,7 +504,7 @@ func changes(old, now *state) (list []Change) {
 		if now.nodes[id] != nil {
 			continue
 		}
-		if n.active() { // by two steps of which the first was not seen
+		if n.active() { // by two steps, and the first was not seen
 			add(EventRevoked, n)
 		}
 		add(EventForgotten, n)

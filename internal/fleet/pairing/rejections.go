@@ -50,8 +50,8 @@ func (s *state) reject(x *rejection) {
 	s.rejected[x.Key] = x
 }
 
-// Reject tells the key with that code, id or key that it will not be a node. If
-// somebody else answered first, it is an ErrConflict that says who answered what.
+// Reject tells the key with that code, id or key that it will not be a node. If there
+// was another answer first, it is an ErrConflict that says who answered what.
 func (r *Registry) Reject(ref, by string) error {
 	if err := validateWho(by); err != nil {
 		return err

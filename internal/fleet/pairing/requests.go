@@ -44,7 +44,7 @@ type Request struct {
 	From  string // the address that it was seen at; empty if unknown
 
 	// SameName is the id of another node that the suggested name stands for: the
-	// machine may have lost its key, or somebody may pretend to be it.
+	// machine may have lost its key, or another one may pretend to be it.
 	SameName string
 	// RevokedAt is when this very key was revoked; zero if it never was.
 	RevokedAt time.Time
@@ -124,8 +124,8 @@ func address(a netip.Addr) string {
 	return a.Unmap().WithZone("").String()
 }
 
-// origin is what counts as one address: whoever has an IPv6 address has all of
-// its /64.
+// origin is what counts as one address: a machine with an IPv6 address has all of its
+// /64.
 func origin(s string) string {
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Is4() {
@@ -193,9 +193,9 @@ type Approval struct {
 	Labels map[string]string
 }
 
-// Approve makes a node of the key with that code, id or key. If somebody else
-// answered first, it is an ErrConflict that says who answered what. The same answer
-// of the same person, who was perhaps not told that it counts, returns the node.
+// Approve makes a node of the key with that code, id or key. If there was another
+// answer first, it is an ErrConflict that says who answered what. The same answer of
+// the same person, who was perhaps not told that it counts, returns the node.
 func (r *Registry) Approve(ref string, a Approval) (Node, error) {
 	if err := cmp.Or(validateWho(a.By), validateLabels(a.Labels)); err != nil {
 		return Node{}, err
@@ -319,7 +319,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 	switch {
 	case len(pending) == 1:
 		return pending[0], nil
-	case len(pending) > 1: // somebody went to great lengths
+	case len(pending) > 1: // found by hours of search
 		return nil, corral.Errorf(corral.ErrInvalid, "compare the keys, and use the id", "%d keys that ask to be paired have the code %s", len(pending), quote(ref))
 	case len(settled) > 0:
 		q := slices.MaxFunc(settled, func(a, b *Request) int { return a.AnsweredAt.Compare(b.AnsweredAt) })
@@ -328,7 +328,7 @@ func (r *Registry) unanswered(ref string) (*Request, error) {
 	return nil, corral.Errorf(corral.ErrNotFound, "see which are pending: corral nodes pending; a machine that waits asks again by itself", "no key that asks to be paired has the code or id %s", quote(ref))
 }
 
-// answered is the error of a request that somebody else answered.
+// answered is the error of a request that had another answer.
 func answered(name, id string, s State, by string, at time.Time) error {
 	return corral.Errorf(corral.ErrConflict, "", "the request of %s (%s) was %s by %s at %s", name, id, s, cmp.Or(by, "somebody"), at.UTC().Format(time.RFC3339))
 }

@@ -146,7 +146,7 @@ func (s *store) write(st *state, _ time.Duration) (err error) {
 	return syncDir(s.dir)
 }
 
-// read: nobody else writes.
+// read: no other program writes.
 func (s *store) read(time.Duration) (*state, error) { return nil, nil } //nolint:nilnil // it says so
 
 func (s *store) news() <-chan struct{} { return nil }

@@ -14,7 +14,7 @@ import (
 // noFollow also never waits for the other end of a pipe.
 const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// checkFile refuses what somebody else can have read or written.
+// checkFile refuses a file that another user can have read or written.
 func checkFile(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return refuse(path, "can be used by others ("+info.Mode().String()+")")
@@ -22,7 +22,7 @@ func checkFile(path string, info fs.FileInfo) error {
 	return checkUser(path, info)
 }
 
-// checkDir refuses a directory in which somebody else can put files.
+// checkDir refuses a directory in which another user can put files.
 func checkDir(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o022 != 0 {
 		return refuse(path, "can be written by others ("+info.Mode().String()+")")

@@ -18,8 +18,8 @@ const (
 	MaxTokenAge = 90 * 24 * time.Hour
 )
 
-// NewToken makes a setup token that lasts for a time and pairs as many nodes, all
-// of which get the labels. The secret is not kept: it is told this once.
+// NewToken makes a setup token that lasts for a time and pairs a number of nodes. All
+// of them get the labels. The secret is not kept: it is told this once.
 func (r *Registry) NewToken(ttl time.Duration, uses int, labels map[string]string, by string) (secret string, t Token, err error) {
 	if err := cmp.Or(validateWho(by), validateLabels(labels)); err != nil {
 		return "", Token{}, err
@@ -164,7 +164,7 @@ func (r *Registry) Redeem(proof, key string, from netip.Addr, h Hello) (Node, er
 	return n.clone(), nil
 }
 
-// errPaired ends an update of which nothing is left to do.
+// errPaired ends an update that has nothing left to do.
 var errPaired = errors.New("it is a node")
 
 func approvedBy(t *Token) string {

@@ -114,7 +114,7 @@ func install(program []unix.SockFilter) (listener int, err error) {
 		case unix.EINVAL:
 			continue
 		case unix.EBUSY:
-			return -1, errors.New("whoever started this program has the kernel ask already, and it asks only one")
+			return -1, errors.New("the program that started this one has the kernel ask it already, and it asks only one")
 		}
 		return -1, fmt.Errorf("cannot install a seccomp filter: %w", errno)
 	}

@@ -123,7 +123,7 @@ func (r *ruleset) fill(d *confine.Domain, handled uint64) error {
 	}
 	all := handled &^ execute
 	if d.AnyFile {
-		return r.add("/", 0, all, nil) // to move files, which nobody may otherwise
+		return r.add("/", 0, all, nil) // to move files, which is forbidden otherwise
 	}
 	for _, path := range d.Writable {
 		if err := r.add(path, all&(writeFile|truncate), all, nil); err != nil {

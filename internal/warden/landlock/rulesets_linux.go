@@ -24,7 +24,7 @@ type rulesets struct {
 	loaders map[file]int
 }
 
-// hold notes that a file, of which fd is a descriptor, is a loader.
+// hold notes that the file with the descriptor fd is a loader.
 func (k *rulesets) hold(f file, fd int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

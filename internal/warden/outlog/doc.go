@@ -16,11 +16,11 @@
 //
 // What is where is never held in memory alone. Until the ring turns, the size
 // of ID.out is the length of the output, and the kernel moves bytes and size
-// together. From then on bytes go through a relay pipe, which somebody else
-// keeps open too, and ID.pos says in one word how many bytes were safe before
-// the relay was filled and how many it was filled with; what is left in the
-// relay then tells how many were written. So a writer that is killed between
-// any two instructions loses nothing and repeats nothing.
+// together. From then on bytes go through a relay pipe, which another program keeps
+// open too. ID.pos says in one word how many bytes were safe before the relay was
+// filled and how many it was filled with; what is left in the relay then tells how
+// many were written. So a writer that is killed between any two instructions loses
+// nothing and repeats nothing.
 //
 // Power cuts are another matter: nothing here is synced to disk.
 package outlog

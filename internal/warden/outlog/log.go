@@ -34,7 +34,7 @@ type Log struct {
 	pending int64 // bytes that are being written into the ring after size
 	runs    runs
 	ended   bool
-	wake    chan struct{} // closed when something changed; nil if nobody waits
+	wake    chan struct{} // closed when something changed; nil if no reader waits
 }
 
 // Suffixes of a log's files.

@@ -13,8 +13,8 @@ import (
 )
 
 // relay is a pipe that bytes pass on their way into the ring (and from a
-// terminal, which cannot be spliced into a file). Its owner passes both ends
-// to somebody who outlives this program.
+// terminal, which cannot be spliced into a file). Its owner passes both ends to
+// another program that outlives this one.
 type relay struct {
 	r, w *os.File
 	held int64 // bytes in it
@@ -41,9 +41,9 @@ type Source struct {
 	Stream corral.Stream
 	TTY    bool
 
-	// Relay makes a relay pipe and returns once somebody who outlives this
-	// program holds it too. It is called at most once for a log; nil makes
-	// one that nobody else holds.
+	// Relay makes a relay pipe and returns once a program that outlives this one
+	// holds it too. It is called at most once for a log; nil makes one that only
+	// this program holds.
 	Relay func() (r, w *os.File, err error)
 }
 
@@ -159,7 +159,7 @@ func poll(fd int) (events int16, err error) {
 	return p.Revents, nil
 }
 
-// AtEnd tells whether everything was taken and nobody can write any more.
+// AtEnd tells whether everything was taken and no process can write any more.
 func (s Source) AtEnd() bool {
 	end := false
 	_ = s.End.Control(func(fd uintptr) { // closed: then it is not for us to tell
@@ -290,8 +290,8 @@ func (l *Log) AdoptRelay(r, w *os.File) error {
 // the latter.
 const terminalHolds = 64 << 10
 
-// Sweep moves what is there now and does not wait for more: the last bytes of
-// a process of which a descendant goes on writing.
+// Sweep moves what is there now and does not wait for more: the last bytes of a
+// process with a descendant that goes on writing.
 func (l *Log) Sweep(src Source) error {
 	var merr error
 	err := src.End.Control(func(fd uintptr) {

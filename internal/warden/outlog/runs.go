@@ -149,8 +149,8 @@ func (r *runs) lose(off int64) {
 	r.full, r.lost = r.head[maxRuns-1].off, off
 }
 
-// trim forgets changes in the gap: those after the head, of which the next one
-// is not after tailStart either.
+// trim forgets changes in the gap: those after the head whose next one is not after
+// tailStart either.
 func (r *runs) trim(headEnd, tailStart int64) {
 	if tailStart <= headEnd {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
-// carrierAdopted takes the answer to Attach, of which the order of descriptors
-// is that of warden.proc.kept.
+// carrierAdopted takes the answer to Attach, with its descriptors in the order of
+// warden.proc.kept.
 func (p *process) carrierAdopted(c *client, a answer) error {
 	if m, ok := p.carry().(*messages); ok {
 		m.adopted(a)

@@ -129,8 +129,8 @@ func (e *Executor) reconnect() {
 	}
 }
 
-// catchUp connects a process again of which the connection ended before it was
-// settled: then nobody else does.
+// catchUp connects a process again whose connection ended before it was settled:
+// nothing else does that.
 func (e *Executor) catchUp(p *process) {
 	c := p.client
 	if c == nil || !p.running() {

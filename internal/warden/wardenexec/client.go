@@ -112,7 +112,7 @@ func (c *client) hello() error {
 			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
-		case !greeted: // meant for whoever was connected before us
+		case !greeted: // meant for the gateway that was connected before
 		case m.Type == wire.Item:
 			if len(c.items) >= maxItems {
 				return fmt.Errorf("the warden lists more than %d processes", maxItems)

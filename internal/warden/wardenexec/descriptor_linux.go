@@ -36,7 +36,7 @@ func (d *descriptor) Control(f func(fd uintptr)) error {
 	return nil
 }
 
-// Close closes it, as soon as nobody uses it.
+// Close closes it as soon as it is not in use.
 func (d *descriptor) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func (d *descriptor) end() {
 	}
 }
 
-// terminalEnd is the output of a terminal, of which the input is the same file.
+// terminalEnd is the output of a terminal; its input is the same file.
 type terminalEnd struct {
 	syscall.RawConn
 	io.Closer

@@ -15,6 +15,6 @@
 //	ID.out …  its output (package outlog)
 //
 // An ID that was started, has no end and is not known to the warden is lost. The
-// journal is written anew, without what was removed, when it has grown to four
-// times what is in it and nobody else has it open.
+// journal is written anew, without what was removed, when it has grown to four times
+// what is in it and no other program has it open.
 package wardenexec

@@ -35,8 +35,8 @@ type Options struct {
 	// HowEnded tells how the place where a warden was that is gone ended, if
 	// Connect cannot; empty: that is not known. Nil: it never is.
 	HowEnded func(warden uint64) string
-	// Untrusted says that the warden may lie, and that whoever shares it
-	// may meddle with the descriptors it holds.
+	// Untrusted says that the warden may lie, and that programs beside it may
+	// meddle with the descriptors it holds.
 	Untrusted bool
 
 	// Prepare turns a valid command into what the warden is to execute.
@@ -162,7 +162,7 @@ func (e *Executor) Running() int {
 	return n
 }
 
-// Close lets go of the warden and of every process; they go on. Whoever waits
+// Close lets go of the warden and of every process; they go on. A call that waits
 // for one gets ErrUnavailable.
 func (e *Executor) Close() error {
 	e.mu.Lock()
@@ -378,7 +378,7 @@ func (e *Executor) reserve(ctx context.Context, cmd corral.Command, given bool) 
 					return p, false, err
 				}
 				e.mu.Lock()
-				if e.procs[cmd.ID] != nil { // somebody was faster
+				if e.procs[cmd.ID] != nil { // another call was faster
 					e.mu.Unlock()
 					continue
 				}
@@ -432,7 +432,7 @@ func (e *Executor) Attach(ctx context.Context, id string) (corral.Process, error
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "process %s is being started: %w", id, ctx.Err())
 	}
 	switch {
-	case errors.Is(p.startErr, corral.ErrLost): // until the answer comes, or nobody can give one any more
+	case errors.Is(p.startErr, corral.ErrLost): // until the answer comes, or none can come any more
 		return nil, corral.Errorf(corral.ErrUnavailable, "", "it is not known yet whether process %s was started", id)
 	case p.startErr != nil:
 		return nil, p.startErr

@@ -22,7 +22,7 @@ import (
 // duplicates of ours for it to keep.
 type passed struct {
 	theirs []int // closed when they have been sent
-	ours   []int // of which the warden keeps a duplicate
+	ours   []int // the warden keeps a duplicate of each
 }
 
 func (s passed) all() []int { return append(s.theirs[:len(s.theirs):len(s.theirs)], s.ours...) }
@@ -248,8 +248,8 @@ func (pi *pipes) setTerminal(fd int) error {
 	return nil
 }
 
-// run begins to read. Whoever comes last ends the process: the end of an
-// output, or the process's own.
+// run begins to read. What comes last ends the process: the end of an output, or the
+// process's own.
 func (pi *pipes) run() error {
 	pi.mu.Lock()
 	outputs := pi.outputs
@@ -319,8 +319,8 @@ func (pi *pipes) boundDrain() {
 	})
 }
 
-// ready is told when something has happened to an output: there is something to
-// read, or nobody can write any more.
+// ready is told when something has happened to an output: there is something to read,
+// or no process can write any more.
 func (pi *pipes) ready(s *source, readable bool) {
 	pi.mu.Lock()
 	switch {

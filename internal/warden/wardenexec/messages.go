@@ -36,14 +36,14 @@ type messages struct {
 	acked   int64 // of those, acknowledged
 	stalled bool  // the log could not be written; the warden is asked again
 
-	unacked []byte // input of which the warden has not said that it came: bytes from arrived on
+	unacked []byte // input that the warden has not acknowledged: bytes from arrived on
 	arrived int64
 	sent    int64 // up to where it was sent over this connection
 	limit   int64 // up to where input may be sent
 	shut    bool  // CloseStdin was called
 	told    bool  // the warden knows that
 	shutErr error // what it has against it
-	deaf    bool  // nobody reads it any more
+	deaf    bool  // it is not read any more
 	away    bool  // there is no connection over which input can be sent
 	feeding bool  // feed runs
 }
@@ -237,9 +237,9 @@ func (m *messages) feedLocked() {
 	}
 }
 
-// feed sends input, and then that it has ended, in this order: one goroutine at a
-// time does that, so that whoever writes can give up. What breaks the connection is
-// sent over the next.
+// feed sends input, and then that it has ended, in this order. One goroutine at a time
+// does that, so that a Write can give up. What breaks the connection is sent over the
+// next.
 func (m *messages) feed() {
 	defer m.p.e.wg.Done()
 	m.mu.Lock()

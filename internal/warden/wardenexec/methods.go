@@ -147,7 +147,7 @@ func (p *process) Remove(ctx context.Context) error {
 	}
 	p.removed = true
 	p.e.forget(p)
-	if p.unnoted { // then nobody has told the warden yet
+	if p.unnoted { // then the warden was not told yet
 		p.e.acks.add(p.id, p.e.current)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // maxOriginText bounds the text of a command that is kept, in bytes.
 const maxOriginText = 512
 
-// originOf is what is kept of a command; nil if nobody wants it.
+// originOf is what is kept of a command; nil if its caller names no agent.
 func originOf(ctx context.Context, cmd corral.Command) *origin.Origin {
 	agent := corral.AgentFrom(ctx)
 	if agent == "" {

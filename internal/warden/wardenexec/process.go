@@ -175,8 +175,8 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 	}
 }
 
-// maxAttempts bounds over how many connections, each of which breaks, a start
-// is repeated.
+// maxAttempts bounds over how many connections a start is repeated when each of them
+// breaks.
 const maxAttempts = 10
 
 // startOn starts the command over a connection, with a tag. If that is refused,
@@ -198,8 +198,8 @@ func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, pr
 	return a, m.Tag, err
 }
 
-// startedLate takes the answer to a start that nobody waits for any more, or
-// none: if the command runs it is found by Attach.
+// startedLate takes the answer to a start that is not waited for any more, or none:
+// if the command runs it is found by Attach.
 func (p *process) startedLate(a answer) {
 	p.e.forget(p)
 	p.letGo()
@@ -432,8 +432,8 @@ func (p *process) running() bool {
 
 // finish is called by the carrier, once, when the process has ended, its last
 // byte is in the log, and carrierStarted or carrierAdopted was called: the end
-// may overtake the answer to Start or Attach, from which the record's tag comes.
-// It may be called by whoever reads the connection, and waits for nothing.
+// may overtake the answer to Start or Attach, from which the record's tag comes. The
+// goroutine that reads the connection may call it: it waits for nothing.
 func (p *process) finish() {
 	select {
 	case <-p.ready:
@@ -518,8 +518,8 @@ func exitOf(m *wire.Message) corral.Exit {
 
 func unixNano(n uint64) time.Time { return time.Unix(0, int64(n)).UTC() }
 
-// lost records that nobody will ever know how the process ended.
-// cause is why it is gone.
+// lost records that it will never be known how the process ended. cause is why it is
+// gone.
 func (p *process) lost(cause error) {
 	end := new(Ended)
 	errors.As(cause, &end)
@@ -533,8 +533,8 @@ func (p *process) lost(cause error) {
 	p.e.forget(p)
 }
 
-// errLost is what waiting for a process comes to of which nobody will know how
-// it ended; how says why, if that is known.
+// errLost is the error of waiting for a process when it will not be known how it
+// ended; how says why, if that is known.
 func errLost(id, how string) error {
 	const gone = "the place where it ran is gone"
 	switch {

@@ -49,8 +49,8 @@ func (o *Options) open() (rec *records, own bool, err error) {
 	return rec, true, err
 }
 
-// Tracks reports whether this life has started, is starting or has found a
-// process, of which the end is not recorded yet.
+// Tracks reports whether this life has started, is starting or has found a process
+// whose end is not recorded yet.
 func (e *Executor) Tracks(id string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,9 +84,9 @@ func (e *Executor) Has(ctx context.Context, id string) (bool, error) {
 	return warden != 0 && warden == c.warden, nil
 }
 
-// Settle finds every process that the warden has, or was asked to start, and of
-// which no end is recorded: also those that nobody asks for, so that their ends
-// will be. It returns how many processes run. Nobody else may have found them.
+// Settle finds every process that the warden has, or was asked to start, and that has
+// no recorded end, so that their ends will be recorded even if no caller asks. It
+// returns how many processes run. No other call may have found them.
 func (e *Executor) Settle(ctx context.Context) (running int, err error) {
 	c, err := e.connection(ctx, false)
 	if err != nil {
@@ -134,7 +134,8 @@ func (r *records) askedOf(warden uint64) []string {
 }
 
 // Unended is how many processes were started, by the records in a directory,
-// whose end is not noted there. Whoever has the directory open is left alone.
+// whose end is not noted there. It does not disturb a program that has the directory
+// open.
 func Unended(dir string) (int, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +163,7 @@ func Unended(dir string) (int, error) {
 	return n, nil
 }
 
-// Unused reports whether nobody has a directory of records open, and nothing is
+// Unused reports whether no program has a directory of records open, and nothing is
 // recorded there.
 func Unused(dir string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(dir, JournalName)); errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ type unnoted struct {
 // tests.
 var noteDelay = time.Second
 
-// noteLater has an end recorded when that is possible again: nobody may ask for
-// that process any more, and the warden must not keep it for ever.
+// noteLater has an end recorded when that is possible again: perhaps no caller asks
+// for that process any more, and the warden must not keep it for ever.
 func (e *Executor) noteLater(p *process, exit corral.Exit) {
 	p.mu.Lock()
 	p.unnoted = true

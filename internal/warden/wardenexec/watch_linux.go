@@ -52,7 +52,7 @@ func newWatcher() (*watcher, error) {
 // close ends watching.
 func (w *watcher) close() {
 	w.mu.Lock()
-	w.closed = true // from here on nobody uses the descriptors but run
+	w.closed = true // from here on only run uses the descriptors
 	w.mu.Unlock()
 	_, _ = unix.Write(w.end, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // a counter far from full
 	w.wg.Wait()
@@ -105,7 +105,7 @@ func (w *watcher) control(op int, s *source, events uint32) error {
 	event := unix.EpollEvent{Events: events | unix.EPOLLET, Fd: int32(uint32(s.token)), Pad: int32(s.token >> 32)}
 	var err error
 	cerr := s.end.Control(func(fd uintptr) {
-		// It never waits, as nobody polls w.epoll: the runtime need not know.
+		// It never waits, as nothing polls w.epoll: the runtime need not know.
 		if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.epoll), uintptr(op), fd, uintptr(unsafe.Pointer(&event)), 0, 0); errno != 0 {
 			err = errno
 		}

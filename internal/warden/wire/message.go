@@ -29,7 +29,7 @@ const (
 	Resize     Type = 5  // ID Rows Cols
 	CloseStdin Type = 6  // ID Offset (frames: after that many input bytes)
 	Keep       Type = 7  // ID, two fds: a relay pipe to hand back on Attach
-	Forget     Type = 8  // Args: IDs of which output and exit status are safe elsewhere; no answer
+	Forget     Type = 8  // Args: IDs whose output and exit status are safe elsewhere; no answer
 	Shutdown   Type = 9  // end the warden if nothing runs and nothing is unacknowledged
 	Input      Type = 10 // frames: ID Offset Data; acknowledged by InputAck
 	OutputAck  Type = 11 // frames: ID Offset: bytes before it are safe; no answer
@@ -41,7 +41,7 @@ const (
 	Item     Type = 35 // as Started, and as Exited if it has ended
 	Exited   Type = 36 // event: ID ExitCode Signal Reason Text StartedAt EndedAt Args (PIDs of what it left running, decimal) Refused
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
-	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: nobody reads it any more
+	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: it is not read any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
 )
 
