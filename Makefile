@@ -65,7 +65,7 @@ test: setup-test build check bin/testreport ## Run everything: checks, all tests
 ##### Building
 
 .PHONY: build
-build: bin/corral bin/corral-warden size ## Build bin/corral (with the wardens inside) and bin/corral-warden
+build: bin/corral bin/corral-warden bin/corral-escape size ## Build bin/corral (with the wardens inside), bin/corral-warden and bin/corral-escape
 
 # The go command knows better than make what is up to date.
 .PHONY: FORCE
@@ -84,6 +84,10 @@ bin/corral: $(WARDENS) FORCE
 
 bin/corral-warden: $(WARDENS)
 	@cp bin/wardens/corral-warden-$$($(GO) env GOARCH) $@
+
+# It runs in sandboxes, so on Linux in any case.
+bin/corral-escape: FORCE
+	@GOOS=linux $(BUILD) -ldflags '-s -w' -o $@ ./cmd/corral-escape
 
 # What could make other bytes of the same sources is fixed here.
 REPRODUCIBLY := env GOTOOLCHAIN=$(WARDEN_GO) GOFLAGS= GOWORK=off GOEXPERIMENT= GOFIPS140=off GOAMD64=v1 GOARM64=v8.0

@@ -12,9 +12,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/cli"
-	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/test/clitest"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"

@@ -16,7 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probes"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"

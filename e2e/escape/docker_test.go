@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/client"
 	units "github.com/docker/go-units"
 
-	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probes"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"

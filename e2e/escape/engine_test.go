@@ -6,7 +6,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probes"
 	"github.com/corral-exec/corral/sandbox"
 )
 

@@ -1,7 +1,7 @@
 //go:build e2e && linux
 
 // Package escape_test tries to get out of sandboxes, on every engine, in every
-// way of package internal/escape/probes, and shows that each try would have been
+// way of package e2e/escape/probes, and shows that each try would have been
 // seen: it is made again in the same container with one protection taken away,
 // where it must succeed. The outcome is the table in docs/reference/escape.md.
 //

@@ -22,10 +22,10 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/e2e/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/escape/probes"
-	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/test/doctable"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/e2e/escape/probes"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/e2e/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/escape/probes"
-	"github.com/corral-exec/corral/internal/escape/probetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
@@ -71,7 +71,7 @@ func userOf(t *testing.T, x corral.Executor) string {
 // meet starts a process of the host for a sandbox to find, which has the same user.
 func (s *site) meet(t *testing.T, user string) {
 	t.Helper()
-	canary, err := escape.StartCanary(s.secret, s.path("probe"), "canary", "-user", user, "-listen", "all")
+	canary, err := escape.StartCanary(s.secret, s.path("probe"), "-user", user, "-listen", "all")
 	must(t, err)
 	t.Cleanup(func() {
 		if err := canary.Close(); err != nil {

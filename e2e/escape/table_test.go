@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral/e2e/escape/probes"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/escape/probes"
 	"github.com/corral-exec/corral/internal/test/doctable"
 )
 

@@ -58,6 +58,10 @@ func TestModule(t *testing.T) {
 		if out := u.run(t, u.home, corral, "version"); !strings.Contains(out, version.Version) {
 			t.Errorf("corral version says %q, want %s in it", out, version.Version)
 		}
+		u.run(t, u.home, "go", "install", version.Path+"/cmd/corral-escape@"+version.Version)
+		if out := u.run(t, u.home, corral, "doctor", "--deep"); !strings.Contains(out, "\nok    escape ") {
+			t.Errorf("with corral-escape beside it, corral doctor --deep says %q", out)
+		}
 	})
 }
 

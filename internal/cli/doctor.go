@@ -49,7 +49,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Check what Corral needs, and say how to get it",
 		Long: `Check what Corral needs on this machine and of the container engine, and say what
-each doctor.Finding means and what to do about it. Nothing is changed.
+each finding means and what to do about it. Nothing is changed.
 
 Exit code: 0, also with warnings; 1 if something does not work. Without an engine
 commands can still run on the gateway; doctor calls its lack a failure because
@@ -57,7 +57,8 @@ there is no sandbox then.
 
 With --deep it also makes a sandbox, tries to get out of it in all the ways that
 docs/reference/escape.md lists, and removes it; that takes some seconds. No try
-does any harm where it succeeds.`,
+does any harm where it succeeds. The program corral-escape makes the tries; it is
+looked for where corral is, and on PATH.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, escapes := a.diagnose(cmd.Context(), deep)

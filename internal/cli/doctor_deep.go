@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -22,45 +24,56 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// probeVar names the program that tries to get out of sandboxes, for where this
-// one cannot: its engine has another architecture, or it is not static.
-const probeVar = "CORRAL_PROBE"
+const (
+	proberName = "corral-escape" // the program that tries to get out of a sandbox
+	probeVar   = "CORRAL_PROBE"  // names it where it is in another place
+)
 
-// A prober is that program, and what comes before its own arguments.
-type prober struct {
-	file string
-	args []string
-}
+// proberMachine is what is in the head of programs for a GOARCH.
+var proberMachine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findProber returns a program that runs in any image of an architecture.
-func (a *app) findProber(goarch string) (prober, error) {
-	const hint = "use a corral that was built by make for linux on that architecture, or name one by " + probeVar
-	p := prober{file: a.getenv(probeVar)}
-	if p.file == "" {
-		if runtime.GOOS != "linux" || runtime.GOARCH != goarch {
-			return p, corral.Errorf(corral.ErrUnavailable, hint, "this corral is for %s/%s and does not run in a sandbox of linux/%s", runtime.GOOS, runtime.GOARCH, goarch)
+// findProber returns a program that runs in any image of an architecture: the one
+// that probeVar names, the one in dir, or the one on PATH.
+func (a *app) findProber(goarch, dir string) (string, error) {
+	build, _ := debug.ReadBuildInfo()
+	hint := fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go install github.com/corral-exec/corral/cmd/%s@%s, or make build in a checkout, "+
+		"or name the file of the program in %s", goarch, proberName, moduleVersion(build), probeVar)
+	file := a.getenv(probeVar)
+	if file == "" {
+		var err error
+		if file, err = exec.LookPath(filepath.Join(dir, proberName)); err != nil {
+			file, err = exec.LookPath(proberName)
 		}
-		exe, err := os.Executable()
 		if err != nil {
-			return p, corral.Errorf(corral.ErrUnavailable, hint, "cannot tell which program this is: %w", err)
+			return "", corral.Errorf(corral.ErrUnavailable, hint, "the tries are made by the program %s, which is neither in %s nor on PATH", proberName, dir)
 		}
-		p.file, p.args = exe, []string{"probe"}
 	}
-	f, err := elf.Open(p.file)
+	f, err := elf.Open(file)
 	if err != nil {
-		return p, corral.Errorf(corral.ErrUnavailable, hint, "%s is no program for a sandbox: %w", p.file, err)
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "%s is no program for a sandbox: %w", file, err)
 	}
 	defer f.Close()
-	if slices.ContainsFunc(f.Progs, func(s *elf.Prog) bool { return s.Type == elf.PT_INTERP }) {
-		return p, corral.Errorf(corral.ErrUnavailable, hint, "%s needs libraries, which a sandbox may not have", p.file)
+	if machine, known := proberMachine[goarch]; !known || f.Machine != machine {
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "%s is for %v and does not run in a sandbox of linux/%s", file, f.Machine, goarch)
 	}
-	return p, nil
+	if slices.ContainsFunc(f.Progs, func(s *elf.Prog) bool { return s.Type == elf.PT_INTERP }) {
+		return "", corral.Errorf(corral.ErrUnavailable, hint, "%s needs libraries, which a sandbox may not have", file)
+	}
+	return filepath.Abs(file)
+}
+
+// moduleVersion is what go install takes for the version of this program.
+func moduleVersion(build *debug.BuildInfo) string {
+	if build != nil && strings.HasPrefix(build.Main.Version, "v") && !strings.Contains(build.Main.Version, "+") { // v1.2.3+dirty
+		return build.Main.Version
+	}
+	return "latest"
 }
 
 const (
-	inSandbox = "/tmp/corral-probe" // where the program is put
-	deepLimit = 5 * time.Minute     // of all tries together
-	notMade   = "warden/kill"       // it would end the sandbox on gVisor
+	inSandbox = "/tmp/" + proberName // where the program is put
+	deepLimit = 5 * time.Minute      // of all tries together
+	notMade   = "warden/kill"        // it would end the sandbox on gVisor
 )
 
 // checkEscape makes tries to get out of a sandbox such as the agent main has by
@@ -69,18 +82,22 @@ func (a *app) checkEscape(ctx context.Context, goarch string, local bool) (docto
 	const name, meaning = "escape", "It is not known whether a command in a sandbox can get out."
 	ctx, cancel := context.WithTimeout(ctx, deepLimit)
 	defer cancel()
-	p, err := a.findProber(goarch)
+	exe, err := os.Executable()
 	if err != nil {
 		return doctor.Failed(name, err, meaning), nil
 	}
-	results, err := a.tryEscapes(ctx, p, local)
+	program, err := a.findProber(goarch, filepath.Dir(exe))
+	if err != nil {
+		return doctor.Failed(name, err, meaning), nil
+	}
+	results, err := a.tryEscapes(ctx, program, local)
 	if err != nil {
 		return doctor.Failed(name, err, meaning), nil
 	}
 	return doctor.Escapes(results), results
 }
 
-func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.Result, err error) {
+func (a *app) tryEscapes(ctx context.Context, program string, local bool) (_ []escape.Result, err error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
@@ -96,18 +113,18 @@ func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
-	program, err := os.ReadFile(p.file)
+	content, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := runIn(ctx, box, corral.Command{Shell: "cat >" + inSandbox + " && chmod 755 " + inSandbox}, program); err != nil {
-		return nil, fmt.Errorf("cannot put %s into a sandbox: %w", p.file, err)
+	if _, err := runIn(ctx, box, corral.Command{Shell: "cat >" + inSandbox + " && chmod 755 " + inSandbox}, content); err != nil {
+		return nil, fmt.Errorf("cannot put %s into a sandbox: %w", program, err)
 	}
 	user, err := userOf(ctx, box)
 	if err != nil {
 		return nil, err
 	}
-	site, leave, err := layOut(p, user, local)
+	site, leave, err := layOut(program, user, local)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +134,7 @@ func (a *app) tryEscapes(ctx context.Context, p prober, local bool) (_ []escape.
 		return nil, err
 	}
 	out, err := runIn(ctx, box, corral.Command{
-		Args: append(append([]string{inSandbox}, p.args...), "run", "-but", notMade), Env: map[string]string{escape.SiteVar: string(raw)}, Timeout: deepLimit,
+		Args: []string{inSandbox, "run", "-but", notMade}, Env: map[string]string{escape.SiteVar: string(raw)}, Timeout: deepLimit,
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the tries: %w", err)
@@ -155,7 +172,7 @@ func userOf(ctx context.Context, box corral.Executor) (string, error) {
 // layOut puts something on this machine for a sandbox to find: a file, and a
 // process that tells whoever reaches it a secret. On another machine than the
 // engine's there is nothing to find.
-func layOut(p prober, user string, local bool) (site escape.Site, leave func() error, err error) {
+func layOut(program, user string, local bool) (site escape.Site, leave func() error, err error) {
 	secret, sum := escape.NewSecret()
 	site.Sum = sum
 	leave = func() error { return nil }
@@ -172,11 +189,7 @@ func layOut(p prober, user string, local bool) (site escape.Site, leave func() e
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return site, leave, errors.Join(err, leave())
 	}
-	program, err := filepath.Abs(p.file)
-	if err != nil {
-		return site, leave, errors.Join(err, leave())
-	}
-	canary, err := escape.StartCanary(secret, program, append(slices.Clone(p.args), "canary", "-user", user)...)
+	canary, err := escape.StartCanary(secret, program, "-user", user)
 	if err != nil {
 		return site, leave, errors.Join(err, leave())
 	}

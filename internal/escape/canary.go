@@ -32,10 +32,10 @@ type Canary struct {
 // canaryStart bounds how long a canary may take to begin.
 const canaryStart = 20 * time.Second
 
-// StartCanary starts the program, which is package escape/probes' Main with these
-// arguments: "canary" and "-user UID:GID", "-listen all" or "-listen loopback".
-func StartCanary(secret string, program string, args ...string) (*Canary, error) {
-	cmd := exec.Command(program, args...)
+// StartCanary starts the program corral-escape as a canary. args are "-user UID:GID",
+// "-listen all" or "-listen loopback".
+func StartCanary(secret, program string, args ...string) (*Canary, error) {
+	cmd := exec.Command(program, append([]string{"canary"}, args...)...)
 	cmd.Env = []string{CanaryVar + "=" + secret}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

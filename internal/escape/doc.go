@@ -1,8 +1,8 @@
 // Package escape is the host's side of the tries to get out of a sandbox: what
 // is laid out for them to find ([Site]), and how they turned out ([Result]).
 //
-// The tries themselves are in package escape/probes, which runs inside. They
-// are judged by what they could really do: each thing that is laid out holds a
+// The tries themselves are in the program corral-escape (package e2e/escape/probes),
+// which runs inside. They are judged by what they could really do: each thing that is laid out holds a
 // secret of which the inside knows only the hash ([Site.Is]), and a [Canary]
 // sees by itself that it was touched.
 //

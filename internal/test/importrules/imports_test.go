@@ -98,8 +98,9 @@ func violations(all []listed) []string {
 			}
 		}
 		for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
-			if other, ours := rel(path); ours && other != name && l.name != "front" {
-				if o := layerOf(other); o != nil && o.name == "front" {
+			if other, ours := rel(path); ours && other != name {
+				o := layerOf(other)
+				if o != nil && o != l && (o.name == "front" || o.name == "outside") && !slices.Contains(l.on, o.name) {
 					say("The tests of %s may not import %s (%s).", name, other, o.name)
 				}
 			}
@@ -177,6 +178,9 @@ func TestViolationsAreFound(t *testing.T) {
 		{listed{ImportPath: module + "/session", Imports: []string{module + "/cmd/corral"}}, "session (service) may not import cmd/corral (front)."},
 		{listed{ImportPath: module + "/pathenv", TestImports: []string{module + "/hostexec"}}, ""},
 		{listed{ImportPath: module + "/pathenv", TestImports: []string{module + "/internal/cli"}}, "The tests of pathenv may not import internal/cli (front)."},
+		{listed{ImportPath: module + "/e2e/cli", TestImports: []string{module + "/internal/cli"}}, ""},
+		{listed{ImportPath: module + "/internal/cli", Imports: []string{module + "/e2e/escape/probes"}}, "internal/cli (front) may not import e2e/escape/probes (outside)."},
+		{listed{ImportPath: module + "/internal/cli", TestImports: []string{module + "/e2e/escape/probetest"}}, "The tests of internal/cli may not import e2e/escape/probetest (outside)."},
 		{listed{ImportPath: module + "/shiny"}, "shiny is in no layer; add it to rules_test.go."},
 		{listed{ImportPath: module + "/internal/warden", Deps: []string{"net/http/internal"}}, "internal/warden must not depend on net/http/internal."},
 		{listed{ImportPath: module + "/internal/warden", Deps: []string{"net", "fmt", "golang.org/x/sys/unix"}}, ""},

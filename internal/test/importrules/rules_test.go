@@ -3,7 +3,8 @@ package importrules
 import "slices"
 
 // A layer is a part of the house. Its packages import each other, and what is in the
-// layers that it stands on. Tests import what they need, but no front.
+// layers that it stands on. Tests import what they need, but front and outside only from
+// there.
 type layer struct {
 	name     string
 	on       []string
@@ -13,7 +14,7 @@ type layer struct {
 var layers = []layer{
 	// They know nothing of Corral.
 	{"tools", nil, []string{
-		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape/...", "internal/json5",
+		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape", "internal/json5",
 		"internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
 		"internal/warden/landlock", "internal/warden/spawn/...", "pathenv/lookup",
 	}},
@@ -37,7 +38,9 @@ var layers = []layer{
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor"}},
 	// Programs. Nothing imports them.
-	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "e2e/...", "internal/cli"}},
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli"}},
+	// They try the product from outside, and are no part of it.
+	{"outside", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition", "front"}, []string{"cmd/corral-escape", "e2e/..."}},
 	// Only tests import them.
 	{"tests", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"internal/test/..."}},
 }

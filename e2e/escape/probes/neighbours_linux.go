@@ -343,7 +343,7 @@ func needProcess() error {
 	if err != nil {
 		return err
 	}
-	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{"probe"}, again("list")...), &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 2, 2}})
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"corral-escape", "list"}, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 2, 2}})
 	if err == nil {
 		_, err = syscall.Wait4(pid, nil, 0, nil)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/corral-exec/corral/e2e/escape/probes"
+	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/internal/escape"
-	"github.com/corral-exec/corral/internal/escape/probes"
-	"github.com/corral-exec/corral/internal/escape/probetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +61,7 @@ func TestCanary(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "probe")
 	probetest.Build(t, program)
 	secret, sum := escape.NewSecret()
-	c, err := escape.StartCanary(secret, program, "canary")
+	c, err := escape.StartCanary(secret, program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestCanary(t *testing.T) {
 			t.Fatal("it does not say that it was reached")
 		}
 	}
-	if _, err := escape.StartCanary("", program, "canary"); err == nil {
+	if _, err := escape.StartCanary("", program); err == nil {
 		t.Error("one without a secret begins")
 	}
 }
@@ -103,13 +103,10 @@ func TestCanary(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{}, {"no-such"}, {"one"}, {"bomb", "no-such"}, {"nested"}} {
 		var stderr bytes.Buffer
-		// As if it were started with these arguments.
-		os.Args = append([]string{"probe"}, args...)
 		if code := probes.Main(args, &bytes.Buffer{}, &stderr); code == 0 || stderr.Len() == 0 {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr.Bytes())
 		}
 	}
-	os.Args = []string{"probe", "list"}
 	var stdout bytes.Buffer
 	if code := probes.Main([]string{"list"}, &stdout, &stdout); code != 0 || strings.Count(stdout.String(), "\n") != len(probes.All()) {
 		t.Errorf("exit code %d, %s", code, stdout.Bytes())

@@ -51,7 +51,7 @@ func setuidFile(e *Env) Verdict {
 	if e.SetUID == "" {
 		return absent("a set-user-ID file of root")
 	}
-	out, err := exec.Command(e.SetUID, again("whoami")...).Output()
+	out, err := exec.Command(e.SetUID, "whoami").Output()
 	var uid int
 	var caps string
 	if _, serr := fmt.Sscan(string(out), &uid, &caps); err != nil || serr != nil {
@@ -67,7 +67,7 @@ func fileCapabilities(e *Env) Verdict {
 	if e.FileCap == "" {
 		return absent("a file with capabilities")
 	}
-	out, err := exec.Command(e.FileCap, again("whoami")...).Output()
+	out, err := exec.Command(e.FileCap, "whoami").Output()
 	var uid int
 	var caps string
 	if _, serr := fmt.Sscan(string(out), &uid, &caps); err != nil || serr != nil {

@@ -12,7 +12,7 @@ import (
 // Build builds the static program from the sources, as file.
 func Build(t testing.TB, file string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "github.com/corral-exec/corral/internal/escape/probe")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "github.com/corral-exec/corral/cmd/corral-escape")
 	// GOTMPDIR: what go leaves when this process is killed goes with the directory.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOTMPDIR="+filepath.Dir(file))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -21,26 +21,19 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 )
 
-// prefix is what comes before our own arguments: nothing, or the name of the
-// hidden command in corral.
-var prefix []string
-
 // atStart are the descriptors that this program inherited.
 var atStart []int
 
 // self is this program again.
-func self(args ...string) *exec.Cmd { return exec.Command("/proc/self/exe", again(args...)...) }
+func self(args ...string) *exec.Cmd { return exec.Command("/proc/self/exe", args...) }
 
-func again(args ...string) []string { return append(slices.Clone(prefix), args...) }
-
-const usage = `corral: this program is started by corral, in sandboxes:
+const usage = `corral-escape: this program is started by corral doctor --deep, in a sandbox:
   run [-but ID] [ID...]   make these tries, or all, and print a JSON object for each
   list                    print their IDs
 `
 
 // Main is the program. It returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	prefix = os.Args[1 : len(os.Args)-len(args)]
 	atStart = inheritedNow()
 	err := command(args, stdout)
 	var code exitCode
@@ -51,7 +44,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		return 2
 	case err != nil:
-		fmt.Fprintln(stderr, "corral probe:", err)
+		fmt.Fprintln(stderr, "corral-escape:", err)
 		return 1
 	}
 	return 0
@@ -144,7 +137,7 @@ func run(args []string, stdout io.Writer) error {
 func apart(id string) Verdict {
 	ctx, cancel := context.WithTimeout(context.Background(), tryLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", again("one", id)...)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "one", id)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -226,7 +219,7 @@ func standIn(args []string) error {
 	}
 	if *metadata {
 		if err := serveMetadata(); err != nil { // in gVisor's network there is none
-			fmt.Fprintln(os.Stderr, "corral probe:", err)
+			fmt.Fprintln(os.Stderr, "corral-escape:", err)
 		}
 	}
 	if err := cmd.Start(); err != nil {

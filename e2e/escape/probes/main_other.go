@@ -10,6 +10,6 @@ import (
 
 // Main is the program. It returns the exit code.
 func Main(_ []string, _, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "corral: probes run on Linux only; this is %s\n", runtime.GOOS)
+	fmt.Fprintf(stderr, "corral-escape: this program runs on Linux only; this is %s\n", runtime.GOOS)
 	return 2
 }
