@@ -16,17 +16,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 
-	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool/mcp"
 )
@@ -40,7 +34,7 @@ type Options struct {
 	StateDir string
 	// Serve makes the socket gateway.sock in the state directory, where Corral's
 	// commands find the gateway, and listens where the configuration says. Without it
-	// nothing can connect, and Serve must not be called.
+	// nothing can connect, and the method Serve is an error.
 	Serve bool
 	// Environ is what commands on this machine may inherit. Nil: os.Environ.
 	Environ []string
@@ -68,10 +62,10 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 func (o Options) gateway() (g daemon.GatewayOptions, err error) {
 	g = daemon.GatewayOptions{
 		Options: daemon.Options{
-			ConfigFile: o.Config, ConfigNamed: o.Config != "", Settings: daemon.Settings{Mode: daemon.ModeOff},
-			Environ: o.Environ, Backends: daemon.RealBackends(), Version: version(), Log: o.Log,
+			Settings: daemon.Settings{Mode: daemon.ModeOff},
+			Environ:  o.Environ, Backends: daemon.RealBackends(), Version: version(), Log: o.Log,
 		},
-		StateDir: o.StateDir, Alone: !o.Serve,
+		Alone: !o.Serve,
 	}
 	if g.Environ == nil {
 		g.Environ = os.Environ()
@@ -79,25 +73,13 @@ func (o Options) gateway() (g daemon.GatewayOptions, err error) {
 	if g.Log == nil {
 		g.Log = slog.New(slog.DiscardHandler)
 	}
-	home, err := os.UserHomeDir()
+	if g.Config, err = daemon.FindConfig(o.Config, os.Getenv); err == nil {
+		err = g.Config.Check()
+	}
 	if err != nil {
-		home = daemon.AccountHome()
+		return g, err
 	}
-	g.DefaultConfig = config.DefaultPath(os.Getenv, os.Geteuid(), home)
-	if g.ConfigFile == "" {
-		g.ConfigFile = g.DefaultConfig
-	} else if _, err := os.Stat(g.ConfigFile); errors.Is(err, fs.ErrNotExist) {
-		return g, corral.Errorf(corral.ErrInvalid, "corral init makes one", "there is no configuration %s", g.ConfigFile)
-	}
-	if g.StateDir == "" {
-		g.StateDir = pathenv.StateDir(os.Getenv, "corral")
-	}
-	if g.StateDir == "" {
-		return g, corral.Errorf(corral.ErrInvalid, "set StateDir", "no directory for Corral's state: HOME is not set")
-	}
-	if g.StateDir, err = filepath.Abs(g.StateDir); err == nil && g.ConfigFile != "" {
-		g.ConfigFile, err = filepath.Abs(g.ConfigFile)
-	}
+	g.StateDir, err = daemon.StateDir(o.StateDir, "set StateDir", os.Getenv)
 	return g, err
 }
 
@@ -122,7 +104,7 @@ func (g *Gateway) Agent(name string) session.Agent { return g.g.Agent(name) }
 func (g *Gateway) Tools(agent, model string) mcp.Tools { return g.g.Tools(agent, model) }
 
 // Serve serves until ctx ends, and then lets go of everything as Close does. Commands go
-// on.
+// on. It is an error of kind corral.ErrInvalid if Options.Serve was not set.
 func (g *Gateway) Serve(ctx context.Context) error { return g.g.Serve(ctx) }
 
 // Close lets go of everything. Commands go on.

@@ -116,7 +116,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *approval.PendingE
 // refused is the result of a command that was not started.
 func refused(ctx context.Context, err error, warnings []string) ExecResult {
 	r := &ExecResult{Error: err.Error(), Hint: corral.Hint(err)}
-	r.Status, r.Reason = outcome(ctx, err)
+	r.Status, r.Reason = Outcome(ctx, err)
 	switch r.Status {
 	case StatusApprovalPending:
 		if p, ok := approval.AsPending(err); ok {

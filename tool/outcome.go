@@ -12,9 +12,9 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// outcome is what an error says of a call. Lost comes first: of that, no other
+// Outcome is what an error says of a call. Lost comes first: of that, no other
 // error can say that nothing ran.
-func outcome(ctx context.Context, err error) (Status, Reason) {
+func Outcome(ctx context.Context, err error) (Status, Reason) {
 	switch {
 	case errors.Is(err, corral.ErrLost):
 		return StatusUnknown, ReasonLost

@@ -65,7 +65,7 @@ func joined[T ~string](values []T) string {
 
 // fail makes r that of an action that did not work.
 func (r *ProcessResult) fail(ctx context.Context, err error) {
-	r.Status, r.Reason = outcome(ctx, err)
+	r.Status, r.Reason = Outcome(ctx, err)
 	if r.Status == StatusUnknown {
 		// The session is known; what became of the action is not.
 		r.Status = StatusFailed

@@ -150,7 +150,7 @@ func TestOutcome(t *testing.T) {
 		{t.Context(), errors.ErrUnsupported, StatusFailed, ReasonUnsupported},
 		{t.Context(), errors.New("x"), StatusFailed, ReasonInternal},
 	} {
-		if status, reason := outcome(tc.ctx, tc.err); status != tc.status || reason != tc.reason {
+		if status, reason := Outcome(tc.ctx, tc.err); status != tc.status || reason != tc.reason {
 			t.Errorf("%v: %s, %s", tc.err, status, reason)
 		}
 	}

@@ -4,80 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
 // An asker asks whoever sits at the terminal.
 type asker struct {
-	app *app
-	// What reads the terminal has a file of its own, so that it can be ended,
-	// and takes no input of a command.
-	close  func()
-	lines  chan typed
-	forget func() // what was typed so far and not entered
-	asked  atomic.Int64
+	app   *app
+	lines *terminal.Lines
 }
-
-// typed is a line, and how many questions had been asked when it was entered.
-type typed struct {
-	text  string
-	asked int64
-}
-
-// lineBytes is more than a terminal takes for a line.
-const lineBytes = 8 << 10
 
 // errSkipped leaves an approval pending.
 var errSkipped = errors.New("nobody wanted to answer now")
 
-// errNobody is for a terminal at which nobody is any more.
-var errNobody = errors.New("the terminal was closed")
-
 // openAsker returns nil if there is nobody to ask.
 func (a *app) openAsker() *asker {
-	errTo, ok := a.stderr.(*os.File)
-	if !ok || !isTerminal(a.stdin) || !isTerminal(errTo) {
+	if _, ok := terminal.Shows(a.stderr); !ok || !terminal.Is(a.stdin) {
 		return nil
 	}
-	tty, err := os.Open(terminalDevice)
+	lines, err := terminal.OpenLines()
 	if err != nil {
 		return nil
 	}
-	q := &asker{app: a, lines: make(chan typed), forget: func() { forgetTyped(tty) }}
-	stop := make(chan struct{})
-	var owned sync.WaitGroup
-	owned.Go(func() {
-		defer close(q.lines)
-		for line := make([]byte, lineBytes); ; {
-			n, err := tty.Read(line) // a terminal gives one line at a time
-			if n > 0 {
-				select {
-				case q.lines <- typed{string(line[:n]), q.asked.Load()}:
-				case <-stop:
-					return
-				}
-			}
-			if n == 0 || err != nil {
-				return
-			}
-		}
-	})
-	q.close = func() {
-		close(stop)
-		// Where a terminal cannot be polled, the read ends with the program.
-		if tty.SetReadDeadline(time.Now()) == nil {
-			owned.Wait()
-		}
-		_ = tty.Close()
-	}
-	return q
+	return &asker{a, lines}
 }
 
 func (q *asker) say(lines ...string) error {
@@ -90,28 +43,18 @@ func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 	if _, err := fmt.Fprint(q.app.stderr, prompt); err != nil {
 		return "", err
 	}
-	for {
-		select {
-		case line, ok := <-q.lines:
-			if !ok {
-				return "", errNobody
-			}
-			if line.asked == q.asked.Load() {
-				return strings.ToLower(strings.TrimSpace(line.text)), nil
-			}
-		case <-ctx.Done():
-			_ = q.say("") // the next line is not the answer
-			return "", context.Cause(ctx)
-		}
+	line, err := q.lines.Read(ctx)
+	if ctx.Err() != nil && err != nil {
+		_ = q.say("") // the next line is not the answer
 	}
+	return strings.ToLower(line), err
 }
 
 // ask is a tool.Approver: it shows a command, and what always would remember
 // before that can be said. What was typed before it was shown is no answer to it:
 // it was meant for another, which somebody else may have settled meanwhile.
 func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
-	q.asked.Add(1)
-	q.forget()
+	q.lines.Ask()
 	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)
 	if err := q.say(lines...); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -29,7 +30,7 @@ gateway.`,
 			var q *asker
 			if !asJSON {
 				if q = a.openAsker(); q != nil {
-					defer q.close()
+					defer q.lines.Close()
 				}
 			}
 			err := a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
@@ -47,7 +48,7 @@ gateway.`,
 					return a.printLine(changeText(rec))
 				})
 			})
-			if errors.Is(err, errNobody) {
+			if errors.Is(err, terminal.ErrClosed) {
 				return nil
 			}
 			return err

@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,54 +15,36 @@ import (
 // config reads the configuration. Without a file it is the default one, unless
 // the file was named.
 func (a *app) config() (*config.Config, error) {
-	file, named, err := a.configFile()
+	f, err := a.configFile()
 	if err != nil {
 		return nil, err
 	}
-	if file == "" {
-		return config.Default(), nil
-	}
-	if _, err := os.Stat(file); named && errors.Is(err, fs.ErrNotExist) {
-		return nil, corral.Errorf(corral.ErrInvalid, "corral init makes one", "there is no configuration %s", file)
-	}
-	return config.Load(file)
+	return f.Load()
 }
 
-// configFile is where the configuration is, and whether somebody said so, so
-// that it has to be there. It is empty if there is no place for one.
-func (a *app) configFile() (file string, named bool, err error) {
-	if a.configFlag == "" {
-		return a.defaultConfig(), false, nil
-	}
-	file, err = filepath.Abs(a.configFlag)
-	if err != nil {
-		return "", false, corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where the configuration %s is: %w", a.configFlag, err)
-	}
-	return file, true, nil
-}
-
-// writableConfig is configFile for what needs a place.
-func (a *app) writableConfig() (string, error) {
-	file, _, err := a.configFile()
-	if err == nil && file == "" {
-		err = corral.Errorf(corral.ErrInvalid, "give --config or set CORRAL_CONFIG", "no place for a configuration: HOME is not set")
-	}
-	return file, err
+// configFile is where the configuration is. The variable sets the flag.
+func (a *app) configFile() (daemon.ConfigFile, error) {
+	return daemon.FindConfig(a.configFlag, func(name string) string {
+		if name == "CORRAL_CONFIG" {
+			return ""
+		}
+		return a.getenv(name)
+	})
 }
 
 // defaultConfig is the file if neither --config nor CORRAL_CONFIG says so.
 func (a *app) defaultConfig() string {
-	getenv := func(name string) string {
-		if name == "CORRAL_CONFIG" { // it sets the flag
-			return ""
-		}
-		return a.getenv(name)
+	f, _ := a.configFile() // it says that without an error
+	return f.Default
+}
+
+// writableConfig is the file, for what needs a place.
+func (a *app) writableConfig() (string, error) {
+	f, err := a.configFile()
+	if err == nil && f.Path == "" {
+		err = corral.Errorf(corral.ErrInvalid, "give --config or set CORRAL_CONFIG", "no place for a configuration: HOME is not set")
 	}
-	home := a.getenv("HOME")
-	if !filepath.IsAbs(home) {
-		home = daemon.AccountHome()
-	}
-	return config.DefaultPath(getenv, os.Geteuid(), home)
+	return f.Path, err
 }
 
 // mistakes are the lines about a configuration that is not right, as compilers

@@ -175,7 +175,7 @@ func (a *app) configValidate() *cobra.Command {
 			if len(args) > 0 {
 				a.configFlag = args[0]
 			}
-			file, _, err := a.configFile()
+			place, err := a.configFile()
 			if err != nil {
 				return err
 			}
@@ -184,6 +184,7 @@ func (a *app) configValidate() *cobra.Command {
 			if err != nil && !errors.As(err, &bad) {
 				return err
 			}
+			file := place.Path
 			v := validation{File: file, Valid: bad == nil, Mistakes: []config.Mistake{}}
 			if bad != nil {
 				v.Mistakes = bad.Mistakes

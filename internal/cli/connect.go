@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -94,7 +95,7 @@ func (a *app) connect(agent string) (*client.Client, error) {
 
 // withClient calls do with a client of the gateway. The first signal ends it.
 func (a *app) withClient(ctx context.Context, agent string, do func(context.Context, *client.Client) error) error {
-	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+	return foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
 		c, err := a.connect(agent)
 		if err != nil {
 			return err

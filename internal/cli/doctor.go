@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
@@ -123,7 +124,7 @@ func (a *app) printDiagnosis(d diagnosis) error {
 // lines is text as it fits beside indent columns of a terminal. What goes
 // elsewhere, such as to grep, is not broken.
 func (a *app) lines(text string, indent int) []string {
-	if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+	if f, ok := terminal.Shows(a.stdout); ok {
 		return wrap(text, width(f)-indent)
 	}
 	return []string{text}

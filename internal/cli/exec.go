@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/terminal"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/pathenv"
@@ -200,7 +202,7 @@ func (a *app) command(o *execFlags, args []string, program bool) (corral.Command
 				"--env %q: %q is not the name of an environment variable", e, name)
 		}
 		if !set {
-			if value, set = a.lookupEnv(name); !set {
+			if value, set = daemon.LookupEnv(a.environ, name); !set {
 				a.warn(fmt.Sprintf("The variable %s is not set here, so it is not passed on.", name))
 				continue
 			}
@@ -261,14 +263,14 @@ func (a *app) input(o *execFlags) *os.File {
 		return a.stdin
 	case o.stdinGiven:
 		return nil
-	case isTerminal(a.stdin):
+	case terminal.Is(a.stdin):
 		if o.pty {
 			return a.stdin
 		}
 		return nil
-	case redirected(a.stdin):
+	case foreground.Redirected(a.stdin):
 		return a.stdin
-	case pending(a.stdin):
+	case foreground.Pending(a.stdin):
 		a.warn("Standard input is shared with the calling program and was not passed on; --stdin passes it on, and --stdin=false leaves out this warning.")
 	}
 	return nil

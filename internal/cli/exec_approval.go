@@ -10,6 +10,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -67,10 +69,10 @@ func (e *pendingError) Unwrap() error { return e.err }
 func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client, rec approval.Record) (approval.Record, error) {
 	var ask func(context.Context, approval.Record) (approval.Answer, error)
 	if q := a.openAsker(); q != nil && !o.json {
-		defer q.close()
+		defer q.lines.Close()
 		ask = q.ask
 	} else if q != nil {
-		q.close()
+		q.lines.Close()
 	}
 	limit := time.Duration(o.waitApproval)
 	if ask == nil && limit == 0 {
@@ -92,7 +94,7 @@ func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client,
 	case ctx.Err() != nil:
 		a.withdraw(c, rec)
 		return rec, context.Cause(ctx)
-	case wait.Err() != nil, errors.Is(err, errSkipped), errors.Is(err, errNobody):
+	case wait.Err() != nil, errors.Is(err, errSkipped), errors.Is(err, terminal.ErrClosed):
 		return rec, nil
 	}
 	return rec, err
@@ -100,7 +102,7 @@ func (a *app) awaitApproval(ctx context.Context, o *execFlags, c *client.Client,
 
 // withdraw denies what nobody waits for any more: the call was ended.
 func (a *app) withdraw(c *client.Client, rec approval.Record) {
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), foreground.CallLimit)
 	defer cancel()
 	_, err := c.Answer(ctx, rec.ID, approval.Answer{Decision: approval.Deny, By: a.whoAnswers() + ", who ended the call"})
 	if err != nil && !errors.Is(err, corral.ErrConflict) && !errors.Is(err, corral.ErrNotFound) {

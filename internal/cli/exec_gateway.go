@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
@@ -167,7 +166,7 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*d
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(retryPause):
+		case <-time.After(foreground.RetryPause):
 		}
 	}
 	_, record, err := a.findGateway()
@@ -214,43 +213,6 @@ func (a *app) askedBy(o *execFlags) string {
 	return "CORRAL_SANDBOX=" + a.settings.Mode
 }
 
-// terminalAnswers has a gateway know that a command's terminal is shown by a real
-// one, as long as it is: that answers what the command asks its terminal, such
-// as where the cursor is, and the gateway does not.
-type terminalAnswers struct {
-	cancel context.CancelFunc
-	owned  sync.WaitGroup
-}
-
-func (t *terminalAnswers) begin(ctx context.Context, p corral.Process) {
-	session, ok := p.(*client.Process)
-	if !ok {
-		return
-	}
-	ctx, t.cancel = context.WithCancel(ctx)
-	// It is attached to where there is no output, which is read elsewhere.
-	term, err := session.Attach(ctx, math.MaxInt64)
-	if err != nil {
-		return // then both answer, which costs more than it harms
-	}
-	t.owned.Go(func() {
-		defer term.Close()
-		for {
-			m, err := term.Next(ctx) // it comes back after a restart of the gateway
-			if err != nil || m.Exit != nil {
-				return
-			}
-		}
-	})
-}
-
-func (t *terminalAnswers) stop() {
-	if t.cancel != nil {
-		t.cancel()
-	}
-	t.owned.Wait()
-}
-
 // A backgroundResult is what corral exec --background --json prints.
 type backgroundResult struct {
 	Status    string      `json:"status"` // "running"
@@ -280,9 +242,9 @@ func (a *app) execBackground(ctx context.Context, o *execFlags, args []string, p
 	}
 	cmd.Stdin, cmd.Log = o.stdinGiven && o.stdin, corral.LogLimit{}
 	if o.pty {
-		(&foreground{app: a}).openTerminal(&cmd)
+		(&foreground.Job{Streams: a.streams()}).OpenTerminal(&cmd)
 	}
-	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+	return foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
 		c, host, err := a.viaGateway(ctx, o, &cmd)
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -97,15 +98,15 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	front := &foreground{app: a, cancel: cancel}
-	stop := front.forwardSignals()
+	front := &foreground.Job{Streams: a.streams(), Cancel: cancel}
+	stop := front.ForwardSignals()
 	defer stop()
 
 	place, err := a.open(ctx, o, &cmd)
 	if err != nil {
-		return runner.Result{}, interrupted(ctx, err)
+		return runner.Result{}, foreground.Interrupted(ctx, err)
 	}
-	front.keep = o.id != ""
+	front.Keep = o.id != ""
 	// What came of the command is known by then, and stays so.
 	defer func() {
 		if err := place.Close(); err != nil {
@@ -122,29 +123,29 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		opt.Stdin = in
 	}
 	if o.pty {
-		restore := front.openTerminal(&cmd)
+		restore := front.OpenTerminal(&cmd)
 		defer restore()
 	}
-	defer front.remove()
+	defer front.Remove()
 	if place.gateway != nil {
 		place.Executor = approving{place.Executor, a, o, place.gateway}
 	}
-	begun := front.start
-	if place.gateway != nil && front.terminal != nil {
-		answers := terminalAnswers{}
-		defer answers.stop()
-		begun = func(p corral.Process) {
-			front.start(p)
-			answers.begin(ctx, p)
+	answers := foreground.Answers{}
+	defer answers.Stop()
+	begun := func(p corral.Process) {
+		a.warnAll(p.Info())
+		front.Start(p)
+		if place.gateway != nil && front.HasTerminal() {
+			answers.Begin(ctx, p)
 		}
 	}
-	ex := started{place, begun, o.id != "" && in == nil && cmd.TTY == nil}
+	ex := foreground.Telling{Executor: place, Tell: begun, Watch: o.id != "" && in == nil && cmd.TTY == nil}
 	res, err := runner.Run(ctx, ex, cmd, opt)
 	if place.gateway != nil && errors.Is(err, corral.ErrLost) {
-		front.keep = true // somebody has to be able to look
+		front.Keep = true // somebody has to be able to look
 		err = corral.Errorf(corral.ErrLost, "corral ps --all and corral logs "+cmd.ID+" show what came of it; corral kill "+cmd.ID+" ends it if it runs", "%w", err)
 	}
-	return res, interrupted(ctx, o.aboutID(a.aboutDir(err, o.workdir, place.host)))
+	return res, foreground.Interrupted(ctx, o.aboutID(a.aboutDir(err, o.workdir, place.host)))
 }
 
 // A place is what a command runs on: a Router of this process, or a gateway.
@@ -194,46 +195,12 @@ func (a *app) aboutDir(err error, dir string, host corral.Host) error {
 	return err
 }
 
-// interrupted says so where a signal is the reason of err.
-func interrupted(ctx context.Context, err error) error {
-	var cause interruption
-	if err != nil && errors.As(context.Cause(ctx), &cause) && !errors.Is(err, corral.ErrLost) {
-		return cause
-	}
-	return err
-}
-
 // aboutID is err with a hint that fits where the ID is somebody else's.
 func (o *execFlags) aboutID(err error) error {
 	if o.id == "" || !errors.Is(err, corral.ErrConflict) {
 		return err
 	}
 	return corral.Errorf(corral.ErrConflict, "to see that one: corral attach "+o.id+", or corral logs -f "+o.id+"; to start this one, give it another --id", "%w", err)
-}
-
-// started is an Executor that tells of what it started.
-type started struct {
-	corral.Executor
-	tell func(corral.Process)
-	// watch leaves the input alone of a session that may have been there
-	// before: what has none of ours keeps what it has.
-	watch bool
-}
-
-// A watched process keeps its input.
-type watched struct{ corral.Process }
-
-func (watched) CloseStdin(context.Context) error { return nil }
-
-func (s started) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
-	p, err := s.Executor.Start(ctx, cmd)
-	if err == nil {
-		s.tell(p)
-		if s.watch {
-			p = watched{p}
-		}
-	}
-	return p, err
 }
 
 var _ io.Closer = (*corral.Router)(nil)

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"syscall"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/foreground"
 )
 
 // Exit codes of corral's own. What is not listed is the command's.
@@ -26,23 +26,17 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.text }
 
-// An interruption is a signal that ended corral before there was a command to
-// hand it to.
-type interruption struct{ signal corral.Signal }
-
-func (i interruption) Error() string { return fmt.Sprintf("interrupted by %v", i.signal) }
-
 // exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	var status *exitError
-	var interrupted interruption
+	var interrupted foreground.Interruption
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &status):
 		return status.code
 	case errors.As(err, &interrupted):
-		return exitSignal + int(interrupted.signal)
+		return exitSignal + int(interrupted.Signal)
 	case brokenPipe(err):
 		return exitSignal + int(corral.SIGPIPE)
 	case errors.Is(err, corral.ErrInvalid):

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -20,7 +21,7 @@ func TestExitCode(t *testing.T) {
 		{fmt.Errorf("x: %w", &exitError{124, "t"}), 124},
 		{corral.Errorf(corral.ErrInvalid, "", "x"), 2},
 		{corral.ErrDenied, 125}, {corral.ErrUnavailable, 125}, {corral.ErrLost, 125}, {corral.ErrDir, 125}, {errors.New("x"), 125},
-		{interruption{corral.SIGINT}, 130}, {interruption{corral.SIGTERM}, 143},
+		{foreground.Interruption{Signal: corral.SIGINT}, 130}, {foreground.Interruption{Signal: corral.SIGTERM}, 143},
 		{fmt.Errorf("cannot write: %w", syscall.EPIPE), 141},
 	} {
 		if got := exitCode(tc.err); got != tc.want {

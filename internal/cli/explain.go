@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
 )
@@ -171,7 +172,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 	if err != nil {
 		return r, err
 	}
-	err = a.untilSignal(ctx, func(ctx context.Context) (err error) {
+	err = foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
 		r, err = c.Explain(ctx, cmd, client.ExplainOptions{Environment: o.environment, Values: o.values, Sender: caller.Sender})
 		return err
 	})
@@ -221,8 +222,8 @@ func (n *unaskedNodes) Decide(_ context.Context, node, _ string, _ corral.Comman
 
 // look is how text is laid out for whoever reads our standard output.
 func (a *app) look() look {
-	f, ok := a.stdout.(*os.File)
-	if !ok || !isTerminal(f) {
+	f, ok := terminal.Shows(a.stdout)
+	if !ok {
 		return look{}
 	}
 	return look{width: width(f), colours: a.coloured()}

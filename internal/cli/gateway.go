@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -186,7 +187,7 @@ func (a *app) runGateway(ctx context.Context, o *gatewayFlags) error {
 	if err := a.checkGateway(o); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, ending()...)
+	ctx, stop := signal.NotifyContext(ctx, foreground.Ending()...)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	opt, err := a.gatewayOptions(o)
@@ -241,10 +242,4 @@ func checkWorkspace(dir string) error {
 		return corral.Errorf(corral.ErrDir, "make it, or give --workspace another", "cannot use the workspace %s: %w", dir, err)
 	}
 	return nil
-}
-
-// ending are the signals that end a gateway, without those that whoever started
-// it wants to be ignored.
-func ending() []os.Signal {
-	return slices.DeleteFunc(slices.Clone(endingSignals), signal.Ignored)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
@@ -54,7 +55,7 @@ how it is.
 Exit code: 0 if it takes commands, 1 if it does not.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
+			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				s, err := a.askGateway(ctx)
 				if err != nil {
 					return err

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,85 +17,6 @@ import (
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/session"
 )
-
-func TestDetachKeys(t *testing.T) {
-	for text, want := range map[string]string{
-		"ctrl-p,ctrl-q": "\x10\x11", "ctrl-a,d": "\x01d", "Ctrl-[": "\x1b", "ctrl-@,ctrl-_": "\x00\x1f", "~,.": "~.", "none": "",
-	} {
-		var k detachKeys
-		if err := k.Set(text); err != nil || string(k.sequence) != want || k.String() != text {
-			t.Errorf("%q: %q, %v; want %q", text, k.sequence, err, want)
-		}
-	}
-	for _, text := range []string{"", ",", "ctrl-", "ctrl-ab", "ctrl-1", "ab", "é", " ", "ctrl-p,", "a,a,a,a,a,a,a,a,a"} {
-		if err := new(detachKeys).Set(text); err == nil {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
-func TestDetacher(t *testing.T) {
-	for _, tc := range []struct {
-		sequence, in string // in: chunks with | between
-		out          string
-		detached     bool
-	}{
-		{"PQ", "hello", "hello", false},
-		{"PQ", "aPQb", "a", true},
-		{"PQ", "aP|Qb", "a", true},
-		{"PQ", "aP|b", "aPb", false},
-		{"PQ", "PP|Q", "P", true},
-		{"PQ", "P", "", false}, // held until the next key
-		{"PPQ", "PPPQ", "P", true},
-		{"PPQ", "PP|x|PPQ", "PPx", true},
-		{"ABAC", "ABABAC", "AB", true},
-		{"", "PQ", "PQ", false},
-	} {
-		d := detacher{sequence: []byte(tc.sequence)}
-		var out []byte
-		detached := false
-		for chunk := range strings.SplitSeq(tc.in, "|") {
-			got, now := d.pass([]byte(chunk))
-			out, detached = append(out, got...), now
-			if now {
-				break
-			}
-		}
-		if string(out) != tc.out || detached != tc.detached {
-			t.Errorf("%q in %q: %q, %v; want %q, %v", tc.sequence, tc.in, out, detached, tc.out, tc.detached)
-		}
-	}
-}
-
-// FuzzDetacher: what is typed is passed on as it is, up to where the keys are
-// first, and all but what may be the beginning of them.
-func FuzzDetacher(f *testing.F) {
-	f.Add([]byte("ab"), []byte("xaabab"), uint8(2))
-	f.Add([]byte("aab"), []byte("aaab"), uint8(1))
-	f.Fuzz(func(t *testing.T, sequence, input []byte, step uint8) {
-		if len(sequence) == 0 || len(sequence) > maxDetachKeys || step == 0 {
-			return
-		}
-		d := detacher{sequence: sequence}
-		var out []byte
-		detached := false
-		for rest := input; len(rest) > 0 && !detached; {
-			n := min(int(step), len(rest))
-			var got []byte
-			got, detached = d.pass(rest[:n])
-			out, rest = append(out, got...), rest[n:]
-		}
-		at := bytes.Index(input, sequence)
-		switch {
-		case detached != (at >= 0):
-			t.Fatalf("%q in %q: detached %v", sequence, input, detached)
-		case detached && string(out) != string(input[:at]):
-			t.Fatalf("%q in %q: %q was passed on", sequence, input, out)
-		case !detached && (!bytes.HasPrefix(input, out) || len(input)-len(out) >= len(sequence)):
-			t.Fatalf("%q in %q: %q was passed on", sequence, input, out)
-		}
-	})
-}
 
 func TestSessionTable(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -165,62 +84,6 @@ func TestMatch(t *testing.T) {
 	}
 	if _, err := match(list, "z", "main"); !errors.Is(err, corral.ErrNotFound) {
 		t.Errorf("%v", err)
-	}
-}
-
-// textLog is a log of which bytes [gapStart, gapEnd) were dropped.
-type textLog struct {
-	text             string
-	gapStart, gapEnd int64
-	reads            int64 // bytes
-}
-
-func (l *textLog) Stat(context.Context) (corral.LogStat, error) {
-	return corral.LogStat{Size: int64(len(l.text)), GapStart: l.gapStart, GapEnd: l.gapEnd}, nil
-}
-
-func (l *textLog) Read(_ context.Context, off int64, buf []byte) (corral.Chunk, error) {
-	if off >= l.gapStart && off < l.gapEnd {
-		off = l.gapEnd
-	}
-	if off >= int64(len(l.text)) {
-		return corral.Chunk{}, io.EOF
-	}
-	end := int64(len(l.text))
-	if off < l.gapStart {
-		end = l.gapStart
-	}
-	n := copy(buf, l.text[off:end])
-	l.reads += int64(n)
-	return corral.Chunk{Offset: off, Stream: corral.Stdout, Data: buf[:n]}, nil
-}
-
-func TestLastLines(t *testing.T) {
-	long := strings.Repeat(strings.Repeat("x", 99)+"\n", 5000)
-	for _, tc := range []struct {
-		text string
-		n    int
-		want string
-	}{
-		{"", 3, ""}, {"a", 1, "a"}, {"a\n", 1, "a\n"}, {"a\nb", 1, "b"}, {"a\nb\n", 1, "b\n"}, {"a\nb\nc\n", 2, "b\nc\n"},
-		{"a\nb\nc\n", 3, "a\nb\nc\n"}, {"a\nb\nc\n", 9, "a\nb\nc\n"}, {"a\nb\n", 0, ""}, {"\n\n\n", 2, "\n\n"}, {"a\n\n", 1, "\n"},
-		{long, 4000, long[100*1000:]}, {long + "end", 1, "end"},
-	} {
-		log := &textLog{text: tc.text}
-		off, err := lastLines(t.Context(), log, tc.n)
-		if err != nil || tc.text[off:] != tc.want {
-			t.Errorf("the last %d of %d bytes: from %d, %v", tc.n, len(tc.text), off, err)
-		}
-	}
-	// Not all of a long log is read for a few lines, and a gap is no line.
-	log := &textLog{text: long}
-	if _, err := lastLines(t.Context(), log, 5); err != nil || log.reads > 128<<10 {
-		t.Errorf("%d bytes were read, %v", log.reads, err)
-	}
-	log = &textLog{text: long, gapStart: 250, gapEnd: int64(len(long)) - 50}
-	off, err := lastLines(t.Context(), log, 2)
-	if err != nil || off != 100 {
-		t.Errorf("from %d, %v", off, err)
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -238,27 +237,9 @@ func (a *app) printRemoved(names []string, asJSON bool, err error) error {
 	return err
 }
 
-// untilSignal calls do, which ends with the first signal.
-func (a *app) untilSignal(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(c)
-	defer context.AfterFunc(ctx, func() { signal.Stop(c) })() // the next one ends corral
-	go func() {
-		select {
-		case got := <-c:
-			cancel(interruption{signalNumber(got)})
-		case <-ctx.Done():
-		}
-	}()
-	return interrupted(ctx, do(ctx))
-}
-
 // withEngine connects to the engine for do, which ends with the first signal.
 func (a *app) withEngine(ctx context.Context, do func(context.Context, daemon.Engine) error) error {
-	return a.untilSignal(ctx, func(ctx context.Context) (err error) {
+	return foreground.UntilSignal(ctx, func(ctx context.Context) (err error) {
 		eng, err := a.backends.Engine(ctx, a.engineChoice())
 		if err != nil {
 			return err
@@ -278,18 +259,8 @@ func (a *app) withStore(ctx context.Context, do func(context.Context, images.Sto
 	})
 }
 
-func signalNumber(s os.Signal) corral.Signal {
-	if n, ok := s.(syscall.Signal); ok {
-		return corral.Signal(n)
-	}
-	return corral.SIGINT
-}
-
 // shortID is enough of an ID to tell images apart.
 func shortID(id string) string {
 	id = strings.TrimPrefix(id, "sha256:")
 	return id[:min(12, len(id))]
 }
-
-// bytesText is a size for people, in the units that flags and the configuration
-// take: what was given as 2g is 2 GiB.

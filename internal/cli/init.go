@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ there stays as it is.`,
 				return err
 			}
 			r := a.initial(cmd.Context(), file)
-			if _, err := config.Create(file, []byte(firstConfig(r.Sandbox))); err != nil {
+			if _, err := config.Create(file, []byte(config.First(r.Sandbox))); err != nil {
 				return err
 			}
 			if asJSON {
@@ -72,53 +71,3 @@ func (a *app) initial(ctx context.Context, file string) initResult {
 		Next: "corral exec --host sandbox 'echo hello', or corral gateway",
 	}
 }
-
-// firstConfig is the text of a first configuration.
-func firstConfig(mode string) string {
-	return strings.Replace(firstConfigText, "MODE", mode, 1)
-}
-
-const firstConfigText = `// The configuration of Corral, in JSON5. docs/reference/config.md explains every
-// key, and corral config schema lists them. After a change: corral config validate.
-// Changes count from the next command on; while there is a mistake in this file
-// nothing may run.
-{
-  sandbox: {
-    // all: commands run in a hardened container. off: there is none.
-    mode: "MODE",
-    // While it is off, refuse what is meant for it instead of running it on this
-    // machine without a container and without approval.
-    required: true,
-    // What a container may do with the workspace: none, ro or rw.
-    workspaceAccess: "none",
-    // memory: "2g", cpus: 2, pids: 512,
-  },
-
-  tools: {
-    exec: {
-      // For commands on this machine and on nodes: what a rule allows may run,
-      // anything else needs an approval, and is denied if nobody gives it.
-      security: "allowlist",
-      ask: "on-miss",
-      askFallback: "deny",
-
-      // Deny beats ask, ask beats allow. An allow rule names a path.
-      rules: [
-        // { allow: "/usr/bin/git status" },
-        // { ask: "git push", reason: "others see it" },
-        // { deny: "rm -rf" },
-      ],
-    },
-
-    // Nobody leaves the sandbox by asking for it.
-    elevated: { enabled: false },
-  },
-
-  agents: {
-    // defaults: { workspace: "~/work" },
-    list: [
-      // { id: "nightly", unattended: true, tools: { exec: { security: "deny" } } },
-    ],
-  },
-}
-`

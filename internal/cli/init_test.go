@@ -17,7 +17,7 @@ import (
 // What corral init writes is strict, whether or not there is an engine.
 func TestFirstConfig(t *testing.T) {
 	for _, mode := range []string{daemon.ModeOff, daemon.ModeAll} {
-		c, err := config.Parse("corral.json5", []byte(firstConfig(mode)))
+		c, err := config.Parse("corral.json5", []byte(config.First(mode)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestFirstConfig(t *testing.T) {
 			t.Errorf("%s: elevated is allowed", mode)
 		}
 		// What is in comments is right as well.
-		open := strings.NewReplacer("// {", "{", "// memory:", "memory:", "// defaults:", "defaults:").Replace(firstConfig(mode))
+		open := strings.NewReplacer("// {", "{", "// memory:", "memory:", "// defaults:", "defaults:").Replace(config.First(mode))
 		c, err = config.Parse("corral.json5", []byte(open))
 		if err != nil || len(c.Agent("nightly").Tools.Exec.Rules) != 3 {
 			t.Errorf("%v\n%s", err, open)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/foreground"
 )
 
 // lineCount is how many lines, or all.
@@ -98,7 +98,7 @@ func (w *window) begin(ctx context.Context, log corral.Log) (int64, error) {
 	if w.tail == allLines {
 		return 0, nil
 	}
-	return lastLines(ctx, log, int(w.tail))
+	return foreground.LastLines(ctx, log, int(w.tail))
 }
 
 func (a *app) logsCommand() *cobra.Command {
@@ -151,7 +151,7 @@ func (a *app) withSession(ctx context.Context, agent, id string, do func(context
 
 // copyLog prints a log: what there is now, or all that comes.
 func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow, raw bool) error {
-	view := &shown{app: a, raw: raw}
+	view := &foreground.View{Streams: a.streams(), Raw: raw}
 	off, err := w.begin(ctx, log)
 	if err != nil {
 		return err
@@ -167,72 +167,5 @@ func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow, ra
 	if !follow {
 		until = stat.Size
 	}
-	buf := make([]byte, 64<<10)
-	for off < until {
-		c, err := log.Read(ctx, off, buf)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := view.write(c, off); err != nil {
-			return err
-		}
-		off = c.Next()
-	}
-	return nil
-}
-
-// lastLines is the offset of the last n lines of a log as it is now. A line
-// without its end counts. It is read backwards, in steps that double.
-func lastLines(ctx context.Context, log corral.Log, n int) (int64, error) {
-	stat, err := log.Stat(ctx)
-	if err != nil {
-		return 0, err
-	}
-	begin := stat.Size // of what was looked at
-	if n == 0 {
-		return begin, nil
-	}
-	var ends []int64 // of lines in [begin, stat.Size), the last first
-	for step := int64(16 << 10); begin > 0; step *= 2 {
-		from := max(begin-step, 0)
-		found, err := lineEnds(ctx, log, from, begin)
-		if err != nil {
-			return 0, err
-		}
-		for i := len(found) - 1; i >= 0; i-- {
-			if found[i] == stat.Size { // the last line's own
-				continue
-			}
-			if ends = append(ends, found[i]); len(ends) == n {
-				return found[i], nil
-			}
-		}
-		begin = from
-	}
-	return 0, nil
-}
-
-// lineEnds are the offsets after line feeds in a range.
-func lineEnds(ctx context.Context, log corral.Log, from, until int64) ([]int64, error) {
-	var ends []int64
-	buf := make([]byte, 64<<10)
-	for from < until {
-		c, err := log.Read(ctx, from, buf)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i, b := range c.Data {
-			if end := c.Offset + int64(i) + 1; b == '\n' && end <= until {
-				ends = append(ends, end)
-			}
-		}
-		from = c.Next()
-	}
-	return ends, nil
+	return view.Copy(ctx, log, off, until)
 }

@@ -118,17 +118,8 @@ func (a *app) gatewayEnvironment() (pathenv.Environment, error) {
 
 // getenv is the last value of a variable in the environment of this run.
 func (a *app) getenv(name string) string {
-	value, _ := a.lookupEnv(name)
+	value, _ := daemon.LookupEnv(a.environ, name)
 	return value
-}
-
-func (a *app) lookupEnv(name string) (value string, found bool) {
-	for _, kv := range a.environ {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value, found = v, true
-		}
-	}
-	return value, found
 }
 
 func (a *app) root() *cobra.Command {

@@ -24,6 +24,8 @@ import (
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
 	"github.com/corral-exec/corral/internal/fleet/pairing"
+	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/unit"
 )
 
 const nodeLong = `Make this machine a node of a gateway: connect to it, and run the commands that
@@ -147,7 +149,7 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, ending()...)
+	ctx, stop := signal.NotifyContext(ctx, foreground.Ending()...)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	log := a.logger(&o.loggerFlags)
@@ -307,7 +309,7 @@ func (a *app) nodeInstall() *cobra.Command {
 			if a.getenv(tokenVariable) != "" {
 				a.warn("The token in " + tokenVariable + " is not written to the unit, where others could read it: use --token-file.")
 			}
-			return a.install(cmd, nodeUnit, i)
+			return a.install(cmd, unit.Node, i)
 		},
 	}
 	i.add(cmd)
@@ -332,6 +334,6 @@ func (a *app) knowsGateway(o *nodeFlags) error {
 }
 
 func (a *app) nodeUninstall() *cobra.Command {
-	return a.uninstallCommand(nodeUnit, `Remove what corral node install wrote. A node that runs, its key and its commands
+	return a.uninstallCommand(unit.Node, `Remove what corral node install wrote. A node that runs, its key and its commands
 are left alone; what to do about them is said.`)
 }

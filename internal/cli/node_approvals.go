@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -50,7 +51,7 @@ func (a *app) nodeDesk(ctx context.Context, do func(context.Context, desk) error
 	if err != nil {
 		return err
 	}
-	return a.untilSignal(ctx, func(ctx context.Context) error {
+	return foreground.UntilSignal(ctx, func(ctx context.Context) error {
 		return do(ctx, mailed{approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}})
 	})
 }

@@ -36,10 +36,10 @@ type nodePolicy struct {
 // nodeSetup is what a node program says of itself for others to see.
 func (a *app) nodeSetup() node.Setup {
 	var s node.Setup
-	if file, named, err := a.configFile(); err == nil && named {
-		s.Config = file
-	} else if _, err := os.Stat(file); err == nil {
-		s.Config = file // which has to stay
+	if file, err := a.configFile(); err == nil && file.Named {
+		s.Config = file.Path
+	} else if _, err := os.Stat(file.Path); err == nil {
+		s.Config = file.Path // which has to stay
 	}
 	if a.given("sandbox") {
 		s.Sandbox = a.settings.Mode

@@ -3,13 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -38,7 +38,7 @@ func (p *progress) Show(e images.Event) {
 	if p.app.quiet {
 		return
 	}
-	if f, ok := p.w.(*os.File); ok && isTerminal(f) {
+	if _, ok := terminal.Shows(p.w); ok {
 		p.draw(e)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/runner"
 )
@@ -145,7 +146,7 @@ func (r *Result) pending(err error) {
 // outcome is what an error says of a command. Lost comes first: of that, no
 // other error can say that nothing ran.
 func outcome(err error) (Status, Reason) {
-	var interrupted interruption
+	var interrupted foreground.Interruption
 	switch {
 	case errors.Is(err, corral.ErrLost):
 		return StatusUnknown, ReasonLost

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
 )
 
@@ -61,7 +62,7 @@ func TestNewResult(t *testing.T) {
 		{"lost", runner.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
 			Status: StatusUnknown, Reason: ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
 		}},
-		{"cancelled", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, interruption{corral.SIGINT}, Result{
+		{"cancelled", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, foreground.Interruption{Signal: corral.SIGINT}, Result{
 			Status: StatusFailed, Reason: ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
 		// The clock of a node may be set back while a command runs.

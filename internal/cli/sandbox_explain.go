@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/doctor"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
@@ -120,7 +121,7 @@ explained, too.
 Exit code: 0 if commands could run in it; 1 if something is refused or missing.`,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.untilSignal(cmd.Context(), func(ctx context.Context) error {
+			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				e, err := a.explainSandbox(ctx, agent)
 				if err != nil {
 					return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -45,10 +46,9 @@ With --json it is a list; with --watch one on each line.`,
 			if watch && once {
 				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--watch goes on, and --no-stream does not")
 			}
-			file, ok := a.stdout.(*os.File)
-			terminal := ok && isTerminal(file)
-			v := statsView{app: a, names: names, json: asJSON, screen: terminal && !asJSON, last: map[string]api.SandboxStats{}}
-			v.goesOn = watch || terminal && !once && !asJSON
+			_, screen := terminal.Shows(a.stdout)
+			v := statsView{app: a, names: names, json: asJSON, screen: screen && !asJSON, last: map[string]api.SandboxStats{}}
+			v.goesOn = watch || screen && !once && !asJSON
 			err := a.keptSandboxes(cmd.Context(), local, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return v.show(ctx, k) })
 			if v.goesOn && interruptedByUser(err) {
 				return nil
@@ -66,7 +66,7 @@ With --json it is a list; with --watch one on each line.`,
 
 // interruptedByUser reports whether a signal is why something ended.
 func interruptedByUser(err error) bool {
-	var cause interruption
+	var cause foreground.Interruption
 	return errors.As(err, &cause)
 }
 

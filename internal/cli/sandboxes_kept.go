@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )
@@ -38,7 +39,7 @@ func (g gatewaySandboxes) Log(ctx context.Context, name string, all bool) (api.S
 // keptSandboxes calls do with the sandboxes: those of the gateway if one runs, and
 // else, or if the call wants that, those of the state directory.
 func (a *app) keptSandboxes(ctx context.Context, local bool, do func(ctx context.Context, k gateway.Sandboxes, remote bool) error) error {
-	return a.untilSignal(ctx, func(ctx context.Context) error {
+	return foreground.UntilSignal(ctx, func(ctx context.Context) error {
 		if !local {
 			opt, _, err := a.findGateway()
 			if err == nil {

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/pathenv"
 )
 
 // addSandboxFlags defines the flags that say what a sandbox is like, and which
@@ -91,13 +87,5 @@ func (a *app) readEnvironment(f *pflag.FlagSet) error {
 }
 
 func (a *app) stateDir() (string, error) {
-	dir := cmp.Or(a.stateFlag, pathenv.StateDir(a.getenv, "corral"))
-	if dir == "" {
-		return "", corral.Errorf(corral.ErrInvalid, "give --state-dir or set CORRAL_STATE_DIR", "no directory for Corral's state: HOME is not set")
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the state directory: %w", err)
-	}
-	return abs, nil
+	return daemon.StateDir(a.stateFlag, "give --state-dir or set CORRAL_STATE_DIR", a.getenv)
 }

@@ -22,9 +22,9 @@ func (a *app) given(name string) bool {
 
 // options are what a gateway or node is made by that the configuration does not say.
 func (a *app) options(log *slog.Logger) (daemon.Options, error) {
-	file, named, err := a.configFile()
+	file, err := a.configFile()
 	return daemon.Options{
-		ConfigFile: file, ConfigNamed: named, DefaultConfig: a.defaultConfig(), Settings: a.settings, Given: a.given,
+		Config: file, Settings: a.settings, Given: a.given,
 		Environ: a.environ, Backends: a.backends, Version: a.versionInfo().Version, Log: log,
 	}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
+	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/internal/words"
 )
 
@@ -43,7 +44,7 @@ const columnGap = 2
 // write prints the table.
 func (a *app) writeTable(t table) error {
 	file, ok := a.stdout.(*os.File)
-	terminal := ok && isTerminal(file)
+	terminal := ok && terminal.Is(file)
 	limit := 0 // columns
 	if terminal {
 		if cols, _, err := term.GetSize(int(file.Fd())); err == nil {

@@ -1,137 +1,16 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/unit"
 )
-
-// A unitKind is a program of Corral's that systemd keeps running.
-type unitKind struct {
-	name        string // of the files, without their ending
-	command     string // of corral
-	description string
-	after       string // what of the machine it starts after
-}
-
-var (
-	gatewayUnit = unitKind{"corral", "gateway", "Corral gateway: runs the commands of agents", "network.target docker.service"}
-	nodeUnit    = unitKind{"corral-node", "node", "Corral node: runs commands for a gateway", "network.target"}
-)
-
-// A unit is what is to be known for the systemd units of one.
-type unit struct {
-	unitKind
-	User    bool     // a unit of this user's own systemd
-	Program string   // the path of corral
-	Args    []string // after the command
-	Dir     string   // the state directory
-	Home    string   // where commands run that name no directory
-	Socket  bool     // systemd makes the socket
-}
-
-// service is the unit of the program. KillMode=process is what has commands
-// survive a restart: systemd ends the program, and nothing that it started.
-// Nothing here confines the program, since that would confine its commands:
-// what a command may do on this machine is up to the policy, and what is to be
-// confined goes to a sandbox.
-func (u unit) service() string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("[Unit]")
-	line("Description=%s", u.description)
-	line("Documentation=https://github.com/corral-exec/corral")
-	if !u.User {
-		line("After=%s", u.after)
-	}
-	if u.Socket {
-		line("Requires=%s.socket", u.name)
-	}
-	line("")
-	line("[Service]")
-	line("Type=notify")
-	line("ExecStart=%s", quoteUnit(append([]string{u.Program, u.command, "--state-dir", u.Dir}, u.Args...)))
-	if !u.User {
-		line("User=root") // also so that HOME and SHELL are set
-	}
-	line("WorkingDirectory=%s", escapePercent(u.Home))
-	line("")
-	line("# A restart ends the %s alone. Commands, and the wardens that keep them, go", u.command)
-	line("# on; the next %s has them again, with all of their output.", u.command)
-	line("KillMode=process")
-	line("TimeoutStopSec=30")
-	line("Restart=always")
-	line("RestartSec=1")
-	line("")
-	line("# Commands inherit what is here. What would keep them from their work (a file")
-	line("# system that is read-only, no new privileges, a filter of system calls) is left")
-	line("# out: a command that is to be confined goes to a sandbox.")
-	line("Delegate=yes")
-	line("TasksMax=infinity")
-	line("LimitNOFILE=65536")
-	line("OOMPolicy=continue")
-	line("")
-	line("[Install]")
-	if u.User {
-		line("WantedBy=default.target")
-	} else {
-		line("WantedBy=multi-user.target")
-	}
-	return b.String()
-}
-
-// socket is the unit by which systemd listens for the gateway, so that clients
-// wait through a restart instead of being refused.
-func (u unit) socket() string {
-	return fmt.Sprintf(`[Unit]
-Description=Socket of the Corral gateway
-
-[Socket]
-ListenStream=%s
-SocketMode=0600
-DirectoryMode=0700
-RemoveOnStop=yes
-
-[Install]
-WantedBy=sockets.target
-`, escapePercent(filepath.Join(u.Dir, api.SocketFile)))
-}
-
-// quoteUnit writes a command line as systemd reads it.
-func quoteUnit(args []string) string {
-	quoted := make([]string, len(args))
-	for i, arg := range args {
-		arg = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", "$$", "\n", `\n`).Replace(escapePercent(arg))
-		if arg == "" || strings.ContainsAny(arg, " \t'\";\\") {
-			arg = `"` + arg + `"`
-		}
-		quoted[i] = arg
-	}
-	return strings.Join(quoted, " ")
-}
-
-func escapePercent(s string) string { return strings.ReplaceAll(s, "%", "%%") }
-
-// A unitFile is a unit and where it belongs.
-type unitFile struct{ path, text string }
-
-func (u unit) files(dir string) []unitFile {
-	files := []unitFile{{filepath.Join(dir, u.name+".service"), u.service()}}
-	if u.Socket {
-		files = append(files, unitFile{filepath.Join(dir, u.name+".socket"), u.socket()})
-	}
-	return files
-}
 
 const installLong = `Write a systemd unit that keeps a gateway running, and say what to do next. The
 flags of corral gateway that are given here are those that it will have.
@@ -151,7 +30,7 @@ func (a *app) gatewayInstall() *cobra.Command {
 			if err := a.checkGateway(o); err != nil {
 				return err
 			}
-			return a.install(cmd, gatewayUnit, i)
+			return a.install(cmd, unit.Gateway, i)
 		},
 	}
 	i.add(cmd)
@@ -175,17 +54,17 @@ func (i *installFlags) add(cmd *cobra.Command) {
 }
 
 // install writes the units of a program with the flags of cmd, or prints them.
-func (a *app) install(cmd *cobra.Command, kind unitKind, i *installFlags) error {
+func (a *app) install(cmd *cobra.Command, kind unit.Kind, i *installFlags) error {
 	u, err := a.newUnit(cmd, kind, i)
 	if err != nil {
 		return err
 	}
-	dir, err := a.unitDir(i.user)
+	dir, err := unit.Dir(i.user, a.getenv)
 	if err != nil {
 		return err
 	}
 	if i.show {
-		return a.printUnits(u.files(dir))
+		return a.printUnits(u.Files(dir))
 	}
 	return a.writeUnits(u, dir)
 }
@@ -205,8 +84,8 @@ func (a *app) addInstallFlags(cmd *cobra.Command, add func(*cobra.Command)) {
 }
 
 // newUnit describes the program that the flags ask for.
-func (a *app) newUnit(cmd *cobra.Command, kind unitKind, i *installFlags) (unit, error) {
-	u := unit{unitKind: kind, User: i.user, Socket: i.socket, Home: "/"}
+func (a *app) newUnit(cmd *cobra.Command, kind unit.Kind, i *installFlags) (unit.Unit, error) {
+	u := unit.Unit{Kind: kind, User: i.user, Socket: i.socket, Home: "/"}
 	var err error
 	if u.Program, err = os.Executable(); err == nil {
 		u.Program, err = filepath.EvalSymlinks(u.Program)
@@ -227,9 +106,9 @@ func (a *app) newUnit(cmd *cobra.Command, kind unitKind, i *installFlags) (unit,
 		}
 		u.Args = append(u.Args, unitArgs(f, a.settings.Workspace)...)
 	})
-	file, named, err := a.configFile()
-	if named { // what is relative to here means nothing there
-		u.Args = append(u.Args, "--config", file)
+	file, err := a.configFile()
+	if file.Named { // what is relative to here means nothing there
+		u.Args = append(u.Args, "--config", file.Path)
 	}
 	return u, err
 }
@@ -259,27 +138,13 @@ func unitArgs(f *pflag.Flag, workspace string) []string {
 	return []string{name, f.Value.String()}
 }
 
-// unitDir is where systemd looks for units.
-func (a *app) unitDir(user bool) (string, error) {
-	if !user {
-		return "/etc/systemd/system", nil
-	}
-	if dir := a.getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "systemd", "user"), nil
-	}
-	if home := a.getenv("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".config", "systemd", "user"), nil
-	}
-	return "", corral.Errorf(corral.ErrInvalid, "set HOME", "no directory for this user's units: HOME is not set")
-}
-
-func (a *app) printUnits(files []unitFile) error {
+func (a *app) printUnits(files []unit.File) error {
 	var b strings.Builder
 	for i, f := range files {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "# %s\n%s", f.path, f.text)
+		fmt.Fprintf(&b, "# %s\n%s", f.Path, f.Text)
 	}
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
@@ -292,24 +157,13 @@ func systemctl(user bool) string {
 	return "systemctl"
 }
 
-func (a *app) writeUnits(u unit, dir string) error {
-	if runtime.GOOS != "linux" {
-		return corral.Errorf(errors.ErrUnsupported, "have the service manager of this machine start: corral "+u.command, "systemd is of Linux")
+func (a *app) writeUnits(u unit.Unit, dir string) error {
+	if err := u.Write(dir, func(path string) error { return a.printLine("wrote " + path) }); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return noUnits(err)
-	}
-	for _, f := range u.files(dir) {
-		if err := os.WriteFile(f.path, []byte(f.text), 0o644); err != nil {
-			return noUnits(err)
-		}
-		if err := a.printLine("wrote " + f.path); err != nil {
-			return err
-		}
-	}
-	units := u.name
+	units := u.Name
 	if u.Socket {
-		units = u.name + ".socket " + u.name
+		units = u.Name + ".socket " + u.Name
 	}
 	next := fmt.Sprintf("To start it now and with the machine:\n  %[1]s daemon-reload\n  %[1]s enable --now %[2]s", systemctl(u.User), units)
 	if u.User {
@@ -318,22 +172,18 @@ func (a *app) writeUnits(u unit, dir string) error {
 	return a.printLine(next)
 }
 
-func noUnits(err error) error {
-	return corral.Errorf(corral.ErrDenied, "run it as root, or with --user for a unit of your own", "cannot write the unit: %w", err)
-}
-
 func (a *app) gatewayUninstall() *cobra.Command {
-	return a.uninstallCommand(gatewayUnit, `Remove what corral gateway install wrote. A gateway that runs, its state and its
+	return a.uninstallCommand(unit.Gateway, `Remove what corral gateway install wrote. A gateway that runs, its state and its
 commands are left alone; what to do about them is said.`)
 }
 
-func (a *app) uninstallCommand(kind unitKind, long string) *cobra.Command {
+func (a *app) uninstallCommand(kind unit.Kind, long string) *cobra.Command {
 	var user bool
 	cmd := &cobra.Command{
-		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.command, Long: long,
+		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.Command, Long: long,
 		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := a.unitDir(user)
+			dir, err := unit.Dir(user, a.getenv)
 			if err != nil {
 				return err
 			}
@@ -344,23 +194,9 @@ func (a *app) uninstallCommand(kind unitKind, long string) *cobra.Command {
 	return cmd
 }
 
-func (a *app) uninstall(kind unitKind, dir string, user bool) error {
-	removed := false
-	for _, f := range (unit{unitKind: kind, Socket: true}).files(dir) {
-		err := os.Remove(f.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return noUnits(err)
-		}
-		removed = true
-		if err := a.printLine("removed " + f.path); err != nil {
-			return err
-		}
+func (a *app) uninstall(kind unit.Kind, dir string, user bool) error {
+	if err := unit.Remove(kind, dir, func(path string) error { return a.printLine("removed " + path) }); err != nil {
+		return err
 	}
-	if !removed {
-		return corral.Errorf(corral.ErrNotFound, "corral "+kind.command+" install writes one; --user says whose", "there is no unit of a %s in %s", kind.command, dir)
-	}
-	return a.printLine(fmt.Sprintf("To stop a %[3]s that runs:\n  %[1]s stop %[2]s; %[1]s daemon-reload", systemctl(user), kind.name, kind.command))
+	return a.printLine(fmt.Sprintf("To stop a %[3]s that runs:\n  %[1]s stop %[2]s; %[1]s daemon-reload", systemctl(user), kind.Name, kind.Command))
 }

@@ -5,30 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-func TestUnits(t *testing.T) {
-	for file, u := range map[string]unit{
-		"unit-system.txt": {unitKind: gatewayUnit, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/"},
-		"unit-user.txt": {unitKind: gatewayUnit, User: true, Socket: true, Program: "/home/me/my bin/corral", Dir: "/home/me/100%/corral", Home: "~",
-			Args: []string{"--listen", "127.0.0.1:7777", "--workspace", `/a b"c$d\e`, "--sandbox", "all"}},
-		"unit-node.txt": {unitKind: nodeUnit, Program: "/usr/local/bin/corral", Dir: "/var/lib/corral", Home: "/", Args: []string{"--token-file", "/etc/corral/token"}},
-	} {
-		var got strings.Builder
-		for _, f := range u.files("/units") {
-			got.WriteString("# " + f.path + "\n" + f.text)
-		}
-		want, err := os.ReadFile(filepath.Join("testdata", "golden", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got.String()); d != "" {
-			t.Errorf("%s: %s", file, d)
-		}
-	}
-}
 
 // What is given to install is what the gateway gets.
 func TestInstallArguments(t *testing.T) {

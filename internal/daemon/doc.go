@@ -4,6 +4,7 @@
 // from the next call on, since every call asks for it.
 //
 //	options.go        what the configuration does not say
+//	find.go           where the configuration and the state are
 //	settings.go       what sandboxes are like: configuration and flags in one
 //	backends.go       the hosts and engines of this machine, which tests replace
 //	hosts.go          what the commands of an agent run on

@@ -91,7 +91,7 @@ func (o *Options) changes(c *config.Config, d policy.Decision) []string {
 		return nil
 	}
 	set := "corral config set "
-	if c.File != o.DefaultConfig {
+	if c.File != o.Config.Default {
 		set = "corral --config " + words.Quote(c.File) + " config set "
 	}
 	var rules []json.RawMessage

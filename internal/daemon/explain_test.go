@@ -16,7 +16,7 @@ import (
 // The commands that are printed are such that a shell and corral understand.
 func TestChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "it's corral.json5")
-	o := &Options{DefaultConfig: "/nowhere/corral/corral.json5"}
+	o := &Options{Config: ConfigFile{Default: "/nowhere/corral/corral.json5"}}
 	decide := func(fix ...string) policy.Decision {
 		return policy.Decision{Fix: fix, Security: policy.Setting[policy.Security]{Value: policy.SecurityAllowlist}}
 	}

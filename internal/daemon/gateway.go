@@ -241,8 +241,12 @@ func (s *Gateway) taken() error {
 // background, before clients that listen over MCP are let go of.
 const drainPause = time.Second
 
-// Serve serves until ctx ends, and lets go of everything.
+// Serve serves until ctx ends, and lets go of everything. One that is alone it leaves
+// as it is.
 func (s *Gateway) Serve(ctx context.Context) (err error) {
+	if s.server == nil {
+		return corral.Errorf(corral.ErrInvalid, "open it with Serve in its options", "the gateway listens nowhere, so that there is nobody to serve")
+	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.record().Write(s.dir); err != nil {
 		// On a full disk, for one. What runs is looked after all the same.

@@ -154,7 +154,7 @@ func TestSSHHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := m.backends()
-	o := &Options{Backends: b, ConfigFile: file, ConfigNamed: true, Log: slog.New(slog.DiscardHandler)}
+	o := &Options{Backends: b, Config: ConfigFile{Path: file, Named: true}, Log: slog.New(slog.DiscardHandler)}
 	h, err := openHosts(o, t.TempDir(), false, alone)
 	if err != nil {
 		t.Fatal(err)

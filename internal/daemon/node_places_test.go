@@ -51,7 +51,7 @@ func newNode(t *testing.T, text string) *aNode {
 		}
 		return keptBox{knowing{n.boxes[o.Name]}}, nil
 	}
-	n.opt = Options{Backends: b, Settings: Settings{Mode: ModeOff}, ConfigFile: filepath.Join(t.TempDir(), "config.json5"), ConfigNamed: true, Log: slog.New(slog.DiscardHandler)}
+	n.opt = Options{Backends: b, Settings: Settings{Mode: ModeOff}, Config: ConfigFile{Path: filepath.Join(t.TempDir(), "config.json5"), Named: true}, Log: slog.New(slog.DiscardHandler)}
 	n.configure(text)
 	t.Cleanup(func() {
 		n.ok(n.NodeHost.Close())
@@ -72,7 +72,7 @@ func (n *aNode) ok(err error) {
 }
 
 func (n *aNode) configure(text string) {
-	n.ok(os.WriteFile(n.opt.ConfigFile, []byte(text), 0o600))
+	n.ok(os.WriteFile(n.opt.Config.Path, []byte(text), 0o600))
 }
 
 func (n *aNode) begin() {

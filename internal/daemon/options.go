@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"log/slog"
-	"strings"
 
 	"github.com/corral-exec/corral/config"
 )
@@ -10,9 +9,7 @@ import (
 // Options are what a gateway or a node is made by that its configuration does not
 // say.
 type Options struct {
-	ConfigFile    string // empty: there is none
-	ConfigNamed   bool   // the user named the file, so it must exist
-	DefaultConfig string // the file if the user names none
+	Config ConfigFile
 
 	// Settings are what flags and variables say of sandboxes, and Given whether one of
 	// them, by the name of the flag, counts in the place of the configuration. Nil: none
@@ -29,15 +26,13 @@ type Options struct {
 func (o *Options) given(flag string) bool { return o.Given != nil && o.Given(flag) }
 
 // liveConfig follows the configuration.
-func (o *Options) liveConfig() (*config.Live, error) { return config.Open(o.ConfigFile, o.ConfigNamed) }
+func (o *Options) liveConfig() (*config.Live, error) {
+	return config.Open(o.Config.Path, o.Config.Named)
+}
 
 // getenv is the last value of a variable.
-func (o *Options) getenv(name string) (value string) {
-	for _, kv := range o.Environ {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
+func (o *Options) getenv(name string) string {
+	value, _ := LookupEnv(o.Environ, name)
 	return value
 }
 

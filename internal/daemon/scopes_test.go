@@ -89,7 +89,7 @@ func TestScopes(t *testing.T) {
 		x := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print(o.Name, "", 0)}}
 		return knowing{x}, nil
 	}
-	o := &Options{Backends: b, ConfigFile: file, ConfigNamed: true, Log: slog.New(slog.DiscardHandler)}
+	o := &Options{Backends: b, Config: ConfigFile{Path: file, Named: true}, Log: slog.New(slog.DiscardHandler)}
 	state := t.TempDir()
 	h, err := openHosts(o, state, false, alone)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestEngineIsKept(t *testing.T) {
 		opened[o.Name] = o
 		return &fakeexec.Executor{Programs: map[string]fakeexec.Program{"go": fakeexec.Print("", "", 0)}}, nil
 	}
-	o := &Options{Backends: b, ConfigFile: file, ConfigNamed: true, Log: slog.New(slog.DiscardHandler)}
+	o := &Options{Backends: b, Config: ConfigFile{Path: file, Named: true}, Log: slog.New(slog.DiscardHandler)}
 	var log strings.Builder
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	h, err := openHosts(o, t.TempDir(), false, alone)

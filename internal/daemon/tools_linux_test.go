@@ -66,7 +66,7 @@ func serveWith(t *testing.T, settings string) *serving {
 	timeout := time.Minute
 	opt := GatewayOptions{
 		Options: Options{
-			ConfigFile: g.file, ConfigNamed: true, Settings: Settings{Mode: ModeOff}, Backends: RealBackends(), Version: "v1",
+			Config: ConfigFile{Path: g.file, Named: true}, Settings: Settings{Mode: ModeOff}, Backends: RealBackends(), Version: "v1",
 			Environ: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh"}, Log: slog.New(slog.NewTextHandler(log, nil)),
 		},
 		StateDir: filepath.Join(dir, "state"), Timeout: &timeout,

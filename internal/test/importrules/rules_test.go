@@ -14,8 +14,8 @@ type layer struct {
 var layers = []layer{
 	// They know nothing of Corral.
 	{"tools", nil, []string{
-		"internal/cli/termfilter", "internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape", "internal/json5",
-		"internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/turn",
+		"internal/coalesce", "internal/confine", "internal/decided", "internal/diskimage", "internal/escape", "internal/json5",
+		"internal/recent", "internal/spelling", "internal/state/atomicfile", "internal/state/filelock", "internal/streams", "internal/strictjson", "internal/terminal", "internal/turn",
 		"internal/warden/landlock", "internal/warden/spawn/...", "pathenv/lookup",
 	}},
 	{"contract", []string{"tools"}, []string{"."}},
@@ -37,8 +37,8 @@ var layers = []layer{
 	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
 	// It puts all of it together.
 	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor"}},
-	// Programs. Nothing imports them.
-	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli"}},
+	// Programs, and what is theirs alone.
+	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli", "internal/foreground", "internal/unit"}},
 	// They try the product from outside, and are no part of it.
 	{"outside", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition", "front"}, []string{"cmd/corral-escape", "e2e/..."}},
 	// Only tests import them.

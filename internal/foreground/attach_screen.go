@@ -1,28 +1,27 @@
-package cli
+package foreground
 
 import (
 	"context"
 	"io"
-	"os"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/terminal"
 )
 
 // findScreen finds out what the terminal has to be like for what is to be shown.
 // A program that has a screen of its own draws it anew, and nothing of what it
 // drew before is shown.
 func (t *attachment) findScreen(ctx context.Context, log corral.Log) error {
-	out, ok := t.front.app.stdout.(*os.File)
-	if !t.status.TTY || !ok || !isTerminal(out) {
+	if _, ok := terminal.Shows(t.Out); !ok || !t.status.TTY {
 		return nil
 	}
 	stat, err := log.Stat(ctx)
 	if err != nil {
 		return err
 	}
-	t.screen, t.now = &screenState{}, stat.Size
-	then := t.screen.clone()
+	t.screen, t.now = &terminal.Screen{}, stat.Size
+	then := t.screen.Clone()
 	buf := make([]byte, 64<<10)
 	for off := int64(0); off < t.now; {
 		end := int64(len(buf))
@@ -35,10 +34,10 @@ func (t *attachment) findScreen(ctx context.Context, log corral.Log) error {
 		}
 		_, _ = t.screen.Write(c.Data) // it never fails
 		if off = c.Next(); off <= t.next {
-			then = t.screen.clone()
+			then = t.screen.Clone()
 		}
 	}
-	if t.redraw = t.screen.fullScreen() && !t.status.Ended(); t.redraw {
+	if t.redraw = t.screen.FullScreen() && !t.status.Ended(); t.redraw {
 		t.next = t.now
 	} else {
 		t.screen = then
@@ -51,14 +50,14 @@ func (t *attachment) enter() error {
 	if t.screen == nil {
 		return nil
 	}
-	_, err := io.WriteString(t.front.app.stdout, t.screen.enter())
+	_, err := io.WriteString(t.Out, t.screen.Enter())
 	return err
 }
 
 func (t *attachment) leave() {
 	if t.screen != nil {
 		// A terminal that is gone needs nothing.
-		_, _ = io.WriteString(t.front.app.stdout, t.screen.leave())
+		_, _ = io.WriteString(t.Out, t.screen.Leave())
 	}
 }
 
@@ -66,15 +65,15 @@ func (t *attachment) leave() {
 // answer: the answer would be typed.
 func (t *attachment) show(c corral.Chunk) error {
 	if t.screen == nil {
-		return t.view.write(c, t.next)
+		return t.view.Write(c, t.next)
 	}
 	_, _ = t.screen.Write(c.Data) // it never fails
 	old := min(max(t.now-c.Offset, 0), int64(len(c.Data)))
-	data := t.past.show(c.Data[:old])
+	data := t.past.Show(c.Data[:old])
 	if c.Next() >= t.now {
-		data = append(append(data, t.past.rest()...), c.Data[old:]...)
+		data = append(append(data, t.past.Rest()...), c.Data[old:]...)
 	}
-	return t.view.write(corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: data}, t.next)
+	return t.view.Write(corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: data}, t.next)
 }
 
 // redrawPause is how long a program has to see that its terminal has another

@@ -1,17 +1,18 @@
-// Package termfilter takes out of a program's output what would reach beyond the screen
-// of the terminal that shows it: the clipboard, the title, the printer, what the
-// terminal answers as if somebody had typed it.
-//
-// It passes on only what it knows, and only whole sequences, so that a terminal never
-// sees the beginning of one that it would complete by itself. It knows terminals that
-// read UTF-8.
-package termfilter
+package terminal
 
 import (
 	"bytes"
 	"unicode/utf8"
 )
 
+// A Filter takes out of a program's output what would reach beyond the screen of the
+// terminal that shows it: the clipboard, the title, the printer, what the terminal
+// answers as if somebody had typed it.
+//
+// It passes on only what it knows, and only whole sequences, so that a terminal never
+// sees the beginning of one that it would complete by itself. It knows terminals that
+// read UTF-8.
+//
 // A Filter is for the output of one program. Output may be cut anywhere. What it keeps
 // between two calls is bounded. The zero value is for output that is only looked at:
 // colours, movements of the cursor and erasing are passed on.

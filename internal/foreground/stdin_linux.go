@@ -1,4 +1,4 @@
-package cli
+package foreground
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// redirected reports whether somebody gave us f as standard input for this
+// Redirected reports whether somebody gave us f as standard input for this
 // call, by a pipe or a redirection, rather than let us inherit it. What is
 // inherited is also our parent's: reading it would eat the rest of a script
 // that a shell reads from there, or the lines of a loop
@@ -21,7 +21,7 @@ import (
 //
 // which is what ssh without -n is known for. Where it cannot be told we were
 // given it.
-func redirected(f *os.File) bool { return redirectedFrom(f, os.Getppid(), "/proc") }
+func Redirected(f *os.File) bool { return redirectedFrom(f, os.Getppid(), "/proc") }
 
 // transparent programs run one command and never read standard input: what is
 // theirs is the command's.
@@ -73,8 +73,8 @@ func parentOf(dir string) int {
 	return pid
 }
 
-// pending reports whether f is a pipe or a socket in which data waits.
-func pending(f *os.File) bool {
+// Pending reports whether f is a pipe or a socket in which data waits.
+func Pending(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return false

@@ -1,11 +1,11 @@
-package cli
+package terminal
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestScreenState(t *testing.T) {
+func TestScreen(t *testing.T) {
 	const clean = "\x18\x1b[0m\x1b(B\x0f"
 	for _, test := range []struct {
 		name, output string
@@ -29,30 +29,30 @@ func TestScreenState(t *testing.T) {
 		{name: "unfinished", output: "\n\x1b[?1049", leave: "\r\n"},
 	} {
 		for _, step := range []int{1, 3, len(test.output) + 1} {
-			var s screenState
+			var s Screen
 			for rest := test.output; rest != ""; {
 				n := min(step, len(rest))
 				_, _ = s.Write([]byte(rest[:n]))
 				rest = rest[n:]
 			}
-			if s.enter() != test.enter || s.leave() != clean+test.leave || s.fullScreen() != test.full {
-				t.Errorf("%s, by %d bytes: enter %q, leave %q, full screen %v", test.name, step, s.enter(), s.leave(), s.fullScreen())
+			if s.Enter() != test.enter || s.Leave() != clean+test.leave || s.FullScreen() != test.full {
+				t.Errorf("%s, by %d bytes: enter %q, leave %q, full screen %v", test.name, step, s.Enter(), s.Leave(), s.FullScreen())
 			}
 			// Who enters is where the program was; who leaves has a new terminal.
-			var again screenState
-			_, _ = again.Write([]byte(s.enter()))
-			if again.enter() != s.enter() {
-				t.Errorf("%s: entered twice: %q, %q", test.name, s.enter(), again.enter())
+			var again Screen
+			_, _ = again.Write([]byte(s.Enter()))
+			if again.Enter() != s.Enter() {
+				t.Errorf("%s: entered twice: %q, %q", test.name, s.Enter(), again.Enter())
 			}
-			_, _ = again.Write([]byte(s.leave()))
-			if again.enter() != "" {
-				t.Errorf("%s: left with %q", test.name, again.enter())
+			_, _ = again.Write([]byte(s.Leave()))
+			if again.Enter() != "" {
+				t.Errorf("%s: left with %q", test.name, again.Enter())
 			}
 		}
 	}
 }
 
-func TestPastOutput(t *testing.T) {
+func TestPast(t *testing.T) {
 	const keep = "text \x1b[1;31mred\x1b[m\x1b[?1049h\x1b[6;1H\x1b]0;title\x07\x1b]8;;http://x/\x1b\\link\x1b]8;;\x1b\\\x1bP1q#\x1b\\ 日本語?"
 	queries := []string{
 		"\x1b[6n", "\x1b[?6n", "\x1b[5n", "\x1b[c", "\x1b[0c", "\x1b[>c", "\x1b[=c", "\x1b[>0q", "\x1b[?2026$p", "\x1b[18t", "\x1b[14;2t", "\x1b[?u",
@@ -61,29 +61,29 @@ func TestPastOutput(t *testing.T) {
 	output := keep + strings.Join(queries, keep) + keep
 	want := strings.Repeat(keep, len(queries)+1)
 	for _, step := range []int{1, 2, 7, len(output)} {
-		var o pastOutput
+		var o Past
 		var got strings.Builder
 		for rest := output; rest != ""; {
 			n := min(step, len(rest))
-			got.Write(o.show([]byte(rest[:n])))
+			got.Write(o.Show([]byte(rest[:n])))
 			rest = rest[n:]
 		}
-		got.Write(o.rest())
+		got.Write(o.Rest())
 		if got.String() != want {
 			t.Errorf("by %d bytes: %q, want %q", step, got.String(), want)
 		}
 	}
 	// What never ends is not held back for ever.
-	var o pastOutput
+	var o Past
 	shown := 0
 	for range 10 {
-		shown += len(o.show([]byte("\x1b]" + strings.Repeat("x", 1000))))
+		shown += len(o.Show([]byte("\x1b]" + strings.Repeat("x", 1000))))
 	}
-	if shown += len(o.rest()); shown != 10*1002 {
+	if shown += len(o.Rest()); shown != 10*1002 {
 		t.Errorf("%d bytes are shown", shown)
 	}
 	for range 10 {
-		_ = o.show([]byte(strings.Repeat("x", 1000)))
+		_ = o.Show([]byte(strings.Repeat("x", 1000)))
 	}
 	if len(o.held) > longestSequence {
 		t.Errorf("%d bytes are held back", len(o.held))

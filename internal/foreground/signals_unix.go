@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package foreground
 
 import (
 	"os"
@@ -10,5 +10,5 @@ import (
 // forwarded are the signals that a command in the foreground gets.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGWINCH}
 
-// endingSignals end a gateway in good order.
-var endingSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+// ending are those that end a server in good order.
+var ending = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}

@@ -1,15 +1,15 @@
 //go:build !linux
 
-package cli
+package foreground
 
 import "os"
 
-// redirected reports whether standard input is a pipe, a socket or a file.
+// Redirected reports whether standard input is a pipe, a socket or a file.
 // Whether it was given for this call or is merely inherited cannot be told
 // here; --stdin=false leaves an inherited one alone.
-func redirected(f *os.File) bool {
+func Redirected(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
-func pending(*os.File) bool { return false }
+func Pending(*os.File) bool { return false }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"bytes"
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A screenState follows what a program writes to its terminal, and knows what
+// A Screen follows what a program writes to its terminal, and knows what
 // that has the terminal do otherwise than when it was new: the alternate screen,
 // what keys send, the mouse. Whoever attaches to the program later needs a
 // terminal in the same state, and the shell to which he returns does not want
 // it.
 //
-// Output may be cut anywhere. The zero screenState is a new terminal.
-type screenState struct {
+// Output may be cut anywhere. The zero Screen is a new terminal.
+type Screen struct {
 	set  map[string]string // by what is set: the sequence that did it last
 	held []byte            // the beginning of a sequence
 	open bool              // the last line has no end
@@ -42,7 +42,7 @@ var (
 )
 
 // Write takes output in. It never fails.
-func (s *screenState) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	if len(p) > 0 {
 		s.open = p[len(p)-1] != '\n'
 	}
@@ -54,7 +54,7 @@ func (s *screenState) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *screenState) obey(m [][]byte) {
+func (s *Screen) obey(m [][]byte) {
 	if s.set == nil {
 		s.set = map[string]string{}
 	}
@@ -84,25 +84,25 @@ func (s *screenState) obey(m [][]byte) {
 }
 
 // note remembers a sequence if what it sets is not as it was at first.
-func (s *screenState) note(name, sequence string, changed bool) {
+func (s *Screen) note(name, sequence string, changed bool) {
 	delete(s.set, name)
 	if changed {
 		s.set[name] = sequence
 	}
 }
 
-// fullScreen reports whether the program draws on a screen of its own.
-func (s *screenState) fullScreen() bool {
+// FullScreen reports whether the program draws on a screen of its own.
+func (s *Screen) FullScreen() bool {
 	return slices.ContainsFunc(alternateScreens, func(mode string) bool { return s.set[mode] != "" })
 }
 
-// clone is the state as it is now.
-func (s *screenState) clone() *screenState {
-	return &screenState{set: maps.Clone(s.set), held: bytes.Clone(s.held), open: s.open}
+// Clone is the state as it is now.
+func (s *Screen) Clone() *Screen {
+	return &Screen{set: maps.Clone(s.set), held: bytes.Clone(s.held), open: s.open}
 }
 
-// enter is what puts a new terminal into this state.
-func (s *screenState) enter() string {
+// Enter is what puts a new terminal into this state.
+func (s *Screen) Enter() string {
 	var b strings.Builder
 	for _, name := range s.names() {
 		b.WriteString(s.set[name])
@@ -110,20 +110,20 @@ func (s *screenState) enter() string {
 	return b.String()
 }
 
-// leave is what makes the terminal a new one again, with the cursor at the
+// Leave is what makes the terminal a new one again, with the cursor at the
 // beginning of a line.
-func (s *screenState) leave() string {
+func (s *Screen) Leave() string {
 	var b strings.Builder
 	b.WriteString("\x18\x1b[0m\x1b(B\x0f") // whatever is unfinished, colours, line drawing
 	names := s.names()
 	slices.Reverse(names)
-	if s.fullScreen() {
+	if s.FullScreen() {
 		b.WriteString("\x1b[r") // it scrolls as a whole; the cursor is restored with the screen
 	}
 	for _, name := range names {
 		b.WriteString(undo(name))
 	}
-	if s.open && !s.fullScreen() {
+	if s.open && !s.FullScreen() {
 		b.WriteString("\r\n")
 	}
 	return b.String()
@@ -148,7 +148,7 @@ func undo(name string) string {
 
 // names are what is set, the alternate screen first: it is entered before all
 // else is set, and left when all else is undone.
-func (s *screenState) names() []string {
+func (s *Screen) names() []string {
 	names := slices.Collect(maps.Keys(s.set))
 	slices.SortFunc(names, func(a, b string) int {
 		if x, y := slices.Contains(alternateScreens, a), slices.Contains(alternateScreens, b); x != y {
@@ -162,19 +162,19 @@ func (s *screenState) names() []string {
 	return names
 }
 
-// A pastOutput is output that was answered when it was new: it is shown without
+// A Past is output that was answered when it was new: it is shown without
 // what a terminal would answer once more.
-type pastOutput struct{ held []byte }
+type Past struct{ held []byte }
 
-// show returns what to show of the next output.
-func (o *pastOutput) show(p []byte) []byte {
+// Show returns what to show of the next output.
+func (o *Past) Show(p []byte) []byte {
 	var whole []byte
 	whole, o.held = cutSequence(append(o.held, p...))
 	return screenQuery.ReplaceAll(whole, nil)
 }
 
-// rest is what was held back, when there is no more.
-func (o *pastOutput) rest() []byte {
+// Rest is what was held back, when there is no more.
+func (o *Past) Rest() []byte {
 	rest := o.held
 	o.held = nil
 	return rest

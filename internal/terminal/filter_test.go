@@ -1,4 +1,4 @@
-package termfilter
+package terminal
 
 import (
 	"bytes"

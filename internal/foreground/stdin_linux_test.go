@@ -1,4 +1,4 @@
-package cli
+package foreground
 
 import (
 	"fmt"
@@ -102,13 +102,13 @@ func TestPending(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	if pending(r) {
+	if Pending(r) {
 		t.Error("an empty pipe has data")
 	}
 	if _, err := w.WriteString("x"); err != nil {
 		t.Fatal(err)
 	}
-	if !pending(r) {
+	if !Pending(r) {
 		t.Error("a full pipe has no data")
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package foreground
 
 import (
 	"bytes"
@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// detachKeys are what is typed to detach: bytes, and how they are written.
-type detachKeys struct {
+// Keys are what is typed to detach: bytes, and how they are written.
+type Keys struct {
 	sequence []byte
 	text     string
 }
 
 const (
-	defaultDetachKeys = "ctrl-p,ctrl-q"
-	noDetachKeys      = "none"
-	maxDetachKeys     = 8
+	DefaultKeys = "ctrl-p,ctrl-q"
+	noKeys      = "none"
+	maxKeys     = 8
 )
 
-func (k *detachKeys) Type() string   { return "keys" }
-func (k *detachKeys) String() string { return k.text }
+func (k *Keys) Type() string   { return "keys" }
+func (k *Keys) String() string { return k.text }
 
 // Set reads "ctrl-p,ctrl-q": characters, and ctrl- with a letter or one of
 // @ [ \ ] ^ _.
-func (k *detachKeys) Set(s string) error {
-	if s == noDetachKeys {
+func (k *Keys) Set(s string) error {
+	if s == noKeys {
 		k.sequence, k.text = nil, s
 		return nil
 	}
@@ -40,10 +40,10 @@ func (k *detachKeys) Set(s string) error {
 		case len(key) == 1 && key[0] > ' ' && key[0] < 0x7f:
 			sequence = append(sequence, key[0])
 		default:
-			return errors.New("use keys such as " + defaultDetachKeys + ", or " + noDetachKeys)
+			return errors.New("use keys such as " + DefaultKeys + ", or " + noKeys)
 		}
 	}
-	if len(sequence) > maxDetachKeys {
+	if len(sequence) > maxKeys {
 		return errors.New("use fewer keys")
 	}
 	k.sequence, k.text = sequence, s

@@ -1,4 +1,4 @@
-package cli
+package foreground
 
 import (
 	"os"
@@ -8,5 +8,5 @@ import (
 // forwarded are the signals that a command in the foreground gets.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// endingSignals end a gateway in good order.
-var endingSignals = forwarded
+// ending are those that end a server in good order.
+var ending = forwarded

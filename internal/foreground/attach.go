@@ -1,0 +1,239 @@
+package foreground
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/terminal"
+	"github.com/corral-exec/corral/session"
+)
+
+// AttachOptions say how a session is attached to.
+type AttachOptions struct {
+	Streams
+	Keys  *Keys // that detach
+	Stdin bool  // standard input is passed on
+	Raw   bool  // nothing of the output is filtered
+
+	Tell  func(line string)        // what the program does, which is no output
+	Words func(text string) string // a warning as people read it
+}
+
+// errDetached ends an attachment and nothing else.
+var errDetached = errors.New("detached")
+
+// Attach shows a session, from an offset of its log on, until it ends, and passes on
+// what is typed. It returns how the session ended; nil if the user detached.
+func Attach(ctx context.Context, p *client.Process, st session.Status, from int64, o AttachOptions) (*session.Status, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &attachment{
+		AttachOptions: o, process: p, status: st, next: from,
+		view: View{Streams: o.Streams, Raw: o.Raw, screen: st.TTY, answers: st.TTY && o.Stdin && terminal.Is(o.In)},
+		keys: detacher{sequence: o.Keys.sequence}, detach: func() { cancel(errDetached) },
+	}
+	err := t.findScreen(ctx, p.Log())
+	if err != nil {
+		return nil, err
+	}
+	if t.term, err = p.Attach(ctx, t.next); err != nil {
+		return nil, err
+	}
+	defer t.term.Close()
+	end, err := t.run(ctx)
+	if errors.Is(context.Cause(ctx), errDetached) {
+		line := "detached from " + st.ID + ", which goes on"
+		if terminal.Is(o.In) { // the cursor is wherever the session left it
+			line = "\r\n" + line
+		}
+		o.Tell(line)
+		return nil, nil
+	}
+	return end, err
+}
+
+// An attachment is this terminal at a session.
+type attachment struct {
+	AttachOptions
+	tty     tty
+	process *client.Process
+	term    *client.Terminal
+	status  session.Status
+	next    int64 // offset in the log
+	keys    detacher
+	detach  func()
+	view    View
+
+	screen *terminal.Screen // nil: no terminal shows the session's terminal
+	redraw bool             // the program has to draw its screen anew
+	past   terminal.Past
+	now    int64 // output before was answered when it was new
+}
+
+func (t *attachment) run(ctx context.Context) (*session.Status, error) {
+	input := t.Stdin && t.status.Stdin && !t.status.Ended()
+	if file, ok := terminal.Shows(t.Out); t.status.TTY && ok {
+		t.tty.file = file
+	}
+	if t.status.TTY && terminal.Is(t.In) {
+		t.tty.file = t.In
+	}
+	defer onSignals(func() { t.resize(ctx) }, func(corral.Signal) { t.detach() })()
+	t.greet(input)
+	if t.status.TTY && input && terminal.Is(t.In) {
+		t.tty.makeRaw(t.Streams)
+		defer t.tty.restore()
+	} else {
+		t.keys.sequence = nil // whoever types by the line cannot type them
+	}
+	defer t.leave()
+	if err := t.enter(); err != nil {
+		return nil, err
+	}
+	t.draw(ctx)
+	if input {
+		// It ends with this process if nothing is typed any more.
+		if terminal.Is(t.In) {
+			go t.pass(ctx, t.In)
+		} else {
+			go t.feed(ctx, t.In)
+		}
+	}
+	for {
+		m, err := t.term.Next(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case m.Exit != nil:
+			return m.Exit, nil
+		case m.Err != nil:
+			if !errors.Is(m.Err, corral.ErrEnded) {
+				t.warn(m.Err.Error() + ".")
+			}
+			continue
+		}
+		if err := t.show(m.Chunk); err != nil {
+			return nil, err
+		}
+		t.next = m.Chunk.Next()
+	}
+}
+
+// greet says how to get away again.
+func (t *attachment) greet(input bool) {
+	how := "Ctrl-C detaches"
+	switch {
+	case t.status.Ended():
+		return
+	case input && t.status.TTY && terminal.Is(t.In):
+		how = t.Keys.text + " detaches"
+		if t.Keys.text == noKeys {
+			how = "no keys detach"
+		}
+	}
+	t.Tell("attached to " + t.status.ID + "; " + how)
+}
+
+// warn is a warning on a terminal that may be raw.
+func (t *attachment) warn(text string) {
+	text = "warning: " + t.Words(text)
+	if t.tty.raw != nil {
+		text += "\r"
+	}
+	t.Tell(text)
+}
+
+// resize tells the session the size of our terminal.
+func (t *attachment) resize(ctx context.Context) { t.resizeTo(ctx, func(*corral.Size) {}) }
+
+// resizeTo does so with a change. The gateway may be away, and a size that
+// cannot be set is no reason to stop.
+func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
+	if t.tty.file == nil || t.status.Ended() {
+		return
+	}
+	if size := t.tty.size(); *size != (corral.Size{}) {
+		change(size)
+		ctx, cancel := context.WithTimeout(ctx, CallLimit)
+		defer cancel()
+		_ = t.term.Resize(ctx, *size)
+	}
+}
+
+// feed hands a pipe or a file to the session. Other than keys, of which a user
+// sees what becomes of them, all of it has to arrive, or not be said to.
+func (t *attachment) feed(ctx context.Context, in io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 {
+			if _, werr := t.process.Write(ctx, buf[:n]); werr != nil {
+				if ctx.Err() == nil && !errors.Is(werr, corral.ErrEnded) {
+					t.warn("Standard input is not passed on any more: " + werr.Error() + ".")
+				}
+				return
+			}
+		}
+		if err != nil {
+			if !t.status.TTY { // a terminal's input has no end of its own
+				_ = t.process.CloseStdin(ctx) // it may have ended
+			}
+			return
+		}
+	}
+}
+
+// pass hands what is typed to the session.
+func (t *attachment) pass(ctx context.Context, in io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(buf)
+		out, detach := t.keys.pass(buf[:n])
+		t.write(ctx, out)
+		switch {
+		case detach:
+			t.detach()
+			return
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if !t.status.TTY { // a terminal's input has no end of its own
+				t.again(ctx, t.term.CloseStdin)
+			}
+			return
+		}
+	}
+}
+
+func (t *attachment) write(ctx context.Context, data []byte) {
+	if len(data) > 0 {
+		t.again(ctx, func(ctx context.Context) error { return t.term.Write(ctx, data) })
+	}
+}
+
+// RetryPause is how often a gateway is tried that is away.
+const RetryPause = 50 * time.Millisecond
+
+// again sends something as soon as there is somebody to send it to. When it may
+// have been sent, it is not sent twice.
+func (t *attachment) again(ctx context.Context, send func(context.Context) error) {
+	for {
+		err := send(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case !errors.Is(err, corral.ErrUnavailable):
+			t.warn("What was typed may not have arrived: " + err.Error() + ".")
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(RetryPause):
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package foreground
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/terminal"
+)
+
+// Streams are those of this program.
+type Streams struct {
+	In       *os.File
+	Out, Err io.Writer
+	Warn     func(text string) // a complete sentence
+}
+
+// A Job is a command that this call waits for: signals go to it, and the terminal's
+// size.
+type Job struct {
+	Streams
+	Cancel context.CancelCauseFunc // ends a start that is under way, or a run
+	Keep   bool                    // the process is not forgotten when it has ended
+
+	tty tty // only for OpenTerminal and what it returns
+
+	mu      sync.Mutex
+	process corral.Process // nil until it has started
+	signals int            // that the user sent to end it
+}
+
+// CallLimit bounds calls on a process that nobody can cancel.
+const CallLimit = 5 * time.Second
+
+// Start is told of the process. From here on signals are the command's.
+func (j *Job) Start(p corral.Process) {
+	j.tty.makeRaw(j.Streams)
+	j.mu.Lock()
+	j.process = p
+	j.mu.Unlock()
+	j.resize() // it may have changed since the command was told
+}
+
+func (j *Job) current() corral.Process {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.process
+}
+
+// Remove forgets the process, if it has ended: nobody will ask for it again.
+func (j *Job) Remove() {
+	p := j.current()
+	if p == nil || j.Keep {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
+	defer cancel()
+	if err := p.Remove(ctx); err != nil && !errors.Is(err, corral.ErrRunning) {
+		j.Warn("The record of the command could not be removed: " + err.Error() + ".")
+	}
+}
+
+// ForwardSignals hands on what is sent to this program until stop is called.
+func (j *Job) ForwardSignals() (stop func()) { return onSignals(j.resize, j.end) }
+
+// end hands on a signal that is meant to end the command. The second kills,
+// and the third is for when not even that is possible.
+func (j *Job) end(number corral.Signal) {
+	j.mu.Lock()
+	p := j.process
+	j.signals++
+	n := j.signals
+	j.mu.Unlock()
+	switch {
+	case p == nil || n > 2:
+		j.Cancel(Interruption{number})
+		return
+	case n == 2:
+		number = corral.SIGKILL
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
+	defer cancel()
+	if err := p.Signal(ctx, number); err != nil && !errors.Is(err, corral.ErrEnded) {
+		j.Cancel(Interruption{number}) // which tries by itself, and says what comes of it
+	}
+}
+
+// OpenTerminal gives cmd a terminal of the size of ours. Ours is made raw when
+// the command has started, if it is where the input comes from; restore undoes
+// that, and may be called in any case.
+func (j *Job) OpenTerminal(cmd *corral.Command) (restore func()) {
+	cmd.TTY = &corral.Size{}
+	for _, f := range []any{j.In, j.Out} {
+		if file, ok := terminal.Shows(f); ok {
+			j.tty.file = file
+			cmd.TTY = j.tty.size()
+			break
+		}
+	}
+	return j.tty.restore
+}
+
+// HasTerminal reports whether OpenTerminal found ours.
+func (j *Job) HasTerminal() bool { return j.tty.file != nil }
+
+// resize follows our terminal. A size that cannot be set is no reason to stop.
+func (j *Job) resize() {
+	p := j.current()
+	if p == nil || j.tty.file == nil {
+		return
+	}
+	if size := j.tty.size(); *size != (corral.Size{}) {
+		ctx, cancel := context.WithTimeout(context.Background(), CallLimit)
+		defer cancel()
+		_ = p.Resize(ctx, *size)
+	}
+}
+
+// A tty is our terminal.
+type tty struct {
+	file *os.File // nil: there is none
+	raw  *term.State
+}
+
+func (t *tty) makeRaw(s Streams) {
+	if t.file == nil || t.file != s.In {
+		return
+	}
+	raw, err := term.MakeRaw(int(t.file.Fd()))
+	if err != nil {
+		s.Warn("The terminal cannot be made raw, so keys go to the command by the line: " + err.Error() + ".")
+		return
+	}
+	t.raw = raw
+}
+
+// restore undoes makeRaw.
+func (t *tty) restore() {
+	if t.raw != nil {
+		// Nothing can be done for a terminal that is gone.
+		_ = term.Restore(int(t.file.Fd()), t.raw)
+	}
+}
+
+// size is that of our terminal; the zero size if it has none.
+func (t *tty) size() *corral.Size {
+	cols, rows, err := term.GetSize(int(t.file.Fd()))
+	const limit = 1<<16 - 1
+	if err != nil || cols <= 0 || rows <= 0 || cols > limit || rows > limit {
+		return &corral.Size{}
+	}
+	return &corral.Size{Rows: uint16(rows), Cols: uint16(cols)}
+}
+
+// Telling is an Executor that tells of what it started.
+type Telling struct {
+	corral.Executor
+	Tell func(corral.Process)
+	// Watch leaves the input alone of a session that may have been there
+	// before: what has none of ours keeps what it has.
+	Watch bool
+}
+
+// A watched process keeps its input.
+type watched struct{ corral.Process }
+
+func (watched) CloseStdin(context.Context) error { return nil }
+
+// Start implements corral.Executor.
+func (s Telling) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	p, err := s.Executor.Start(ctx, cmd)
+	if err == nil {
+		s.Tell(p)
+		if s.Watch {
+			p = watched{p}
+		}
+	}
+	return p, err
+}

@@ -1,0 +1,92 @@
+package foreground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/corral-exec/corral"
+)
+
+// An Interruption is a signal that ended the program before there was a command to
+// hand it to.
+type Interruption struct{ Signal corral.Signal }
+
+func (i Interruption) Error() string { return fmt.Sprintf("interrupted by %v", i.Signal) }
+
+// Interrupted says so where a signal is the reason of err.
+func Interrupted(ctx context.Context, err error) error {
+	var cause Interruption
+	if err != nil && errors.As(context.Cause(ctx), &cause) && !errors.Is(err, corral.ErrLost) {
+		return cause
+	}
+	return err
+}
+
+// UntilSignal calls do, which ends with the first signal.
+func UntilSignal(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(c)
+	defer context.AfterFunc(ctx, func() { signal.Stop(c) })() // the next one ends the program
+	go func() {
+		select {
+		case got := <-c:
+			cancel(Interruption{number(got)})
+		case <-ctx.Done():
+		}
+	}()
+	return Interrupted(ctx, do(ctx))
+}
+
+// Ending are the signals that end a server in good order, without those that whoever
+// started it wants to be ignored.
+func Ending() []os.Signal { return slices.DeleteFunc(slices.Clone(ending), signal.Ignored) }
+
+// onSignals hands on what is sent to this program until stop is called.
+func onSignals(resize func(), end func(corral.Signal)) (stop func()) {
+	// Buffered, because the runtime drops what nobody waits for.
+	c := make(chan os.Signal, 16)
+	for _, s := range forwarded {
+		if !signal.Ignored(s) { // as nohup and background jobs of scripts have it
+			signal.Notify(c, s)
+		}
+	}
+	done := make(chan struct{})
+	var owned sync.WaitGroup
+	owned.Go(func() {
+		for {
+			select {
+			case got := <-c:
+				switch n := number(got); n {
+				case corral.SIGWINCH:
+					resize()
+				case corral.SIGPIPE: // the write that caused it fails, which is dealt with there
+				default:
+					end(n)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(c)
+		close(done)
+		owned.Wait()
+	}
+}
+
+func number(s os.Signal) corral.Signal {
+	if n, ok := s.(syscall.Signal); ok {
+		return corral.Signal(n)
+	}
+	return corral.SIGINT
+}
