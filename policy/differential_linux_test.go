@@ -209,9 +209,9 @@ func output(text string, r exectrace.Result) []byte {
 }
 
 // incomparable reports whether a command has an output that depends on how its
-// programs were called: their errors name them. And a program is not quite what
-// the builtin is of the same name, in whose place it is pinned: echo of dash
-// interprets backslashes, and errors of printf and test have other exit codes.
+// programs were called: their errors name them. And a program that is pinned in place
+// of the builtin with its name is not quite the same: echo of dash interprets
+// backslashes, and errors of printf and test have other exit codes.
 func incomparable(text, shell string, pinned, original exectrace.Result) bool {
 	plain := unquoted.Replace(text) // they may be in the text of a shell, quoted more than once
 	if strings.Contains(plain, ">&") || strings.Contains(plain, "|&") || strings.Contains(plain, "&>") {
@@ -220,6 +220,11 @@ func incomparable(text, shell string, pinned, original exectrace.Result) bool {
 	// Two that write at a time, to what is a file here, may overwrite each other;
 	// and what is outside of the sandbox changes between the two runs.
 	if strings.Contains(strings.ReplaceAll(plain, "&&", ""), "&") || strings.Contains(plain, " /*") {
+		return true
+	}
+	// A login shell has the PATH that /etc/profile sets. Pinned, a name is the program
+	// that it was decided on, by the PATH of the command.
+	if strings.Contains(plain, "bash -lc") {
 		return true
 	}
 	dash := shell != "/bin/bash" || slices.ContainsFunc(slices.Concat(pinned.Programs, original.Programs), func(p string) bool {
