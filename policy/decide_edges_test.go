@@ -89,3 +89,75 @@ func TestNarrow(t *testing.T) {
 		t.Errorf("%q", d.Fix)
 	}
 }
+
+// What a decision says beside its outcome: why, what would allow it, and which rule did.
+func TestDecisionSays(t *testing.T) {
+	shell := files{"/usr/bin/rc": "-> /bin/bash"}
+	for name, content := range someFiles {
+		shell[name] = content
+	}
+	request := func(text string, env ...string) Request {
+		req := requestOf(text)
+		req.Env = map[string]string{}
+		for _, name := range env {
+			req.Env[name] = "x"
+		}
+		return req
+	}
+	safe := func(r Rules, bin string, p SafeBin) Rules {
+		r.SafeBins = Setting[[]string]{Value: []string{bin}}
+		r.SafeBinProfiles = map[string]SafeBin{bin: p}
+		return r
+	}
+	list := func(rules ...Rule) Rules { return rulesOf(SecurityAllowlist, AskOnMiss, rules...) }
+	for _, tt := range []struct {
+		name   string
+		req    Request
+		rules  Rules
+		out    Outcome
+		reason string // what is in it
+		fix    string // what is in the hints; "-": there is none
+		inline string // of the first segment
+		rule   bool   // the first segment has one
+	}{
+		{"a rule allows it", request("ls x"), list(allow("/bin/ls")), Allowed, "every program", "-", "", true},
+		{"no rule", request("ls x"), list(), Asked, "ls", "/bin/ls", "", false},
+		{"a program that is not there", request("nowhere x"), list(allow("*")), Asked, "nowhere: ", "", "", false},
+		{"a shell by another name", request("rc x"), list(allow("/usr/bin/rc")), Asked, "it is bash by another name", "", "it is bash by another name", false},
+		{"code that is not known", request(`python3 -c "$X"`), list(), Asked, "runs the code", "exactly this command", "-c runs the code", false},
+		{"code that is known", request("python3 -c 1"), list(), Asked, "runs the code", `args: ["-c", "1"]`, "-c runs the code", false},
+		{"a variable of the call", request("ls x", "FROB"), list(allow("/bin/ls")), Asked, "FROB", "FROB", "", true},
+		{"a harmless variable of the call", request("ls x", "TZ"), list(allow("/bin/ls")), Allowed, "every program", "-", "", true},
+		{"a wrapper is no safe bin", request("nice ls"), safe(list(allow("/bin/ls")), "nice", SafeBin{MaxPositional: 9}), Allowed, "every program", "-", "", false},
+		{"a safe bin that runs code", request("sort --compress-program=ls"), safe(list(), "sort", SafeBin{MaxPositional: 9}), Asked, "", "", "compress-program", false},
+	} {
+		d := Decide(tt.req, tt.rules, shell)
+		fix := strings.Join(d.Fix, "; ")
+		if d.Outcome != tt.out || !strings.Contains(d.Reason, tt.reason) || tt.fix == "-" && fix != "" || tt.fix != "-" && !strings.Contains(fix, tt.fix) {
+			t.Errorf("%s: %s, %q, fix %q", tt.name, d.Outcome, d.Reason, fix)
+		}
+		if len(d.Segments) == 0 {
+			t.Errorf("%s: no segment", tt.name)
+			continue
+		}
+		seg := d.Segments[0]
+		if !strings.Contains(seg.Inline, tt.inline) || (tt.inline == "") != (seg.Inline == "") || (seg.Rule != nil) != tt.rule {
+			t.Errorf("%s: the segment runs %q, by the rule %+v", tt.name, seg.Inline, seg.Rule)
+		}
+		if tt.out == Asked && tt.req.Env["FROB"] == "" && seg.Reason == "" {
+			t.Errorf("%s: the segment has no reason", tt.name)
+		}
+	}
+}
+
+// A command that is allowed and cannot be written down misses an allowlist, and that
+// alone.
+func TestUnwritableMissesAllowlist(t *testing.T) {
+	req := requestOf("ls *")
+	req.Shell = []string{"/gone/bash"}
+	for security, miss := range map[Security]bool{SecurityFull: false, SecurityAllowlist: true} {
+		if d := Decide(req, rulesOf(security, AskOff, allow("/bin/ls")), someFiles); d.Run != nil || d.Miss != miss {
+			t.Errorf("security=%s: %s, %s, misses %t, runs %+v", security, d.Outcome, d.Reason, d.Miss, d.Run)
+		}
+	}
+}

@@ -41,8 +41,8 @@ func StateDir(named, hint string, getenv func(string) string) (string, error) {
 // A ConfigFile is where a configuration is, or would be.
 type ConfigFile struct {
 	Path    string // empty: there is no place for one
-	Named   bool   // somebody named it, so that it has to be there
-	Default string // the one that is used if nobody does
+	Named   bool   // it was asked for by name, so that it has to be there
+	Default string // the one that is used if none is named
 }
 
 // FindConfig finds the configuration: the one that is named, or Corral's own.

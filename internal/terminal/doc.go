@@ -3,7 +3,7 @@
 //
 //	filter.go  takes out of output what would reach beyond the screen
 //	screen.go  follows output, to make a terminal what the program left, and new again
-//	lines.go   the lines that somebody enters
+//	lines.go   the lines that are typed
 package terminal
 
 import (

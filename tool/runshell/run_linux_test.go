@@ -110,7 +110,7 @@ func TestCancel(t *testing.T) {
 	pidFile := filepath.Join(tool.cfg.Root, "pid")
 	go func() {
 		defer cancel()
-		for range 500 {
+		for range 3000 { // the first command waits for the warden to be built
 			if _, err := os.Stat(pidFile); err == nil {
 				return
 			}
