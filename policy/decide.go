@@ -111,12 +111,12 @@ func (j *judge) judge(d *Decision) {
 	}
 }
 
-// plain reports whether the command does nothing but run programs that are all
-// known, as they are written in it.
+// plain reports whether the command does nothing but run programs, as they are written
+// in it. Whether they are known, pin looks at.
 func (j *judge) plain() bool {
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
-			if seg.By == byBuiltin || seg.Path == "" || seg.Refused != "" || len(seg.Words) == 0 || seg.Words[0].at == 0 {
+			if seg.Refused != "" {
 				return false
 			}
 		}

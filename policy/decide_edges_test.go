@@ -125,11 +125,13 @@ func TestDecisionSays(t *testing.T) {
 		{"a program that is not there", request("nowhere x"), list(allow("*")), Asked, "nowhere: ", "", "", false},
 		{"a shell by another name", request("rc x"), list(allow("/usr/bin/rc")), Asked, "it is bash by another name", "", "it is bash by another name", false},
 		{"code that is not known", request(`python3 -c "$X"`), list(), Asked, "runs the code", "exactly this command", "-c runs the code", false},
+		{"an option that is not known and may run code", request(`git -c "core.pager=$X" log`), list(), Asked, "git -c sets", "exactly this command", "git -c sets", false},
 		{"code that is known", request("python3 -c 1"), list(), Asked, "runs the code", `args: ["-c", "1"]`, "-c runs the code", false},
 		{"a variable of the call", request("ls x", "FROB"), list(allow("/bin/ls")), Asked, "FROB", "FROB", "", true},
 		{"a harmless variable of the call", request("ls x", "TZ"), list(allow("/bin/ls")), Allowed, "every program", "-", "", true},
 		{"a wrapper is no safe bin", request("nice ls"), safe(list(allow("/bin/ls")), "nice", SafeBin{MaxPositional: 9}), Allowed, "every program", "-", "", false},
-		{"a safe bin that runs code", request("sort --compress-program=ls"), safe(list(), "sort", SafeBin{MaxPositional: 9}), Asked, "", "", "compress-program", false},
+		{"a wrapper that does more is no safe bin", request("env X=1 ls x"), safe(list(allow("/bin/ls")), "env", SafeBin{MaxPositional: 9}), Asked, "env", "", "", false},
+		{"a safe bin that runs code", request("sort --compress-program=ls"), safe(list(), "sort", SafeBin{MaxPositional: 9, ValueFlags: []string{"--compress-program"}}), Asked, "", "", "compress-program", false},
 	} {
 		d := Decide(tt.req, tt.rules, shell)
 		fix := strings.Join(d.Fix, "; ")
@@ -159,5 +161,13 @@ func TestUnwritableMissesAllowlist(t *testing.T) {
 		if d := Decide(req, rulesOf(security, AskOff, allow("/bin/ls")), someFiles); d.Run != nil || d.Miss != miss {
 			t.Errorf("security=%s: %s, %s, misses %t, runs %+v", security, d.Outcome, d.Reason, d.Miss, d.Run)
 		}
+	}
+}
+
+// A rule about the builtin . is not about a program that is not known.
+func TestUnknownHasNoName(t *testing.T) {
+	d := Decide(requestOf("$X y"), rulesOf(SecurityFull, AskOnMiss, deny(".")), someFiles)
+	if d.Outcome != Asked || d.Rule != nil {
+		t.Errorf("%s, %s, by %+v", d.Outcome, d.Reason, d.Rule)
 	}
 }
