@@ -266,6 +266,15 @@ func TestFileCompactWhileUsed(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	err := j.Compact(func() ([]byte, error) {
+		b := lineOf(t, all...)
+		say(t, j, "after the snapshot")
+		return b, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	all = append(all, "after the snapshot")
 	j.Close()
 	_, said := mustOpen(t, dir, Options{})
 	slices.Sort(said)
