@@ -215,8 +215,7 @@ func TestRemovedIsNotFoundAgain(t *testing.T) {
 				r.Fatal("the process was removed")
 			}
 			if compacted {
-				r.m.journal.anew = true
-				r.ok(r.m.journal.compact(r.m.snapshot))
+				r.ok(r.m.journal.rewrite(r.m.snapshot))
 			}
 			r.reopen()
 			synctest.Wait()

@@ -1,13 +1,9 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -15,11 +11,10 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// The table on disk is a journal: one JSON object a line, signed (see package
-// journal) and appended by a single write, and what it says counts from then on.
-// Earlier versions signed no lines. A line that is not as it was written, or that a
-// kill or a full disk cut short, says nothing: it is kept aside, in a file beside the
-// journal, and what it was about is looked for (see recover.go).
+// The table on disk is a journal (see package journal): one JSON object a line, signed,
+// which counts from when it is appended. Earlier versions signed no lines. A line that is
+// not as it was written, or that a kill cut short, says nothing: it is kept aside, in a
+// file beside the journal, and what it was about is looked for (see recover.go).
 const (
 	journalName = "sessions.jsonl"
 
@@ -35,14 +30,6 @@ const (
 	opGone       = "gone"       // forgotten, or not started
 	opSeq        = "seq"        // the next event's number is greater than Offset
 )
-
-// compactFrom is the size from which the journal is written anew, when it is
-// opened and while it is used; and not before it has grown to four times what it
-// was then.
-const compactFrom = 1 << 20
-
-// maxLine bounds a line that is read: a command at its largest, escaped.
-const maxLine = 16 << 20
 
 // line is one line of the journal. Which fields it has is up to Op.
 type line struct {
@@ -90,103 +77,33 @@ type ended struct {
 }
 
 // A table is the journal on disk.
-type table struct {
-	root *os.Root
-
-	mu        sync.Mutex
-	f         *os.File
-	added     []byte // while it is compacted; else nil
-	compacted int64  // its size when that was done last
-	from      int64  // compactFrom
-	anew      bool   // it has to be written anew, whatever its size
-
-	damage journal.Damage // what could not be read
-	aside  string         // the file that it is kept in
-	inside bool           // more is damaged than an unfinished last line, which nobody relied on
-}
+type table struct{ *journal.File }
 
 // openJournal opens the journal for one Manager alone and hands what is in it
 // to each, line by line.
-func openJournal(dir string, each func(line)) (_ *table, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of sessions: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
+func openJournal(dir string, each func(line)) (*table, error) {
+	f, err := journal.Open(dir, journal.Options{Name: journalName, What: "the table of sessions", Each: decoded(each)})
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the directory of sessions: %w", err)
-	}
-	j := &table{root: root, from: compactFrom}
-	defer func() {
-		if err != nil {
-			j.close()
+		hint := ""
+		if errors.Is(err, filelock.ErrLocked) {
+			hint = "stop the gateway that has it open, or use another state directory"
 		}
-	}()
-	if j.f, err = openLocked(root); err != nil {
-		return nil, corral.Errorf(corral.ErrUnavailable, "stop the gateway that has it open, or use another state directory",
-			"cannot open the table of sessions in %s: %w", dir, err)
+		return nil, corral.Errorf(corral.ErrUnavailable, hint, "cannot open the table of sessions in %s: %w", dir, err)
 	}
-	if j.inside, err = readLines(j.f, each, &j.damage); err != nil {
-		return nil, fmt.Errorf("cannot read the table of sessions: %w", err)
-	}
-	if j.damage.Any() {
-		if j.aside, err = j.damage.Keep(root, journalName); err != nil {
-			return nil, corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "the table of sessions in %s is damaged: %w", dir, err)
-		}
-		j.anew = true
-	}
-	return j, nil
+	return &table{f}, nil
 }
 
-// openLocked opens the journal for this process alone.
-func openLocked(root *os.Root) (*os.File, error) {
-	for {
-		f, err := root.OpenFile(journalName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		if err := filelock.Own(f); err != nil {
-			f.Close()
-			return nil, err
-		}
-		// Somebody may have written it anew before we had the lock.
-		ours, err := f.Stat()
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		if now, err := root.Stat(journalName); err == nil && os.SameFile(ours, now) {
-			return f, nil
-		}
-		f.Close()
-	}
-}
-
-// readLines reads a journal. What is no line is damage.
-func readLines(r io.Reader, each func(line), damage *journal.Damage) (inside bool, err error) {
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return false, err
-	}
-	left := len(b)
-	for text := range bytes.SplitSeq(b, []byte{'\n'}) {
-		left -= len(text) + 1
-		if len(text) == 0 { // each line begins with an end of line, too
-			continue
-		}
-		if l, err := decodeLine(text); err != nil {
-			damage.Add(text)
-			inside = inside || left >= 0
-		} else {
+func decoded(each func(line)) func(journal.Line) error {
+	return func(t journal.Line) error {
+		l, err := decodeLine(t.Text)
+		if err == nil {
 			each(l)
 		}
+		return err
 	}
-	return inside, nil
 }
 
 func decodeLine(text []byte) (l line, err error) {
-	if len(text) > maxLine {
-		return l, errors.New("it is too long")
-	}
 	if _, err := journal.Check(text); err != nil {
 		return l, err
 	}
@@ -199,26 +116,6 @@ func decodeLine(text []byte) (l line, err error) {
 	return l, nil
 }
 
-// add appends a line.
-func (j *table) add(l line) error {
-	b, err := l.encode()
-	if err != nil {
-		return err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.f == nil {
-		return corral.Errorf(corral.ErrUnavailable, "", "the table of sessions is closed")
-	}
-	if _, err := j.f.Write(b); err != nil {
-		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "cannot write the table of sessions: %w", err)
-	}
-	if j.added != nil {
-		j.added = append(j.added, b...)
-	}
-	return nil
-}
-
 // encode begins with an end of line, in case the one before was cut short.
 func (l line) encode() ([]byte, error) {
 	b, err := json.Marshal(l)
@@ -228,65 +125,30 @@ func (l line) encode() ([]byte, error) {
 	return append(append([]byte{'\n'}, journal.Sign(b)...), '\n'), nil
 }
 
-// compact replaces the journal by one that says the same in fewer lines, if it
-// has grown. What is added while the lines are collected is added to both: lines
-// that say again what was said change nothing.
-func (j *table) compact(snapshot func() []line) error {
-	grown, err := j.record()
-	if err != nil || !grown {
-		return err
-	}
-	var b []byte
-	for _, l := range snapshot() {
-		text, lerr := l.encode()
-		err = errors.Join(err, lerr)
-		b = append(b, text...)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	added := j.added
-	j.added = nil
-	if err != nil || j.f == nil {
-		return err
-	}
-	const tmp = journalName + ".new"
-	if err := j.root.WriteFile(tmp, append(b, added...), 0o600); err != nil {
-		return errors.Join(err, j.root.Remove(tmp))
-	}
-	f, err := j.root.OpenFile(tmp, os.O_RDWR|os.O_APPEND, 0)
+// add appends a line.
+func (j *table) add(l line) error {
+	b, err := l.encode()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), filelock.TryLock(f), j.root.Rename(tmp, journalName)); err != nil {
-		f.Close()
-		return err
-	}
-	j.f.Close()
-	j.f, j.compacted, j.anew = f, int64(len(b)), false
-	return nil
+	return j.Append(b)
 }
 
-// record notes from now on what is added, if the journal has grown.
-func (j *table) record() (grown bool, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.f == nil {
-		return false, nil
+// compact replaces the journal by one that says the same in fewer lines, if it
+// has grown.
+func (j *table) compact(snapshot func() []line) error {
+	if !j.Grown() {
+		return nil
 	}
-	info, err := j.f.Stat()
-	if err != nil || !j.anew && info.Size() < max(j.from, 4*j.compacted) {
-		return false, err
-	}
-	j.added = []byte{}
-	return true, nil
+	return j.rewrite(snapshot)
 }
 
-func (j *table) close() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.f != nil {
-		j.f.Close()
-		j.f = nil
-	}
-	j.root.Close()
+func (j *table) rewrite(snapshot func() []line) error {
+	return j.Compact(func() (b []byte, err error) {
+		for _, l := range snapshot() {
+			text, lerr := l.encode()
+			b, err = append(b, text...), errors.Join(err, lerr)
+		}
+		return b, err
+	})
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -117,8 +118,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	kept := m.kept()
 	if err := m.journal.compact(m.snapshot); err != nil {
-		m.journal.close()
-		return nil, fmt.Errorf("cannot write the table of sessions anew: %w", err)
+		return nil, errors.Join(fmt.Errorf("cannot write the table of sessions anew: %w", err), m.journal.Close())
 	}
 	m.life, m.end = context.WithCancel(context.Background())
 	looked := append(m.adoptAll(), m.findAgain(kept)...)
@@ -310,8 +310,7 @@ func (m *Manager) Close() error {
 	m.mu.Unlock()
 	m.end()
 	m.wg.Wait()
-	m.journal.close()
-	return nil
+	return m.journal.Close()
 }
 
 // Counts is how many sessions there are, by their states.

@@ -15,13 +15,13 @@ import (
 // of a line, or is gone. What it returns is closed when they have been asked once.
 func (m *Manager) findAgain(kept map[string]string) []<-chan struct{} {
 	missing := map[string]string{} // the agent, or "" if it is not known
-	if d := &m.journal.damage; d.Any() {
+	if d := &m.journal.Damage; d.Any() {
 		for _, id := range append(d.IDs(), m.orphans...) {
 			if m.sessions[id] == nil {
 				missing[id] = ""
 			}
 		}
-		m.log.Error("the table of sessions is damaged; what could not be read is kept aside", "file", m.journal.aside,
+		m.log.Error("the table of sessions is damaged; what could not be read is kept aside", "file", m.journal.Aside,
 			"pieces", len(d.Pieces), "bytes", d.Size(), "missing", slices.Sorted(maps.Keys(missing)))
 	}
 	m.orphans = nil

@@ -200,7 +200,7 @@ func (s *Session) notFound(err error) {
 	s.mu.Lock()
 	began := s.info != nil
 	s.mu.Unlock()
-	if s.m.journal.inside && !began { // the line that said more may be gone
+	if s.m.journal.Inside && !began { // the line that said more may be gone
 		s.finish(ended{State: Unknown, Reason: ReasonLost, At: time.Now().UTC(),
 			Detail: "the table of sessions was damaged, and its executor does not know it: " + err.Error()})
 		return

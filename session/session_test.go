@@ -458,15 +458,14 @@ func (r *rig) fillDisk() (repair func()) {
 	r.Helper()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	r.ok(err)
-	swap := func(f *os.File) *os.File {
-		r.m.journal.mu.Lock()
-		defer r.m.journal.mu.Unlock()
-		old := r.m.journal.f
-		r.m.journal.f = f
-		return old
-	}
-	disk := swap(full)
-	return func() { r.ok(swap(disk).Close()) }
+	r.m.journal.Fail(func(op string) error {
+		if op == "cut" {
+			return full.Truncate(0)
+		}
+		_, err := full.WriteString(op)
+		return err
+	})
+	return func() { r.m.journal.Fail(nil); r.ok(full.Close()) }
 }
 
 // What left the foreground is in the background, even if that cannot be written.
@@ -493,7 +492,8 @@ func TestDrop(t *testing.T) {
 	}
 	s := newSession(m, "mine", begun{Agent: DefaultAgent})
 	m.sessions["mine"] = s
-	m.journal.mu.Lock()
+	written := make(chan struct{})
+	m.journal.Fail(func(string) error { <-written; return nil })
 	dropped := make(chan error)
 	go func() { dropped <- m.drop(s, "") }()
 	for range 50 {
@@ -505,7 +505,7 @@ func TestDrop(t *testing.T) {
 			m.mu.Unlock()
 		}
 	}
-	m.journal.mu.Unlock()
+	close(written)
 	if err := errors.Join(<-dropped, m.Close()); err != nil {
 		t.Error(err)
 	}

@@ -173,16 +173,21 @@ func TestDiskFull(t *testing.T) {
 	d := openDesk(t, dir)
 	r := ask(t, d, request("x 1"))
 	j := d.store.(*files).j
-	good := j.f
 	broken, err := os.Open(filepath.Join(dir, journalName)) // cannot be written, nor cut
 	ok(t, err)
-	j.f = broken
+	j.Fail(func(op string) error {
+		if op == "cut" {
+			return broken.Truncate(0)
+		}
+		_, err := broken.WriteString(op)
+		return err
+	})
 	_, err = d.Answer(t.Context(), r.ID, Answer{Decision: AllowOnce})
 	wantKind(t, err, corral.ErrUnavailable, "cannot write")
 	if now, err := d.Get("", r.ID); err != nil || now.State != Pending {
 		t.Errorf("%+v, %v", now, err)
 	}
-	j.f = good
+	j.Fail(nil)
 	_, err = d.Ask(t.Context(), request("x 2"))
 	wantKind(t, err, corral.ErrUnavailable) // it cannot be said what is on disk
 	ok(t, broken.Close())

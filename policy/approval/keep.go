@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // A Store keeps the records of one Desk, or of those of several gateways. Every
@@ -35,7 +37,7 @@ var ErrStale = errors.New("the approval was changed meanwhile")
 // files is the Store of one Desk alone: a journal in a directory.
 type files struct {
 	mu       sync.Mutex
-	j        *journal
+	j        *journal.File
 	seq      int64
 	versions map[string]int64 // of records, by ID
 	there    []Record         // as it was opened; until Follow
@@ -44,7 +46,7 @@ type files struct {
 
 func openFiles(dir string, log *slog.Logger) (*files, error) {
 	s := &files{versions: map[string]int64{}}
-	j, cut, err := openJournal(dir, func(l line) error {
+	j, err := openJournal(dir, func(l line) error {
 		s.seq = max(s.seq, l.Seq)
 		if r := l.Record; r != nil {
 			s.seq = max(s.seq, r.Seq)
@@ -56,16 +58,25 @@ func openFiles(dir string, log *slog.Logger) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cut > 0 {
-		log.Warn("the last line of the approvals was cut short and is dropped; nobody was told what it was to say", "dir", dir, "bytes", cut)
+	if j.Cut > 0 {
+		log.Warn("the last line of the approvals was cut short and is dropped; nobody was told what it was to say", "dir", dir, "bytes", j.Cut)
 	}
 	s.j = j
-	if j.size == 0 {
-		if err := j.add(line{Version: journalVersion, Seq: s.seq}); err != nil {
-			return nil, errors.Join(err, j.close())
+	if j.Size() == 0 {
+		if err := s.add(line{Version: journalVersion, Seq: s.seq}); err != nil {
+			return nil, errors.Join(err, j.Close())
 		}
 	}
 	return s, nil
+}
+
+// add appends a line, which is on disk when it returns. With an error it is not.
+func (s *files) add(l line) error {
+	b, err := l.encode()
+	if err != nil {
+		return err
+	}
+	return s.j.Append(b)
 }
 
 // Follow implements Store.
@@ -87,7 +98,7 @@ func (s *files) Put(_ context.Context, r Record) (Record, error) {
 		return Record{}, ErrStale
 	}
 	r.Seq = s.seq + 1
-	if err := s.j.add(line{Record: &r}); err != nil {
+	if err := s.add(line{Record: &r}); err != nil {
 		return Record{}, err
 	}
 	s.seq, s.versions[r.ID] = r.Seq, r.Version
@@ -102,19 +113,22 @@ func (s *files) Tidy(forgotten []Record, used func() []Record) error {
 	for _, r := range forgotten {
 		delete(s.versions, r.ID)
 	}
-	if !s.j.grown() {
+	if !s.j.Grown() {
 		return nil
 	}
-	lines := []line{{Version: journalVersion, Seq: s.seq}}
-	for _, r := range used() {
-		lines = append(lines, line{Record: &r})
-	}
-	return s.j.replace(lines)
+	return s.j.Compact(func() ([]byte, error) {
+		b, err := line{Version: journalVersion, Seq: s.seq}.encode()
+		for _, r := range used() {
+			text, lerr := line{Record: &r}.encode()
+			b, err = append(b, text...), errors.Join(err, lerr)
+		}
+		return b, err
+	})
 }
 
 // Close implements Store.
 func (s *files) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.j.close()
+	return s.j.Close()
 }

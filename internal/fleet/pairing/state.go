@@ -3,7 +3,6 @@ package pairing
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -167,33 +166,14 @@ type header struct {
 	Rejected int `json:"rejected,omitempty"`
 }
 
-// sealed is a line: what it says and the CRC-32C of that.
-type sealed struct {
-	Sum   string          `json:"crc32c"`
-	Entry json.RawMessage `json:"entry"`
-}
-
-func seal(entry any) ([]byte, error) {
-	raw, err := json.Marshal(entry)
-	if err != nil {
-		return nil, err
-	}
-	line, err := json.Marshal(sealed{journal.Sum(raw), raw})
-	return append(line, '\n'), err
-}
-
-// unseal reads a line, which must be what seal makes of what it says.
+// unseal reads a line, which must be what journal.Seal makes of what it says.
 func unseal(line []byte, entry any) error {
-	var s sealed
-	if err := json.Unmarshal(line, &s); err != nil {
+	if err := journal.Unseal(line, entry); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(s.Entry, entry); err != nil {
-		return err
-	}
-	again, err := seal(entry)
+	again, err := journal.Seal(entry)
 	if err == nil && !bytes.Equal(again, append(bytes.Clone(line), '\n')) {
-		err = errors.New("its checksum is another one, or it was edited")
+		err = errors.New("it was edited")
 	}
 	return err
 }
@@ -202,7 +182,7 @@ func unseal(line []byte, entry any) error {
 func (s *state) encode() ([]byte, error) {
 	var b bytes.Buffer
 	add := func(entry any) error {
-		line, err := seal(entry)
+		line, err := journal.Seal(entry)
 		b.Write(line)
 		return err
 	}

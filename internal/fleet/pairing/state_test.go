@@ -123,7 +123,7 @@ func TestSealedNonsense(t *testing.T) {
 	}
 	file := func(entries ...any) (text []byte) {
 		for _, e := range entries {
-			line, err := seal(e)
+			line, err := journal.Seal(e)
 			ok(t, err)
 			text = append(text, line...)
 		}
@@ -271,7 +271,7 @@ func FuzzEntry(f *testing.F) {
 		var n Node
 		var line []byte
 		for _, h := range []header{{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1}} {
-			head, err := seal(h)
+			head, err := journal.Seal(h)
 			ok(t, err)
 			line = fmt.Appendf(nil, `{"crc32c":"%s","entry":%s}`+"\n", journal.Sum(entry), entry)
 			s, err := parse(append(head, line...))

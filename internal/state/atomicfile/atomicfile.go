@@ -8,8 +8,8 @@
 //
 // It replaces files by path, one at a time. What has to hold a directory open
 // (os.Root), to keep the new file open and locked, or to change several files as
-// one, does so by itself: internal/fleet/pairing, session, internal/streamexec,
-// internal/warden/wardenexec and policy/approval's journal, tool/patch and sandbox/files.
+// one, does so by itself: internal/fleet/pairing, internal/state/journal,
+// internal/streamexec, tool/patch and sandbox/files.
 package atomicfile
 
 import (

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -22,7 +21,7 @@ import (
 // again, as such of which it is not known how they ended. The warden is believed
 // about the others.
 func (r *records) mend() error {
-	if err := r.rest(); err != nil || !r.damage.Any() {
+	if err := r.readJournal(true); err != nil || !r.damage.Any() {
 		return err
 	}
 	if err := r.keepDamage(); err != nil {
@@ -46,27 +45,6 @@ func (r *records) mend() error {
 		return err
 	}
 	return r.compact()
-}
-
-// rest looks at what is after the last end of line: nobody writes.
-func (r *records) rest() error {
-	info, err := r.journal.Stat()
-	if err != nil {
-		return err
-	}
-	b := make([]byte, info.Size()-r.read)
-	if _, err := r.journal.ReadAt(b, r.read); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if len(b) == 0 {
-		return nil
-	}
-	// Without a checksum it may be the beginning of a line.
-	if whole := isSigned(b); !whole || !r.line(b) {
-		r.damage.Add(b)
-	}
-	r.read += int64(len(b)) // what is added begins with an end of line
-	return nil
 }
 
 // isSigned reports whether a line has a checksum, which may be another one.

@@ -1,7 +1,6 @@
 package wardenexec
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -74,8 +73,8 @@ type records struct {
 
 	mu        sync.Mutex
 	journal   *os.File
-	read      int64 // bytes of the journal that are in the index
-	compacted int64 // its size when it was written anew last
+	in        journal.Reader // of the journal into the index
+	compacted int64          // its size when it was written anew last
 	index     map[string]entry
 	damage    journal.Damage // what could not be read of it
 	again     bool           // processes may be missing: who has one is believed
@@ -95,7 +94,6 @@ const JournalName = "journal"
 
 const (
 	journalName = JournalName
-	newName     = JournalName + ".new" // of what takes its place
 
 	wasStarted = 'S' // about to be started
 	hasEnded   = 'E' // with a record
@@ -105,16 +103,10 @@ const (
 	Retain = 7 * 24 * time.Hour
 	// compactFrom is the size from which a journal is written anew at the
 	// start, without what is gone.
-	compactFrom = 256 << 10
-	// growth is how many times as long as it was then a journal has to be until
-	// it is written anew in the middle of its use, which others wait for.
-	growth = 4
+	compactFrom = journal.CompactFrom
 	// tidyAfter is how many bytes this program adds to a journal between two looks
 	// at whether it has grown.
 	tidyAfter = compactFrom
-	// updatePiece is how many bytes of a journal are read at a time: one that is
-	// long is not to be in memory.
-	updatePiece = 64 << 10
 	// pruneEvery is how often what is too old is looked for.
 	pruneEvery = time.Hour
 )
@@ -162,7 +154,7 @@ func (r *records) open(before time.Time) error {
 	if err := r.prune(before); err != nil {
 		return err
 	}
-	if r.read > compactFrom {
+	if r.in.At > compactFrom {
 		if err := r.compact(); err != nil {
 			return err
 		}
@@ -186,7 +178,7 @@ func (r *records) tidy() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	info, err := r.journal.Stat()
-	if err != nil || info.Size() < growth*max(compactFrom, r.compacted) {
+	if err != nil || !journal.Grown(info.Size(), r.compacted) {
 		return err
 	}
 	alone, err := lockJournal(r.journal)
@@ -195,7 +187,7 @@ func (r *records) tidy() error {
 	}
 	// Between one lock and the other there was none, and somebody else may have
 	// been alone.
-	if is, err := r.isJournal(r.journal); err != nil {
+	if is, err := r.place(&alone).Is(r.journal); err != nil {
 		return err
 	} else if !is {
 		old := r.journal
@@ -203,8 +195,7 @@ func (r *records) tidy() error {
 			return err
 		}
 		old.Close()
-		r.damage = journal.Damage{}
-		r.read, r.index = 0, map[string]entry{}
+		r.damage, r.in, r.index = journal.Damage{}, journal.Reader{}, map[string]entry{}
 	}
 	err = r.update()
 	if !alone {
@@ -221,37 +212,19 @@ func (r *records) tidy() error {
 
 // openJournal opens the journal and tells whether nobody else has it open.
 func (r *records) openJournal() (alone bool, err error) {
-	for {
-		f, err := r.root.OpenFile(journalName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return false, err
-		}
-		alone, err = lockJournal(f)
-		is := false
-		if err == nil { // somebody may have written it anew before we had the lock
-			is, err = r.isJournal(f)
-		}
-		if err != nil || !is {
-			f.Close()
-		}
-		if err != nil {
-			return false, err
-		}
-		if is {
-			r.journal = f
-			return alone, nil
-		}
+	f, err := r.place(&alone).Open()
+	if err == nil {
+		r.journal = f
 	}
+	return alone, err
 }
 
-// isJournal reports whether a file is the journal, and not what it was.
-func (r *records) isJournal(f *os.File) (bool, error) {
-	ours, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	now, err := r.root.Stat(journalName)
-	return err == nil && os.SameFile(ours, now), nil
+// place is where the journal is; alone tells then whether nobody else has it open.
+func (r *records) place(alone *bool) *journal.Place {
+	return &journal.Place{Root: r.root, Name: journalName, Lock: func(f *os.File) (err error) {
+		*alone, err = lockJournal(f)
+		return err
+	}}
 }
 
 func (r *records) close() {
@@ -264,51 +237,27 @@ func (r *records) close() {
 
 // update reads what has been added to the journal. mu is held, or nobody else
 // knows r.
-func (r *records) update() error {
+func (r *records) update() error { return r.readJournal(false) }
+
+// readJournal reads also what is after the last end of line, if nobody writes.
+func (r *records) readJournal(all bool) error {
 	info, err := r.journal.Stat()
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, max(0, min(info.Size()-r.read, updatePiece)))
-	for r.read < info.Size() {
-		n, err := r.journal.ReadAt(buf, r.read)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if r.lines(buf[:n]) {
-			continue
-		}
-		if n < len(buf) || r.read+int64(n) >= info.Size() {
-			return nil // what is left is being written, or was cut short by a kill
-		}
-		buf = make([]byte, 2*len(buf)) // for a line that is longer
-	}
-	return nil
+	r.in.Each, r.in.Damage = r.line, &r.damage
+	return r.in.Read(r.journal, info.Size(), all)
 }
 
-// lines takes whole lines into the index, and reports whether there was any.
-func (r *records) lines(b []byte) (some bool) {
-	for {
-		line, rest, whole := bytes.Cut(b, []byte{'\n'})
-		if !whole {
-			return some
-		}
-		if !r.line(line) {
-			r.damage.Add(line)
-		}
-		r.read += int64(len(line)) + 1
-		b, some = rest, true
-	}
-}
+// errLine: a line says nothing, such as one that a kill cut short.
+var errLine = errors.New("it is no line of this journal")
 
-// line takes one line into the index. It reports whether it is one: what is not, such
-// as one that a kill cut short, says nothing.
-func (r *records) line(line []byte) bool {
-	if len(line) == 0 { // each line begins with an end of line, too
-		return true
-	}
-	if len(line) < 3 || line[1] != ' ' {
-		return false
+// line takes one line into the index.
+func (r *records) line(l journal.Line) error {
+	line := l.Text
+	// Without an end and a checksum it may be the beginning of a line.
+	if len(line) < 3 || line[1] != ' ' || !l.Ended && !isSigned(line) {
+		return errLine
 	}
 	kind, text := line[0], line[2:]
 	switch kind {
@@ -316,61 +265,62 @@ func (r *records) line(line []byte) bool {
 		// Two spaces, so that no single bit makes an unsigned line of a signed one.
 		if at := bytes.LastIndex(line, []byte("  ")); at >= 2 {
 			if string(line[at+2:]) != journal.Sum(line[:at]) {
-				return false
+				return errLine
 			}
 			text = line[2:at]
 		}
 	case hasEnded:
 		if _, err := journal.Check(line); err != nil {
-			return false
+			return errLine
 		}
 	default:
-		return false
+		return errLine
 	}
 	id, rec, _ := bytes.Cut(text, []byte{' '})
 	if corral.ValidateID(string(id)) != nil {
-		return false
+		return errLine
 	}
 	switch kind {
 	case wasStarted:
 		number, agent, _ := bytes.Cut(rec, []byte{' '})
 		warden, err := strconv.ParseUint(string(number), 10, 64)
 		if len(rec) > 0 && err != nil {
-			return false
+			return errLine
 		}
-		r.index[string(id)] = entry{kind: wasStarted, warden: warden, agent: string(agent), off: r.read}
+		r.index[string(id)] = entry{kind: wasStarted, warden: warden, agent: string(agent), off: l.At}
 	case hasEnded:
 		if !json.Valid(rec) { // cut short: the warden still has the end
-			return false
+			return errLine
 		}
 		was := r.index[string(id)]
-		r.index[string(id)] = entry{kind: hasEnded, warden: was.warden, agent: was.agent, off: r.read + int64(len(line)-len(rec)), size: len(rec)}
+		r.index[string(id)] = entry{kind: hasEnded, warden: was.warden, agent: was.agent, off: l.At + int64(len(line)-len(rec)), size: len(rec)}
 	case isGone:
 		if len(rec) > 0 {
-			return false
+			return errLine
 		}
 		delete(r.index, string(id))
 	}
-	return true
+	return nil
 }
 
 // errUnwritten: a line is not in the journal.
 var errUnwritten = errors.New("cannot write the journal of processes")
 
-// signed is a line without its end.
+// signed is a line with its checksum.
 func signed(kind byte, id string, rec []byte) []byte {
-	b := make([]byte, 0, len(id)+len(rec)+32)
-	b = append(b, kind, ' ')
-	b = append(b, id...)
+	b := fmt.Appendf(nil, "%c %s", kind, id)
 	if rec != nil {
 		b = append(append(b, ' '), rec...)
 	}
 	if kind == hasEnded {
-		return journal.Sign(b)
+		return framed(journal.Sign(b))
 	}
-	sum := journal.Sum(b)
-	return append(append(b, "  "...), sum...)
+	return framed(fmt.Appendf(b, "  %s", journal.Sum(b)))
 }
+
+// framed has a line begin with an end of line, too: another program may have been killed
+// within the one before.
+func framed(line []byte) []byte { return slices.Concat([]byte{'\n'}, line, []byte{'\n'}) }
 
 // startOf is what the line of a start says after its ID.
 func startOf(warden uint64, agent string) []byte {
@@ -381,15 +331,13 @@ func startOf(warden uint64, agent string) []byte {
 	return b
 }
 
-// add appends a line. It begins with an end of line, in case another program
-// was killed within one.
+// add appends a line.
 func (r *records) add(kind byte, id string, rec []byte) error {
 	if r.ephemeral {
 		return nil
 	}
-	b := slices.Concat([]byte{'\n'}, signed(kind, id, rec), []byte{'\n'})
 	r.writing.RLock()
-	n, err := r.journal.Write(b)
+	n, err := r.journal.Write(signed(kind, id, rec))
 	r.writing.RUnlock()
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk of the state directory is full", "%w", fmt.Errorf("%w: %w", errUnwritten, err))
@@ -518,31 +466,28 @@ func (r *records) inOrder() []string {
 // compact writes the journal anew. Nobody else has it open, and mu is held, or
 // nobody else knows r.
 func (r *records) compact() error {
-	f, err := r.root.OpenFile(newName, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
+	f, err := r.place(new(bool)).Replace(r.rewrite)
+	if f == nil {
 		return err
-	}
-	if err := r.rewrite(f); err != nil {
-		f.Close()
-		return errors.Join(err, r.root.Remove(newName))
 	}
 	r.journal.Close()
-	r.journal, r.read, r.index = f, 0, map[string]entry{}
-	if err := r.update(); err != nil {
-		return err
-	}
-	r.compacted = r.read
-	return nil
+	r.journal, r.in, r.index = f, journal.Reader{}, map[string]entry{}
+	err = errors.Join(err, r.update())
+	r.compacted = r.in.At
+	return err
 }
 
-// rewrite writes what is in the index into a file, which takes the journal's place.
-func (r *records) rewrite(f *os.File) error {
-	w := bufio.NewWriterSize(f, 64<<10)
+// rewrite writes what is in the index.
+func (r *records) rewrite(w io.Writer) error {
 	var rec []byte
 	for _, id := range r.inOrder() {
 		e := r.index[id]
+		if e.kind == wasStarted || e.agent != "" { // which the record says only inside
+			if _, err := w.Write(signed(wasStarted, id, startOf(e.warden, e.agent))); err != nil {
+				return err
+			}
+		}
 		if e.kind == wasStarted {
-			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
 			continue
 		}
 		rec = slices.Grow(rec[:0], e.size)[:e.size]
@@ -553,21 +498,16 @@ func (r *records) rewrite(f *os.File) error {
 		switch is, err := journal.Check(line); {
 		case err != nil:
 			return fmt.Errorf("the record of %s is damaged: %w", id, err)
-		case !is:
-			line = journal.Sign(line)
+		case is:
+			line = framed(line)
+		default:
+			line = signed(hasEnded, id, rec)
 		}
-		if e.agent != "" { // which the record says only inside
-			fmt.Fprintf(w, "%s\n", signed(wasStarted, id, startOf(e.warden, e.agent)))
+		if _, err := w.Write(line); err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "%s\n", line)
 	}
-	if err := errors.Join(w.Flush(), f.Sync()); err != nil { // which tells of what was written before
-		return err
-	}
-	if _, err := lockJournal(f); err != nil {
-		return err
-	}
-	return r.root.Rename(newName, journalName)
+	return nil
 }
 
 // fromRecord is a process that ended.

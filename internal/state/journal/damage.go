@@ -2,10 +2,8 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,48 +13,6 @@ import (
 
 	"github.com/corral-exec/corral"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Sum is the CRC-32C of b, in hex.
-func Sum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
-
-const (
-	sumBegin = `,"sum":"`
-	sumSize  = len(sumBegin) + 8 + len(`"}`)
-)
-
-// Sign returns a line that ends with a JSON object that has members, with the
-// checksum as its last one. The end of the line is not part of it.
-func Sign(line []byte) []byte {
-	body := bytes.TrimSuffix(line, []byte{'}'})
-	return fmt.Appendf(slices.Clip(body), `%s%s"}`, sumBegin, Sum(body))
-}
-
-// ErrSum: a line is not as it was written.
-var ErrSum = errors.New("its checksum is another one")
-
-// Check looks at the checksum of a line that Sign returned, or that may have been
-// written without one.
-func Check(line []byte) (signed bool, err error) {
-	at := len(line) - sumSize
-	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sumBegin)) || !bytes.HasSuffix(line, []byte(`"}`)) {
-		return false, nil
-	}
-	if string(line[at+len(sumBegin):len(line)-2]) != Sum(line[:at]) {
-		return true, ErrSum
-	}
-	return true, nil
-}
-
-// Decode reads a file that is one JSON object, perhaps with an end of line: as Sign
-// returned it, or without a checksum, as earlier versions wrote it.
-func Decode(content []byte, v any) error {
-	if _, err := Check(bytes.TrimSuffix(content, []byte{'\n'})); err != nil {
-		return err
-	}
-	return json.Unmarshal(content, v)
-}
 
 // Damage is what of a file could not be read.
 type Damage struct {

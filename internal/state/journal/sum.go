@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the CRC-32C of b, in hex.
+func Sum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+const (
+	sumBegin = `,"sum":"`
+	sumSize  = len(sumBegin) + 8 + len(`"}`)
+)
+
+// Sign returns a line that ends with a JSON object that has members, with the
+// checksum as its last one. The end of the line is not part of it.
+func Sign(line []byte) []byte {
+	body := bytes.TrimSuffix(line, []byte{'}'})
+	return fmt.Appendf(slices.Clip(body), `%s%s"}`, sumBegin, Sum(body))
+}
+
+// ErrSum: a line is not as it was written.
+var ErrSum = errors.New("its checksum is another one")
+
+// Check looks at the checksum of a line that Sign returned, or that may have been
+// written without one.
+func Check(line []byte) (signed bool, err error) {
+	at := len(line) - sumSize
+	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sumBegin)) || !bytes.HasSuffix(line, []byte(`"}`)) {
+		return false, nil
+	}
+	if string(line[at+len(sumBegin):len(line)-2]) != Sum(line[:at]) {
+		return true, ErrSum
+	}
+	return true, nil
+}
+
+// Decode reads a file that is one JSON object, perhaps with an end of line: as Sign
+// returned it, or without a checksum, as earlier versions wrote it.
+func Decode(content []byte, v any) error {
+	if _, err := Check(bytes.TrimSuffix(content, []byte{'\n'})); err != nil {
+		return err
+	}
+	return json.Unmarshal(content, v)
+}
+
+// sealed is a line of which the checksum cannot be missing: what it says and the
+// CRC-32C of that.
+type sealed struct {
+	Sum   string          `json:"crc32c"`
+	Entry json.RawMessage `json:"entry"`
+}
+
+// Seal returns a line, with its end, that says v and has a checksum.
+func Seal(v any) ([]byte, error) {
+	entry, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(sealed{Sum(entry), entry})
+	return append(line, '\n'), err
+}
+
+// Unseal reads a line that Seal returned, with or without its end.
+func Unseal(line []byte, v any) error {
+	var s sealed
+	if err := json.Unmarshal(line, &s); err != nil {
+		return err
+	}
+	if s.Sum != Sum(s.Entry) {
+		return ErrSum
+	}
+	return json.Unmarshal(s.Entry, v)
+}
