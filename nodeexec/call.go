@@ -66,7 +66,7 @@ var (
 type request struct {
 	op   fabric.Op
 	id   string
-	body fabric.Body
+	body []byte
 	// once: acting upon it twice is not the same as once.
 	once bool
 	// patience is for how long nothing may be heard of the node. 0: forever.
@@ -86,7 +86,7 @@ type sealed struct {
 	copies   int // that may have arrived
 }
 
-func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body fabric.Body) (*sealed, error) {
+func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte) (*sealed, error) {
 	s := &sealed{boot: boot, until: time.Now().Add(fabric.Lifetime)}
 	if op.Bulk() {
 		s.seq = f.bulks.Add(1)
@@ -107,21 +107,12 @@ func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body fabric
 
 // prove makes the messages of a request: under an agreement, unless there is none,
 // or the request is too large for that.
-func (f *Fabric) prove(h fabric.Header, agreement *fabric.Agreement, body fabric.Body) ([][]byte, error) {
-	b, err := body.Encode(agreement != nil)
-	if err != nil {
-		return nil, err
-	}
-	if agreement != nil && len(b) <= fabric.MaxData {
-		m, err := agreement.Seal(h, b)
+func (f *Fabric) prove(h fabric.Header, agreement *fabric.Agreement, body []byte) ([][]byte, error) {
+	if agreement != nil && len(body) <= fabric.MaxData {
+		m, err := agreement.Seal(h, body)
 		return [][]byte{m}, err
 	}
-	if agreement != nil {
-		if b, err = body.Encode(false); err != nil {
-			return nil, err
-		}
-	}
-	return f.signer.Seal(h, b)
+	return f.signer.Seal(h, body)
 }
 
 // send sends a copy. That it cannot be sent now is no error: it is sent again.
@@ -299,10 +290,6 @@ func refusal(a fabric.Answer) error {
 
 // ask is call for what has the same effect twice.
 func (n *link) ask(ctx context.Context, op fabric.Op, id string, body []byte, patience time.Duration) (fabric.Answer, error) {
-	return n.askOf(ctx, op, id, fabric.Raw(body), patience)
-}
-
-func (n *link) askOf(ctx context.Context, op fabric.Op, id string, body fabric.Body, patience time.Duration) (fabric.Answer, error) {
 	a, err := n.f.call(ctx, n.peer, request{op: op, id: id, body: body, patience: patience})
 	if u := (*unanswered)(nil); errors.As(err, &u) {
 		if ctx.Err() != nil {

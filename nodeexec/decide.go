@@ -26,7 +26,11 @@ func (f *Fabric) Decide(ctx context.Context, node, agent string, cmd corral.Comm
 		return id, name, nil, err
 	}
 	cmd.Decided.Grant = nil
-	a, err := n.askOf(ctx, fabric.OpDecide, cmd.ID, &fabric.StartRequest{Agent: agent, Command: cmd}, min(startPatience, f.patience))
+	body, err := fabric.EncodeStart(agent, cmd, nil)
+	if err != nil {
+		return id, name, nil, err
+	}
+	a, err := n.ask(ctx, fabric.OpDecide, cmd.ID, body, min(startPatience, f.patience))
 	if err != nil {
 		return id, name, nil, err
 	}

@@ -187,7 +187,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 func (in *input) seal(boot string) (err error) {
 	in.unseal()
 	first := fabric.Input{Write: in.n, Total: in.total, Data: in.data[:min(len(in.data), fabric.MaxInput)]}
-	if in.open, err = in.p.f.seal(in.p.peer, boot, fabric.OpOpen, in.p.ref(), fabric.Raw(first.Append(nil))); err != nil {
+	if in.open, err = in.p.f.seal(in.p.peer, boot, fabric.OpOpen, in.p.ref(), first.Append(nil)); err != nil {
 		in.open = nil
 		return err
 	}
@@ -219,7 +219,7 @@ func (in *input) push() {
 func (in *input) bulk(piece fabric.Input) {
 	boot, _ := in.p.peer.state()
 	piece.Write, piece.Total = in.n, in.total
-	s, err := in.p.f.seal(in.p.peer, boot, fabric.OpWrite, in.p.ref(), fabric.Raw(piece.Append(nil)))
+	s, err := in.p.f.seal(in.p.peer, boot, fabric.OpWrite, in.p.ref(), piece.Append(nil))
 	if err == nil { // else it is as if it had not arrived
 		in.p.f.send(in.p.peer, s)
 	}

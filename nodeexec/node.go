@@ -43,9 +43,12 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	}
 	p := n.newProcess(cmd.ID)
 	first := p.log.open(0, false, 0)
-	done := n.peer.begin()
-	err := n.start(ctx, cmd.ID, &fabric.StartRequest{Agent: corral.AgentFrom(ctx), Command: cmd, Read: first.first(cmd.Log.Head)}, p)
-	done(err == nil)
+	body, err := fabric.EncodeStart(corral.AgentFrom(ctx), cmd, first.first(cmd.Log.Head))
+	if err == nil {
+		done := n.peer.begin()
+		err = n.start(ctx, cmd.ID, body, p)
+		done(err == nil)
+	}
 	if err != nil {
 		first.Close()
 		return nil, err
@@ -56,7 +59,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 }
 
 // start has a node start a command, of which p is to be the process.
-func (n *Node) start(ctx context.Context, id string, body fabric.Body, p *process) error {
+func (n *Node) start(ctx context.Context, id string, body []byte, p *process) error {
 	patience := min(startPatience, n.f.patience)
 	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpStart, id: id, body: body, once: true, patience: patience})
 	u := (*unanswered)(nil)

@@ -120,7 +120,7 @@ func (p *process) Signal(ctx context.Context, sig corral.Signal) error {
 		_, err = p.ask(ctx, fabric.OpSignal, p.ref(), body, p.f.patience)
 		return err
 	}
-	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.ref(), body: fabric.Raw(body), once: true, patience: p.f.patience})
+	a, err := p.f.call(ctx, p.peer, request{op: fabric.OpSignal, id: p.ref(), body: body, once: true, patience: p.f.patience})
 	u := (*unanswered)(nil)
 	switch {
 	case err == nil && a.Error != nil:

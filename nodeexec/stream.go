@@ -254,7 +254,7 @@ func (s *stream) send(g fabric.Grant) {
 	if boot == "" {
 		return // nothing can be asked of it before it is known
 	}
-	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.ref(), g)
+	sealed, err := p.f.seal(p.peer, boot, fabric.OpRead, p.ref(), g.Encode())
 	if err != nil {
 		p.f.log.Warn("cannot ask for output", "node", p.name, "error", err)
 		return

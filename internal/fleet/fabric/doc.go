@@ -75,11 +75,6 @@
 // hello has no share is one of an older program: every request to it is signed.
 // A gateway of an older program signs every request, which all nodes take.
 //
-// Under an agreement the bodies of start, decide and read, and what answers them
-// without an error, are in the encoding of Protocol Buffers; in JSON otherwise,
-// and where they do not fit into one message. Which one it is its first byte
-// tells.
-//
 // # Time
 //
 // No clock has to be right. A hello says the epoch of the node: a random number

@@ -69,21 +69,17 @@ func DecodeStart(body []byte) (agent string, cmd corral.Command, read *Grant, er
 	return s.Agent, cmd, s.Read, cmd.Validate()
 }
 
-// parseStart reads the body of a start, and bounds nothing of it.
-func parseStart(body []byte) (StartRequest, error) {
-	if !isJSON(body) && len(body) <= MaxData {
-		return decodeStart(body)
-	}
-	var s Start
+// parseStart reads the body of a start into s.Command and s, and bounds nothing of
+// it.
+func parseStart(body []byte) (s Start, err error) {
 	if err := json.Unmarshal(body, &s); err != nil {
-		return StartRequest{}, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
+		return s, corral.Errorf(corral.ErrInvalid, "", "the request to start is no JSON: %w", err)
 	}
-	cmd, err := s.Decode()
-	if err != nil {
-		return StartRequest{}, err
+	if s.Command, err = s.Decode(); err != nil {
+		return s, err
 	}
-	cmd.Decided.Grant = s.Grant
-	return StartRequest{s.Agent, cmd, s.Read}, nil
+	s.Command.Decided.Grant = s.Grant
+	return s, nil
 }
 
 // Signal is the body of OpSignal.
@@ -133,6 +129,9 @@ const (
 	RefusedAgreement Refusal = "agreement"
 )
 
+// maxRefused bounds the programs that an answer names.
+const maxRefused = 8
+
 // EncodeAnswer bounds what a has to say and encodes it.
 func EncodeAnswer(a Answer) []byte {
 	if a.Error != nil {
@@ -156,16 +155,10 @@ func EncodeAnswer(a Answer) []byte {
 // ParseAnswer reads an answer. Its values are within what the contract allows.
 func ParseAnswer(b []byte) (Answer, error) {
 	var a Answer
-	var err error
-	switch {
-	case len(b) > MaxAnswer:
+	if len(b) > MaxAnswer {
 		return a, fmt.Errorf("%w: an answer of %d bytes", ErrMalformed, len(b))
-	case isJSON(b):
-		err = json.Unmarshal(b, &a)
-	default:
-		a, err = decodeAnswer(b)
 	}
-	if err != nil {
+	if err := json.Unmarshal(b, &a); err != nil {
 		return Answer{}, fmt.Errorf("%w: the answer: %w", ErrMalformed, err)
 	}
 	if validateToken(a.Boot) != nil {
@@ -179,12 +172,15 @@ func ParseAnswer(b []byte) (Answer, error) {
 			e.Reason != corral.ReasonExited && e.Reason != corral.ReasonTimeout && e.Reason != corral.ReasonOOM:
 			return Answer{}, fmt.Errorf("%w: no process ends as %+v", ErrMalformed, *e)
 		}
+		e.Refused = e.Refused[:min(len(e.Refused), maxRefused)]
+		e.StartedAt, e.EndedAt = e.StartedAt.UTC(), e.EndedAt.UTC()
 	}
 	if s := a.Stat; s != nil && (s.GapStart < 0 || s.GapEnd < s.GapStart || s.Size < s.GapEnd) {
 		return Answer{}, fmt.Errorf("%w: no log is like %+v", ErrMalformed, *s)
 	}
 	if a.Info != nil {
 		a.Info.Notice = corral.JoinNotice(a.Info.Notice)
+		a.Info.StartedAt = a.Info.StartedAt.UTC()
 	}
 	if a.Error != nil && a.Error.Message == "" {
 		return Answer{}, fmt.Errorf("%w: an error without text", ErrMalformed)
@@ -236,16 +232,13 @@ type Grant struct {
 	Close  bool `json:"close,omitempty"`
 }
 
+// Encode is the body of OpRead.
+func (g Grant) Encode() []byte { return mustJSON(g) }
+
 // ParseGrant reads a Grant and bounds it.
 func ParseGrant(b []byte) (Grant, error) {
 	var g Grant
-	var err error
-	if isJSON(b) {
-		err = json.Unmarshal(b, &g)
-	} else {
-		g, err = decodeGrant(b)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, &g); err != nil {
 		return Grant{}, fmt.Errorf("%w: the grant: %w", ErrMalformed, err)
 	}
 	return g, g.bound()

@@ -345,7 +345,7 @@ func (n *node) answer(e *Envelope) {
 	a := n.do(e)
 	a.Boot = n.boot
 	silent := n.ctx.Err() != nil && a.Error != nil // the next life of the node will be asked
-	b := encodeAnswer(a, e.Agreed)
+	b := EncodeAnswer(a)
 	n.mu.Lock()
 	n.requests--
 	if e.Op == OpStart {

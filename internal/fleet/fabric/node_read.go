@@ -32,7 +32,6 @@ type reader struct {
 	cancel context.CancelFunc
 	wake   chan struct{}
 	p      corral.Process // nil: to be attached to
-	agreed bool           // whoever asked for it reads what is said under an agreement
 
 	mu     sync.Mutex
 	next   int64
@@ -89,7 +88,7 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 		return
 	}
 	r = &reader{
-		n: n, key: key, life: e.Life, number: g.Reader, ref: e.Ref, wake: make(chan struct{}, 1), p: p, agreed: e.Agreed,
+		n: n, key: key, life: e.Life, number: g.Reader, ref: e.Ref, wake: make(chan struct{}, 1), p: p,
 		next: g.From, limit: g.Limit, most: g.Most, single: g.Single, seen: time.Now(), stop: func() {},
 	}
 	r.ctx, r.cancel = context.WithCancel(n.ctx)
@@ -193,7 +192,7 @@ func (r *reader) end(p corral.Process) []byte {
 	if st, err := p.Log().Stat(ctx); err == nil && st.Ended {
 		a.Stat = &st
 	}
-	if b := encodeAnswer(a, r.agreed); len(b) <= MaxData {
+	if b := EncodeAnswer(a); len(b) <= MaxData {
 		return b
 	}
 	return nil
