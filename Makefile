@@ -13,7 +13,7 @@ FUZZTIME ?= 60s
 # COMMANDS is how many shell commands make fuzz generates and runs.
 COMMANDS ?= 100000
 # PACKAGES are those that make mutate tests.
-PACKAGES ?= internal/warden/wire internal/warden/outlog session/keys sandbox/boundary . policy/approval session policy
+PACKAGES ?= internal/warden/wire internal/warden/outlog session/keys sandbox/boundary . policy/approval session policy internal/programs
 # TESTFLAGS is for one's own use: make unit TESTFLAGS='-run Router -v'.
 TESTFLAGS ?=
 # MUTATEFLAGS are those of internal/test/mutate: make mutate MUTATEFLAGS='-match log.go'.

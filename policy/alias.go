@@ -1,10 +1,10 @@
 package policy
 
 import (
-	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // asNamed is the words of a segment by every name that its program has: as it is
@@ -16,7 +16,7 @@ func (seg *Segment) asNamed() [][]Word {
 		return all
 	}
 	for _, name := range otherNames(seg.Words[0].Text, seg.Path, seg.RealPath) {
-		all = append(all, append([]Word{Literal(name)}, seg.Words[1:]...))
+		all = append(all, append([]Word{programs.Literal(name)}, seg.Words[1:]...))
 	}
 	return all
 }
@@ -28,29 +28,20 @@ var manyInOne = strings.Fields("busybox toybox coreutils")
 // otherNames are the names of the files at these paths that are not the one that
 // is written.
 func otherNames(written string, files ...string) []string {
-	have := []string{normalizeName(written)}
+	have := []string{programs.NormalizeName(written)}
 	for _, file := range files {
-		if name := normalizeName(file); file != "" && !slices.Contains(have, name) && !slices.Contains(manyInOne, name) {
+		if name := programs.NormalizeName(file); file != "" && !slices.Contains(have, name) && !slices.Contains(manyInOne, name) {
 			have = append(have, name)
 		}
 	}
 	return have[1:]
 }
 
-// variant is what the names of one program differ by: the system that it compiles
-// for, and how it was built.
-var variant = regexp.MustCompile(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freebsd|w64)[a-z0-9_]*-(?:[a-z0-9_]+-)?|\.(?:bfd|gold|basic|tiny|nox|athena|gtk3?|motif|openbsd|traditional|ucb|real|distrib|bin)$`)
-
-// plainName is a name without what tells variants of one program apart.
-func plainName(name string) string {
-	return path.Base(variant.ReplaceAllString(family(name), ""))
-}
-
 // peelNamed is what the segment runs by another name of its program: a link to
 // env is one. Without one that runs others it is l.
-func (seg *Segment) peelNamed(l layer) layer {
+func (seg *Segment) peelNamed(l programs.Layer) programs.Layer {
 	for _, words := range seg.asNamed()[1:] {
-		if other := peel(words); other.kind != layerNone {
+		if other := programs.Peel(words); other.Kind != programs.LayerNone {
 			return other
 		}
 	}

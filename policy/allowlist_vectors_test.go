@@ -1,14 +1,16 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/internal/programs"
+
+	"github.com/corral-exec/corral/internal/test/vectors"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -31,7 +33,7 @@ type allowlistInput struct {
 	Resolution               struct{ RawExecutable, ResolvedPath string }
 	ResolvedPath, PathHead   string
 	RawExecutable, Cwd       string
-	Raw, Value, Mode         string
+	Value, Mode              string
 	Scripts                  any
 	Fixture                  string
 	First, Second, Persisted string
@@ -59,7 +61,7 @@ var allowlistSkips = map[string]string{
 func TestAllowlistVectors(t *testing.T) {
 	agree, all := 0, 0
 	seen := map[string]bool{}
-	for _, v := range readAllowlist(t) {
+	for _, v := range vectors.Read[allowlistVector](t, "testdata/allowlist.jsonl") {
 		seen[v.ID] = true
 		if v.skipped() != "" {
 			continue
@@ -70,7 +72,7 @@ func TestAllowlistVectors(t *testing.T) {
 			if answer == nil {
 				t.Fatalf("no function %q", v.Fn)
 			}
-			diff := cmp.Diff(v.want(), jsonOf(t, answer(t, v)))
+			diff := cmp.Diff(v.want(), vectors.Plain(t, answer(t, v)))
 			switch why, differs := allowlistDiffers[v.ID]; {
 			case differs && diff == "":
 				t.Errorf("does not differ, though it should: %s", why)
@@ -87,23 +89,6 @@ func TestAllowlistVectors(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d agree", agree, all)
-}
-
-func readAllowlist(t *testing.T) []allowlistVector {
-	t.Helper()
-	data, err := os.ReadFile("testdata/allowlist.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []allowlistVector
-	for line := range strings.Lines(string(data)) {
-		var v allowlistVector
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		list = append(list, v)
-	}
-	return list
 }
 
 // skipped says why the vector is about something that there is not.
@@ -196,11 +181,11 @@ func blocked(d Decision) bool {
 var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]any{
 	"glob_match": func(_ *testing.T, v allowlistVector) map[string]any {
 		r := allow(v.Input.Pattern)
-		return map[string]any{"match": r.allows(target{paths: []string{v.Input.Target}, argv: Literals("x"), home: v.Input.Env["HOME"]}, "")}
+		return map[string]any{"match": r.allows(target{paths: []string{v.Input.Target}, argv: programs.Literals("x"), home: v.Input.Env["HOME"]}, "")}
 	},
 	"match_allowlist": func(_ *testing.T, v allowlistVector) map[string]any {
 		for _, e := range v.Input.Entries {
-			if r := allow(e.Pattern); r.allows(target{paths: []string{v.Input.Resolution.ResolvedPath}, argv: Literals(v.Input.Resolution.RawExecutable)}, "") {
+			if r := allow(e.Pattern); r.allows(target{paths: []string{v.Input.Resolution.ResolvedPath}, argv: programs.Literals(v.Input.Resolution.RawExecutable)}, "") {
 				return map[string]any{"matched_pattern": e.Pattern}
 			}
 		}
@@ -210,7 +195,7 @@ var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]a
 		got := map[string]any{"matched": false}
 		for _, e := range v.Input.Entries {
 			r := Rule{Action: Allow, Pattern: e.Pattern, ArgPattern: e.ArgPattern}
-			if r.allows(target{paths: []string{v.Input.Resolution.ResolvedPath}, argv: Literals(v.Input.Argv...)}, "") {
+			if r.allows(target{paths: []string{v.Input.Resolution.ResolvedPath}, argv: programs.Literals(v.Input.Argv...)}, "") {
 				got["matched"] = true
 				if _, says := v.Expect["argPattern"]; says {
 					got["argPattern"] = nil
@@ -291,17 +276,6 @@ var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]a
 	"candidate_path": func(_ *testing.T, v allowlistVector) map[string]any {
 		f := finder{req: Request{Dir: v.Input.Cwd}}
 		return map[string]any{"path": f.absolute(v.Input.RawExecutable)}
-	},
-	"parse_argv_token": func(_ *testing.T, v allowlistVector) map[string]any {
-		g := newGrammar("output:")
-		if s := g.read(Literals("x", v.Input.Raw, "-y")); slices.Equal(s.operands, []int{2}) && len(s.options) == 0 {
-			return map[string]any{"kind": "terminator"}
-		}
-		opts, ok := g.word(v.Input.Raw, 1)
-		if !ok {
-			return map[string]any{"kind": "unknown"}
-		}
-		return map[string]any{"kind": "option", "style": "long", "flag": opts[0].text, "inlineValue": opts[0].value.Text}
 	},
 	"enforced_command": func(_ *testing.T, v allowlistVector) map[string]any {
 		d := v.decide(allow("/usr/bin/rg"))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // Decide says what becomes of a command under rules, and why. It changes nothing
@@ -201,13 +203,13 @@ func (j *judge) forbid() {
 // inline says how a segment runs more than its program; empty if it does not.
 func inline(seg *Segment) string {
 	for i, words := range seg.asNamed() {
-		if name := words[0].Text; i > 0 && isShell(name) && !isShell(seg.name()) && !seg.wrapper {
+		if name := words[0].Text; i > 0 && programs.IsShell(name) && !programs.IsShell(seg.name()) && !seg.wrapper {
 			return "it is " + name + " by another name, which runs what it reads"
 		}
-		if label, hit := inlineCode(words); hit && !seg.wrapper && !harmlessText(words) { // what a wrapper runs is decided on
+		if label, hit := programs.InlineCode(words); hit && !seg.wrapper && !programs.HarmlessText(words) { // what a wrapper runs is decided on
 			return label + " runs the code that it is given"
 		}
-		if reason, hit := carrier(words); hit {
+		if reason, hit := programs.Carrier(words); hit {
 			return reason
 		}
 	}
@@ -383,7 +385,7 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 			return seg.Inline, fixRule(r)
 		}
 		return seg.Inline, "allow exactly this command: approve it with allow-always"
-	case isShell(seg.name()) && !seg.wrapper:
+	case programs.IsShell(seg.name()) && !seg.wrapper:
 		if seg.Script != "" {
 			return "no rule allows the script " + seg.Script, fixRule(narrowest(seg.Script, seg.Words[seg.operand+1:]))
 		}
@@ -404,14 +406,14 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 func (j *judge) setsAllowed(seg *Segment) bool {
 	for i := range seg.sets {
 		s := &seg.sets[i]
-		if !s.value.Static {
+		if !s.Value.Static {
 			return false
 		}
-		if plainVariable(s.name, s.value.Text) == "" || envAllows(j.rules.Env.Value, s.name, s.value.Text) {
+		if programs.PlainVariable(s.Name, s.Value.Text) == "" || envAllows(j.rules.Env.Value, s.Name, s.Value.Text) {
 			continue
 		}
 		for _, inner := range seg.call.segments {
-			if inner != seg && !j.ruleSets(inner, s.name, s.value.Text) {
+			if inner != seg && !j.ruleSets(inner, s.Name, s.Value.Text) {
 				return false
 			}
 		}
@@ -423,12 +425,12 @@ func (j *judge) setsAllowed(seg *Segment) bool {
 func (f *Finding) names() []string {
 	var names []string
 	for _, s := range f.sets {
-		names = append(names, s.name)
+		names = append(names, s.Name)
 	}
 	return names
 }
 
-func (seg *Segment) name() string { return normalizeName(seg.Words[0].Text) }
+func (seg *Segment) name() string { return programs.NormalizeName(seg.Words[0].Text) }
 
 func (j *judge) target(seg *Segment, more ...string) target {
 	t := target{argv: seg.Words, home: j.req.Home}
@@ -441,7 +443,7 @@ func (j *judge) target(seg *Segment, more ...string) target {
 		}
 	}
 	for _, n := range append([]string{t.name}, t.paths...) {
-		for _, name := range []string{path.Base(n), normalizeName(n)} {
+		for _, name := range []string{path.Base(n), programs.NormalizeName(n)} {
 			if n != "" && !slices.Contains(t.names, name) {
 				t.names = append(t.names, name)
 			}
@@ -464,7 +466,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 		return true
 	}
 	t := j.target(seg)
-	shell := isShell(seg.name()) && !seg.wrapper
+	shell := programs.IsShell(seg.name()) && !seg.wrapper
 	for i := range j.rules.List {
 		r := &j.rules.List[i]
 		if r.Action == Allow && j.allows(r, t, seg, shell) {
@@ -493,7 +495,7 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
 	if shell && seg.operand == 1 && seg.Script != "" && seg.scriptWhy == "" {
 		// The rule may be about the script.
-		script := target{paths: []string{seg.Script}, argv: append([]Word{Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
+		script := target{paths: []string{seg.Script}, argv: append([]Word{programs.Literal(seg.Script)}, seg.Words[seg.operand+1:]...), home: t.home}
 		if r.allows(script, seg.SHA256) {
 			return true
 		}
@@ -550,12 +552,12 @@ func (j *judge) writable(dir string) bool {
 // safe reports whether the segment is a safe use of a safe bin.
 func (j *judge) safe(seg *Segment) bool {
 	name := path.Base(seg.Path)
-	if seg.Inline != "" || seg.wrapper || !slices.Contains(safeBinNames(j.rules.SafeBins.Value), name) || isInterpreter(name) || isShell(name) {
+	if seg.Inline != "" || seg.wrapper || !slices.Contains(programs.SafeBinNames(j.rules.SafeBins.Value), name) || programs.IsInterpreter(name) || programs.IsShell(name) {
 		return false
 	}
 	profile, ok := j.rules.SafeBinProfiles[name]
 	if !ok {
-		profile, ok = safeBinProfiles[name]
+		profile, ok = programs.SafeBinProfiles[name]
 	}
 	switch {
 	case !ok:
@@ -568,7 +570,7 @@ func (j *judge) safe(seg *Segment) bool {
 		seg.safeBin = "is in a directory that can be written to by others: " + path.Dir(seg.Path)
 		return false
 	}
-	if err := profile.check(seg.Words); err != nil {
+	if err := profile.Check(seg.Words); err != nil {
 		seg.safeBin = err.Error()
 		return false
 	}

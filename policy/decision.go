@@ -1,6 +1,10 @@
 package policy
 
-import "io/fs"
+import (
+	"io/fs"
+
+	"github.com/corral-exec/corral/internal/programs"
+)
 
 // A Request is a command to decide on, with what its meaning depends on.
 // Exactly one of Command and Args is set.
@@ -81,6 +85,9 @@ type Pinned struct {
 	Args []string `json:"args"` // a program and its arguments, maybe a shell, -c and text
 }
 
+// A Word is one word of a command, as far as it can be told without running it.
+type Word = programs.Word
+
 // A Segment is a simple command somewhere in the command.
 type Segment struct {
 	Text   string `json:"text"`   // as written
@@ -122,17 +129,17 @@ type Segment struct {
 	Reason string `json:"reason,omitempty"`
 
 	call      *call
-	sets      []setting // variables that it sets for what it runs, as env does
-	setsOnly  bool      // it is refused for no other reason
-	elsewhere []string  // paths that it may have after a cd
-	pass      bool      // something allows it
-	allowers  []*Rule   // all that allow it, where what it may is enforced
-	wrapper   bool      // it runs what comes after it
-	own       bool      // and has to be allowed itself
-	missing   string    // why there is no path
-	operand   int       // which word Script is
-	scriptWhy string    // why there is no digest
-	safeBin   string    // why it is no safe bin, of one that is on the list
+	sets      []programs.Setting // variables that it sets for what it runs, as env does
+	setsOnly  bool               // it is refused for no other reason
+	elsewhere []string           // paths that it may have after a cd
+	pass      bool               // something allows it
+	allowers  []*Rule            // all that allow it, where what it may is enforced
+	wrapper   bool               // it runs what comes after it
+	own       bool               // and has to be allowed itself
+	missing   string             // why there is no path
+	operand   int                // which word Script is
+	scriptWhy string             // why there is no digest
+	safeBin   string             // why it is no safe bin, of one that is on the list
 }
 
 // What allows a segment.
@@ -152,9 +159,9 @@ type Finding struct {
 	// Passes: it is refused by default, and not by these rules.
 	Passes bool `json:"passes,omitempty"`
 
-	sets    []setting // what an assignment sets; nil: it is more than that
-	option  string    // which of Rules makes it harmless: optionChaining and so on
-	unknown bool      // it hides which programs run
+	sets    []programs.Setting // what an assignment sets; nil: it is more than that
+	option  string             // which of Rules makes it harmless: optionChaining and so on
+	unknown bool               // it hides which programs run
 }
 
 // The options of Rules that have findings pass.

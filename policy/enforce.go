@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"github.com/corral-exec/corral"
 )
 
@@ -234,7 +236,7 @@ func (j *judge) usual(seg *Segment) Leeway {
 	switch {
 	case seg.Inline != "":
 		return unlimited("what it runs is in its arguments, which a rule names")
-	case seg.wrapper && isShell(name):
+	case seg.wrapper && programs.IsShell(name):
 		return Leeway{Runs: runsNone, Why: "what the text runs is decided on by itself"}
 	case seg.Script != "":
 		return unlimited("what the script runs is not known")
@@ -242,9 +244,9 @@ func (j *judge) usual(seg *Segment) Leeway {
 		return unlimited("what code it runs is not known")
 	}
 	known, ok := leaves[name]
-	if real := normalizeName(seg.RealPath); !ok || leaves[real] != nil {
+	if real := programs.NormalizeName(seg.RealPath); !ok || leaves[real] != nil {
 		known, ok = leaves[real], leaves[real] != nil
-		if !ok && leaves[name] != nil && !isInterpreter(real) && !isShell(real) {
+		if !ok && leaves[name] != nil && !programs.IsInterpreter(real) && !programs.IsShell(real) {
 			known, ok = leaves[name], true // a link, as of /etc/alternatives
 		}
 	}

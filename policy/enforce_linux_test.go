@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -70,8 +72,8 @@ func TestWrongTables(t *testing.T) {
 	f := newFixture(t)
 	rows := allBypasses()
 	wrong, kept, uncovered := 0, 0, map[string]bool{}
-	for i := range policy.TableRows() {
-		policy.WithoutRow(i, func(name string, programs []string) {
+	for i := range programs.TableRows() {
+		programs.WithoutRow(i, func(name string, programs []string) {
 			runs, stopped := 0, 0
 			for _, row := range rows {
 				if runs == 3 || !slices.ContainsFunc(programs, func(p string) bool { return slices.Contains(strings.Fields(row.text), p) }) {

@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/programs"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -29,51 +30,6 @@ const (
 	byHarmless = "harmless"
 	byEnvAllow = "tools.exec.env.allow"
 )
-
-// plainVariables are the variables that say how output looks and where the caller
-// is, with the values that they are known to do no harm with: there is no path in
-// them. A language of "../x" has translations read from there, and a time zone of
-// "/x" that file.
-var plainVariables = []struct {
-	names, values *regexp.Regexp
-}{
-	// In some character sets a byte of a letter is a backslash or a quote: a shell
-	// then reads another text than the one that was decided on.
-	{plainExpr(`LANG|LC_[A-Z]+`), plainExpr(`|C|POSIX|en_(US|GB)|[A-Za-z_]{1,16}\.(UTF-8|utf-8|UTF8|utf8)(@[a-z]{1,16})?`)},
-	{plainExpr(`LANGUAGE`), plainExpr(`[A-Za-z0-9_.@:-]{0,128}`)},
-	{plainExpr(`TZ`), plainExpr(`[A-Za-z<][A-Za-z0-9_+,./:<>-]{0,63}|`)},
-	{plainExpr(`TERM|COLORTERM`), plainExpr(`[A-Za-z0-9][A-Za-z0-9._+-]{0,63}|`)},
-	{plainExpr(`NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI`), plainExpr(`[A-Za-z0-9_-]{0,32}`)},
-	{plainExpr(`QWEN_CODE|ASIMI_CLI`), plainExpr(`1`)}, // which the tool run_shell_command sets in every call
-	{plainExpr(`COLUMNS|LINES`), plainExpr(`[0-9]{1,6}|`)},
-	{plainExpr(`SOURCE_DATE_EPOCH`), plainExpr(`[0-9]{1,20}|`)},
-}
-
-func plainExpr(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
-
-// plainVariable says why a variable is none of plainVariables; empty if it is one.
-func plainVariable(name, value string) string {
-	for _, p := range plainVariables {
-		if !p.names.MatchString(name) {
-			continue
-		}
-		if !p.values.MatchString(value) || strings.Contains(value, "..") {
-			return "its value is none of those that " + name + " is known to be harmless with"
-		}
-		return ""
-	}
-	return "it may make a program run another, or load code"
-}
-
-// isPlainVariable reports whether a name is that of one of plainVariables.
-func isPlainVariable(name string) bool {
-	for _, p := range plainVariables {
-		if p.names.MatchString(name) {
-			return true
-		}
-	}
-	return false
-}
 
 // sumValue is the SHA-256 of a value, in hex.
 func sumValue(value string) string {
@@ -103,13 +59,6 @@ func envAllows(entries []string, name, value string) bool {
 	})
 }
 
-// A setting is a variable that the text of a command sets.
-type setting struct {
-	name  string
-	value Word
-	expr  *syntax.CallExpr // that it is for; nil: for all that follow
-}
-
 // variables notes on the decision which of the call's variables are allowed, and
 // reports whether all are. It is asked once all segments are looked at.
 func (j *judge) variables(d *Decision) (all bool) {
@@ -126,7 +75,7 @@ func (j *judge) variables(d *Decision) (all bool) {
 // mayset says what allows a variable for the programs of a call, or of all: each
 // needs a rule that names it, if nothing else does.
 func (j *judge) mayset(name, value string, c *call) (by, why string) {
-	why = plainVariable(name, value)
+	why = programs.PlainVariable(name, value)
 	switch {
 	case why == "":
 		return byHarmless, ""
@@ -163,24 +112,24 @@ func (j *judge) mayset(name, value string, c *call) (by, why string) {
 // ruleSets reports whether a rule that allows the segment allows the variable too.
 func (j *judge) ruleSets(seg *Segment, name, value string) bool {
 	t := j.target(seg)
-	shell := isShell(seg.name()) && !seg.wrapper
+	shell := programs.IsShell(seg.name()) && !seg.wrapper
 	return slices.ContainsFunc(j.rules.List, func(r Rule) bool {
 		return r.Action == Allow && envAllows(r.Env, name, value) && j.allows(&r, t, seg, shell)
 	})
 }
 
 // settable says why a variable that the text sets is not allowed; empty if it is.
-func (j *judge) settable(s *setting) string {
-	if !s.value.Static {
+func (j *judge) settable(s *programs.Setting) string {
+	if !s.Value.Static {
 		return "its value can only be told by running it"
 	}
 	var c *call
-	if s.expr != nil {
-		if c = j.callOf(s.expr); c == nil {
+	if s.Expr != nil {
+		if c = j.callOf(s.Expr); c == nil {
 			return "it is set for no program"
 		}
 	}
-	_, why := j.mayset(s.name, s.value.Text, c)
+	_, why := j.mayset(s.Name, s.Value.Text, c)
 	return why
 }
 

@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // Which arguments a rule that forbids is about.
@@ -35,7 +37,7 @@ func TestArgsNamed(t *testing.T) {
 			if text == "$x" {
 				args = append(args, Word{Text: text})
 			} else {
-				args = append(args, Literal(text))
+				args = append(args, programs.Literal(text))
 			}
 		}
 		if got := argsNamed(strings.Fields(tt.want), args); got != tt.likeness {

@@ -284,7 +284,7 @@ func operandsNamed(want []string, args []Word) likeness {
 		case glob(want[0], a.Text, true):
 			found = max(found, operandsNamed(want[1:], args[i+1:]))
 		}
-		option := a.mayBeOption()
+		option := a.MayBeOption()
 		if !option && !value {
 			break
 		}
@@ -323,7 +323,7 @@ func anyWord(args []Word, is func(string) bool) likeness {
 		switch {
 		case a.Static && is(a.Text):
 			return alike
-		case !a.Static && a.mayBeOption():
+		case !a.Static && a.MayBeOption():
 			found = perhaps
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // mentions finds what may be about a rule that forbids a program although no
@@ -25,7 +27,7 @@ func (j *judge) mentions() {
 		why := fmt.Sprintf("it may run %s, for which there is the %s rule %q", name, r.Action, r.Pattern)
 		for _, c := range j.calls {
 			for _, seg := range c.segments {
-				if c.unknown == "" && (seg.Inline != "" || seg.Refused != "" || isShell(seg.name()) && seg.scriptWhy != "") {
+				if c.unknown == "" && (seg.Inline != "" || seg.Refused != "" || programs.IsShell(seg.name()) && seg.scriptWhy != "") {
 					c.unknown = why
 				}
 			}

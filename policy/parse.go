@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -436,21 +438,21 @@ func (s *script) plainAssign(n *syntax.Assign) (name string, value Word, ok bool
 		return "", Word{}, false
 	}
 	if n.Value == nil {
-		return n.Name.Value, Literal(""), true
+		return n.Name.Value, programs.Literal(""), true
 	}
 	return n.Name.Value, s.word(n.Value), true
 }
 
 // exported are the settings of export NAME=VALUE…, which are for all that follows;
 // nil for any other declaration.
-func (s *script) exported(n *syntax.DeclClause) []setting {
-	var sets []setting
+func (s *script) exported(n *syntax.DeclClause) []programs.Setting {
+	var sets []programs.Setting
 	for _, a := range n.Args {
 		name, value, ok := s.plainAssign(a)
 		if !ok || n.Variant.Value != "export" {
 			return nil
 		}
-		sets = append(sets, setting{name: name, value: value})
+		sets = append(sets, programs.Setting{Name: name, Value: value})
 	}
 	return sets
 }
@@ -479,7 +481,7 @@ func (s *script) call(n *syntax.CallExpr) {
 	for _, a := range n.Assigns {
 		if name, value, ok := s.plainAssign(a); ok && len(n.Args) > 0 {
 			f := s.at(Assignment, a, "sets a variable")
-			f.sets = []setting{{name: name, value: value, expr: n}}
+			f.sets = []programs.Setting{{Name: name, Value: value, Expr: n}}
 			s.find(f)
 			s.assigned[a] = true
 		}
@@ -490,7 +492,7 @@ func (s *script) call(n *syntax.CallExpr) {
 	c := &call{expr: n, depth: s.depth, text: s.joined(n), offset: int(n.Pos().Offset())}
 	for i, a := range n.Args {
 		w := s.word(a)
-		w.at = i + 1
+		w.At = i + 1
 		c.words = append(c.words, w)
 	}
 	if c.words[0].Text == "--" {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // kindsOf are the kinds of what is found in a text, once each.
@@ -202,9 +204,9 @@ func TestDepth(t *testing.T) {
 		}
 		text = "sh -c '" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	}
-	for layers := range maxLayers + 3 {
+	for layers := range programs.MaxLayers + 3 {
 		d := Decide(requestOf(strings.Repeat("nice ", layers)+"ls"), rules, someFiles)
-		if want := layers <= maxLayers; (d.Outcome == Allowed) != want {
+		if want := layers <= programs.MaxLayers; (d.Outcome == Allowed) != want {
 			t.Errorf("%d wrappers: %s: %s", layers, d.Outcome, d.Reason)
 		}
 		denied := rulesOf(SecurityFull, AskOnMiss, deny("ls"))

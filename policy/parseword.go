@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -13,7 +15,7 @@ func (s *script) word(w *syntax.Word) Word {
 		return Word{}
 	}
 	if w.Lit() == "[" { // the program; a pattern ends somewhere
-		return Literal("[")
+		return programs.Literal("[")
 	}
 	braces := strings.Contains(s.source(w), ",") || strings.Contains(s.source(w), "..")
 	for i, part := range w.Parts {
@@ -37,7 +39,7 @@ func (s *script) word(w *syntax.Word) Word {
 		}
 	}
 	if b.static {
-		return Literal(b.prefix.String())
+		return programs.Literal(b.prefix.String())
 	}
 	if b.split {
 		return Word{Text: s.source(w)}

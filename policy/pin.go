@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -15,7 +17,7 @@ func (r *reading) pin() (*Pinned, string) {
 		for _, seg := range c.segments {
 			switch {
 			case seg.By == byBuiltin:
-			case seg.Path == "" || seg.Words[0].at == 0:
+			case seg.Path == "" || seg.Words[0].At == 0:
 				return nil, "a program of it has no path"
 			}
 		}
@@ -46,7 +48,7 @@ func (r *reading) pin() (*Pinned, string) {
 	if len(r.req.Shell) > 0 {
 		switch filepath.Base(r.req.Shell[0]) {
 		case "sh", "bash", "dash":
-			_, got := r.program(Literal(r.req.Shell[0]), false)
+			_, got := r.program(programs.Literal(r.req.Shell[0]), false)
 			if got.path == "" {
 				return nil, "the shell " + r.req.Shell[0] + ": " + got.why
 			}
@@ -79,7 +81,7 @@ func (c *call) pinned(words []string) []string {
 		words = append(words, w.Text)
 	}
 	for _, seg := range c.segments {
-		words[seg.Words[0].at-1] = seg.Path
+		words[seg.Words[0].At-1] = seg.Path
 	}
 	return words
 }
@@ -93,7 +95,7 @@ func (t textOf) pin() (string, error) {
 	for _, c := range s.calls {
 		for _, seg := range c.segments {
 			if seg.By != byBuiltin {
-				c.expr.Args[seg.Words[0].at-1] = quoted(seg.Path)
+				c.expr.Args[seg.Words[0].At-1] = quoted(seg.Path)
 			}
 		}
 		for _, inner := range c.inner {

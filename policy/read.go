@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -25,8 +27,8 @@ func read(req Request, view View) *reading {
 	if len(req.Args) > 0 {
 		c := &call{text: QuotePattern(req.Args...)}
 		for i, a := range req.Args {
-			w := Literal(a)
-			w.at = i + 1
+			w := programs.Literal(a)
+			w.At = i + 1
 			c.words = append(c.words, w)
 		}
 		r.calls = []*call{c}
@@ -75,7 +77,7 @@ func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 
 // parsed reports whether a shell's language is, near enough, that of sh.
 func parsed(shell string) bool {
-	switch normalizeName(shell) {
+	switch programs.NormalizeName(shell) {
 	case "cmd", "powershell", "pwsh", "fish", "elvish", "nu", "xonsh", "csh", "tcsh":
 		return false
 	}
@@ -109,7 +111,7 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	if c.depth > 0 {
 		seg.Offset = -1
 	}
-	seg.Builtin = got.path == "" && c.expr != nil && w.Static && hasField(shellBuiltins, w.Text)
+	seg.Builtin = got.path == "" && c.expr != nil && w.Static && programs.HasField(shellBuiltins, w.Text)
 	for _, a := range argv {
 		seg.Argv = append(seg.Argv, a.Text)
 	}
@@ -123,38 +125,38 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	} else if why := setsNamed(argv); why != "" && c.expr != nil {
 		c.unknown = why
 	}
-	l := peel(argv)
-	if l.kind == layerNone {
+	l := programs.Peel(argv)
+	if l.Kind == programs.LayerNone {
 		l = seg.peelNamed(l)
 	}
-	for _, name := range l.vars {
+	for _, name := range l.Vars {
 		if steers(name) {
-			c.unknown = l.name + " sets " + name + ", which can change what runs"
+			c.unknown = l.Name + " sets " + name + ", which can change what runs"
 		}
 	}
-	if l.kind == layerNone {
+	if l.Kind == programs.LayerNone {
 		r.operand(c, seg)
 		return
 	}
-	seg.wrapper, seg.own = true, l.own
-	seg.sets, seg.setsOnly = l.sets, l.setsOnly
-	wrappers = append(wrappers, l.name)
-	if layers == maxLayers {
-		c.unknown = fmt.Sprintf("it is wrapped more than %d times", maxLayers)
+	seg.wrapper, seg.own = true, l.Own
+	seg.sets, seg.setsOnly = l.Sets, l.SetsOnly
+	wrappers = append(wrappers, l.Name)
+	if layers == programs.MaxLayers {
+		c.unknown = fmt.Sprintf("it is wrapped more than %d times", programs.MaxLayers)
 		return
 	}
-	switch l.kind {
-	case layerRefused:
-		seg.Refused = l.reason
-		if l.text.Text != "" {
+	switch l.Kind {
+	case programs.LayerRefused:
+		seg.Refused = l.Reason
+		if l.Text.Text != "" {
 			r.inside(c, seg, l)
-		} else if len(l.inner) == 0 {
-			c.unknown = l.reason
+		} else if len(l.Inner) == 0 {
+			c.unknown = l.Reason
 		}
-	case layerText:
+	case programs.LayerText:
 		r.inside(c, seg, l)
 	}
-	for _, inner := range append([][]Word{l.inner}, l.more...) {
+	for _, inner := range append([][]Word{l.Inner}, l.More...) {
 		if len(inner) > 0 {
 			r.expand(c, inner, wrappers, layers+1)
 		}
@@ -165,36 +167,36 @@ func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 const maxDepth = 4
 
 // inside reads the text that a call hands to a shell.
-func (r *reading) inside(c *call, seg *Segment, l layer) {
+func (r *reading) inside(c *call, seg *Segment, l programs.Layer) {
 	switch {
-	case !l.text.Static:
-		c.unknown = "the text for " + l.name + " is made when it runs"
+	case !l.Text.Static:
+		c.unknown = "the text for " + l.Name + " is made when it runs"
 	case c.depth == maxDepth:
 		c.unknown = fmt.Sprintf("it has shells in shells, more than %d", maxDepth)
 	default:
-		shell := l.shell
-		if l.text.at == 0 { // made of several words
-			seg.Refused = "what " + l.name + " reads is made of several words"
+		shell := l.Shell
+		if l.Text.At == 0 { // made of several words
+			seg.Refused = "what " + l.Name + " reads is made of several words"
 		}
-		c.inner = append(c.inner, textOf{at: l.text.at, scripts: r.text(l.text.Text, shell, c.depth+1, c.moved)})
+		c.inner = append(c.inner, textOf{at: l.Text.At, scripts: r.text(l.Text.Text, shell, c.depth+1, c.moved)})
 	}
 }
 
 // operand finds the file of code that a program is to run.
 func (r *reading) operand(c *call, seg *Segment) {
-	i, why := scriptOperand(seg.Words)
+	i, why := programs.ScriptOperand(seg.Words)
 	defer func() {
 		// What make runs is in a file that it finds itself, as any program's
 		// settings are.
 		name := seg.name()
-		given := strings.HasSuffix(seg.scriptWhy, codeGiven) && staticTexts(seg.Words) != nil
-		if (isShell(name) || isInterpreter(name)) && !strings.HasSuffix(name, "make") && !given {
+		given := strings.HasSuffix(seg.scriptWhy, programs.CodeGiven) && staticTexts(seg.Words) != nil
+		if (programs.IsShell(name) || programs.IsInterpreter(name)) && !strings.HasSuffix(name, "make") && !given {
 			seg.Unbound = seg.scriptWhy
 		}
 	}()
 	if i < 0 {
 		seg.scriptWhy = why
-		if isShell(seg.name()) && strings.HasSuffix(why, fromInput) { // bash /dev/stdin
+		if programs.IsShell(seg.name()) && strings.HasSuffix(why, programs.FromInput) { // bash /dev/stdin
 			c.unknown = why
 		}
 		return

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // A finder finds the files that programs are, once each.
@@ -35,9 +37,9 @@ func (f *finder) program(w Word, moved bool) (Word, located) {
 		if !ok || f.req.Home == "" || strings.ContainsAny(home, special) {
 			return w, located{why: "which program it is can only be told by running it"}
 		}
-		at := w.at
-		w = Literal(strings.TrimSuffix(f.req.Home, "/") + "/" + home)
-		w.at = at
+		at := w.At
+		w = programs.Literal(strings.TrimSuffix(f.req.Home, "/") + "/" + home)
+		w.At = at
 	}
 	if moved && !filepath.IsAbs(w.Text) && (strings.Contains(w.Text, "/") || f.relativePath()) {
 		return w, located{why: "it is relative to a directory that the command changes to"}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // An Action is what a rule says about the commands that it matches. The order
@@ -104,6 +106,10 @@ type Setting[T any] struct {
 	Value  T      `json:"value"`
 	Source Source `json:"source"`
 }
+
+// A SafeBin says which uses of a program read nothing but standard input and
+// write nothing but standard output.
+type SafeBin = programs.SafeBin
 
 // Rules are what applies to a command: everything in force, with its sources.
 type Rules struct {

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/corral-exec/corral/internal/programs"
+)
 
 // The sentences of the two documents of OpenClaw's exec about allowlists, safe
 // bins and approvals, each with what follows from it. Those of their
@@ -8,7 +12,7 @@ import "testing"
 func TestSentences(t *testing.T) {
 	strict := func(list ...Rule) Rules {
 		r := rulesOf(DefaultSecurity, DefaultAsk, list...)
-		r.SafeBins.Value = defaultSafeBins
+		r.SafeBins.Value = programs.DefaultSafeBins
 		return r
 	}
 	safe := strict(allow("/bin/ls"), allow("/bin/echo"), allow("/usr/bin/git"))

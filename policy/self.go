@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // ownCommands are the commands of this program that change what is allowed, or
@@ -37,14 +39,14 @@ func own(seg *Segment) string {
 	if program := argv[0].Text; program == "/approve" || program == "/exec" {
 		return program + " is for people to say to the agent, and no program"
 	}
-	if !slices.ContainsFunc([]string{argv[0].Text, seg.RealPath}, func(p string) bool { return normalizeName(p) == "corral" }) {
+	if !slices.ContainsFunc([]string{argv[0].Text, seg.RealPath}, func(p string) bool { return programs.NormalizeName(p) == "corral" }) {
 		return ""
 	}
 	flag := false // the word before is one, and this may be its value
 	for i, w := range argv[1:] {
 		switch {
 		case !w.Static:
-			return "which command of corral " + quote(w.Text) + " stands for is not known"
+			return "which command of corral " + programs.Quote(w.Text) + " stands for is not known"
 		case w.Text == "--":
 			return ""
 		case len(w.Text) > 1 && w.Text[0] == '-':
@@ -75,8 +77,8 @@ func shows(words []Word) bool {
 		case !w.Static || w.Text == "":
 			return false
 		case w.Text[0] == '-':
-			flag = !strings.Contains(w.Text, "=") && !hasField(noValues, w.Text)
-		case !hasField(onlyShow, w.Text):
+			flag = !strings.Contains(w.Text, "=") && !programs.HasField(noValues, w.Text)
+		case !programs.HasField(onlyShow, w.Text):
 			return false
 		case !flag:
 			return true

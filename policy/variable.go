@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corral-exec/corral/internal/programs"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -95,7 +97,7 @@ func setsNamed(words []Word) string {
 			switch {
 			case !w.Static || !strings.HasPrefix(w.Text, "-v") && w.Text != "-R":
 			case len(w.Text) > 2 && name == "printf":
-				names = append(names, Literal(w.Text[2:]))
+				names = append(names, programs.Literal(w.Text[2:]))
 			case i+2 < len(words):
 				names = append(names, words[i+2])
 			}
@@ -114,7 +116,7 @@ func setsNamed(words []Word) string {
 			if name == "read" || name == "printf" || name == "test" || name == "[" || name == "unset" || name == "getopts" {
 				return name + " is given a variable that is not known, and runs what is in its subscript"
 			}
-			return name + " is given a variable that is not known: " + quote(w.Text)
+			return name + " is given a variable that is not known: " + programs.Quote(w.Text)
 		case steers(variable) && name != "test" && name != "[":
 			return name + " changes " + variable + ", and with it which programs run"
 		}

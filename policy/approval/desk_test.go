@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/programs"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -39,7 +40,7 @@ func request(command string) Request {
 		Command: policy.Request{Command: command, Dir: "/srv", Shell: []string{"/bin/sh", "-c"}},
 		Decision: policy.Decision{
 			Outcome: policy.Asked, Miss: true, Ask: policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
-			Segments: []policy.Segment{{Text: command, Words: policy.Literals(words...), Argv: words, Path: "/bin/" + words[0], RealPath: "/bin/" + words[0]}},
+			Segments: []policy.Segment{{Text: command, Words: programs.Literals(words...), Argv: words, Path: "/bin/" + words[0], RealPath: "/bin/" + words[0]}},
 		},
 	}
 	req.Binding = Binding{Command: sum(command, req.Command.Args, req.Command.Shell), Dir: "/srv", RealDir: "/srv", EnvSum: sum("none")}

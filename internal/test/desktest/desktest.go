@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/programs"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -142,7 +143,7 @@ func Request(command string) approval.Request {
 		Command: policy.Request{Command: command, Dir: "/srv", Shell: []string{"/bin/sh", "-c"}},
 		Decision: policy.Decision{
 			Outcome: policy.Asked, Miss: true, Ask: policy.Setting[policy.Ask]{Value: policy.AskOnMiss},
-			Segments: []policy.Segment{{Text: command, Words: policy.Literals(strings.Fields(command)...), Argv: strings.Fields(command), Path: "/bin/x", RealPath: "/bin/x"}},
+			Segments: []policy.Segment{{Text: command, Words: programs.Literals(strings.Fields(command)...), Argv: strings.Fields(command), Path: "/bin/x", RealPath: "/bin/x"}},
 		},
 	}
 	req.Binding = approval.BindOnNode(req.Command, nil, "n0de", approval.Binding{RealDir: "/srv"}, sum(command))

@@ -30,7 +30,7 @@ var layers = []layer{
 		"sandbox", "sandbox/boundary", "sandbox/containerd", "sandbox/docker", "sandbox/engines", "sandbox/seccomp",
 	}},
 	// What may run, and who is asked. It runs nothing.
-	{"decision", []string{"tools", "contract", "ground"}, []string{"api", "config", "policy/..."}},
+	{"decision", []string{"tools", "contract", "ground"}, []string{"api", "config", "internal/programs", "policy/..."}},
 	// Other machines, and other gateways.
 	{"fleet", []string{"tools", "contract", "ground", "decision"}, []string{"internal/fleet/...", "nodeexec"}},
 	// What agents and platforms call.

@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"regexp"
@@ -6,46 +6,46 @@ import (
 	"strings"
 )
 
-// A layer is what one wrapper does. Layers are peeled until none is left.
-type layer struct {
-	kind layerKind
-	name string // the wrapper's, for people
+// A Layer is what one wrapper does. Layers are peeled until none is left.
+type Layer struct {
+	Kind layerKind
+	Name string // the wrapper's, for people
 
-	// inner is the program that runs, and its arguments. A layer that is
+	// Inner is the program that runs, and its arguments. A layer that is
 	// refused has it too where it can be told, for the rules that deny.
-	inner []Word
-	// more are further commands that run (several -exec). Of a layer that is
+	Inner []Word
+	// More are further commands that run (several -exec). Of a layer that is
 	// refused, they are what may be the command, for the rules that deny.
-	more [][]Word
+	More [][]Word
 
-	text  Word   // shell text; not Static: cannot be told
-	shell string // that reads text, by its base name; empty: the one that reads this command
+	Text  Word   // shell text; not Static: cannot be told
+	Shell string // that reads text, by its base name; empty: the one that reads this command
 	args  []Word // its $0, $1 …
 
-	sets     []setting // variables that it sets for what it runs
-	setsOnly bool      // it is refused for these alone
+	Sets     []Setting // variables that it sets for what it runs
+	SetsOnly bool      // it is refused for these alone
 
 	// clean: to replace the whole by inner changes nothing but priority,
 	// timing, buffering and the like.
 	clean bool
-	// own: the wrapper itself has to be allowed too, not only what it runs.
-	own bool
-	// vars are the names of variables that it sets.
-	vars   []string
-	reason string // of a layer that is refused: why it cannot be looked through
+	// Own: the wrapper itself has to be allowed too, not only what it runs.
+	Own bool
+	// Vars are the names of variables that it sets.
+	Vars   []string
+	Reason string // of a layer that is refused: why it cannot be looked through
 }
 
 type layerKind int
 
 const (
-	layerNone    layerKind = iota // no wrapper, or one that runs nothing
+	LayerNone    layerKind = iota // no wrapper, or one that runs nothing
 	layerArgv                     // runs inner
-	layerText                     // has a shell read text
-	layerRefused                  // what runs cannot be told, or not by its name alone
+	LayerText                     // has a shell read text
+	LayerRefused                  // what runs cannot be told, or not by its name alone
 )
 
-// maxLayers is how many layers a command may have.
-const maxLayers = 8
+// MaxLayers is how many layers a command may have.
+const MaxLayers = 8
 
 // A wrapper is how a program runs another one. There is a table of them.
 type wrapper struct {
@@ -67,23 +67,23 @@ type use int
 const (
 	transparent use = iota // layerArgv, clean
 	owned                  // layerArgv, own
-	refused                // layerRefused
+	refused                // LayerRefused
 )
 
 // A form looks at a wrapper that is unlike others. It gets what the options
 // are, and a layer that has the wrapper's name and the use of the table.
-type form func(argv []Word, s scan, l layer) layer
+type form func(argv []Word, s scan, l Layer) Layer
 
-// peel looks at the outermost layer of a command: argv[0] is the program,
+// Peel looks at the outermost layer of a command: argv[0] is the program,
 // which is told by its base name, in any directory.
 //
 // It is pessimistic. Options have to be known, and every word up to the command
 // has to be known too: a variable or a glob may be an option.
-func peel(argv []Word) layer {
+func Peel(argv []Word) Layer {
 	if len(argv) == 0 || !argv[0].Static {
-		return layer{}
+		return Layer{}
 	}
-	name := normalizeName(argv[0].Text)
+	name := NormalizeName(argv[0].Text)
 	if shellForms[name] != nil {
 		return peelShell(name, argv)
 	}
@@ -97,20 +97,20 @@ func peel(argv []Word) layer {
 	}
 	w := wrappers[name]
 	if w == nil {
-		return layer{}
+		return Layer{}
 	}
 	return w.peel(name, argv)
 }
 
-func (w *wrapper) peel(name string, argv []Word) layer {
-	l := layer{name: name}
+func (w *wrapper) peel(name string, argv []Word) Layer {
+	l := Layer{Name: name}
 	switch w.use {
 	case transparent:
-		l.kind, l.clean = layerArgv, true
+		l.Kind, l.clean = layerArgv, true
 	case owned:
-		l.kind, l.own = layerArgv, true
+		l.Kind, l.Own = layerArgv, true
 	case refused:
-		l.kind, l.own, l.reason = layerRefused, true, name+" "+w.reason
+		l.Kind, l.Own, l.Reason = LayerRefused, true, name+" "+w.reason
 	}
 	if w.language {
 		return w.form(argv, scan{}, l)
@@ -118,18 +118,18 @@ func (w *wrapper) peel(name string, argv []Word) layer {
 	s := w.grammar.read(argv)
 	if s.stopped != "" {
 		if _, ok := s.find("help"); ok {
-			return layer{name: name}
+			return Layer{Name: name}
 		}
 		return l.refuse(name+": "+s.stopped, argv[s.at:])
 	}
 	for _, o := range s.options {
-		if o.name == "help" || o.name == "version" || hasField(w.idle, o.name) {
-			return layer{name: name}
+		if o.name == "help" || o.name == "version" || HasField(w.idle, o.name) {
+			return Layer{Name: name}
 		}
 	}
 	for _, o := range s.options {
-		if hasField(w.effect, o.name) {
-			l.kind, l.clean, l.own, l.reason = layerRefused, false, true, name+" "+o.text+" does more than to run a command"
+		if HasField(w.effect, o.name) {
+			l.Kind, l.clean, l.Own, l.Reason = LayerRefused, false, true, name+" "+o.text+" does more than to run a command"
 		}
 	}
 	if w.form != nil {
@@ -140,49 +140,49 @@ func (w *wrapper) peel(name string, argv []Word) layer {
 
 // run is for the words behind the options: operands of the wrapper, and the
 // command.
-func (w *wrapper) run(words []Word, l layer) layer {
+func (w *wrapper) run(words []Word, l Layer) Layer {
 	if len(words) <= w.operands {
 		if w.alone != "" {
-			return l.refuse(l.name + " without a command " + w.alone)
+			return l.refuse(l.Name + " without a command " + w.alone)
 		}
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	for _, word := range words[:w.operands+1] {
 		if !word.Static {
-			return l.refuse(l.name+": what "+quote(word.Text)+" stands for is not known", words)
+			return l.refuse(l.Name+": what "+Quote(word.Text)+" stands for is not known", words)
 		}
 	}
 	return l.runs(words[w.operands:])
 }
 
 // runs is the layer of a wrapper that runs a command.
-func (l layer) runs(inner []Word) layer {
+func (l Layer) runs(inner []Word) Layer {
 	if len(inner) > 0 && inner[0].Static && strings.HasPrefix(inner[0].Text, "-") {
-		l.kind, l.clean, l.own = layerRefused, false, true
-		l.reason = l.name + ": " + quote(inner[0].Text) + " is an option, or a program called like one"
+		l.Kind, l.clean, l.Own = LayerRefused, false, true
+		l.Reason = l.Name + ": " + Quote(inner[0].Text) + " is an option, or a program called like one"
 	}
-	l.inner = slices.Clip(inner)
+	l.Inner = slices.Clip(inner)
 	return l
 }
 
 // reads is the layer of a wrapper that has a shell read text.
-func (l layer) reads(shell string, text Word, args []Word) layer {
-	if l.kind != layerRefused {
-		l.kind = layerText
+func (l Layer) reads(shell string, text Word, args []Word) Layer {
+	if l.Kind != LayerRefused {
+		l.Kind = LayerText
 	}
-	l.clean, l.shell, l.text, l.args = false, shell, text, slices.Clip(args)
+	l.clean, l.Shell, l.Text, l.args = false, shell, text, slices.Clip(args)
 	return l
 }
 
 // refuse is the layer of a wrapper whose command cannot be told. It may begin
 // at one of the first words that are no options.
-func (l layer) refuse(reason string, words ...[]Word) layer {
+func (l Layer) refuse(reason string, words ...[]Word) Layer {
 	const guesses = 2 // each may be looked through again, so that more of them multiply
-	l.kind, l.clean, l.own, l.reason = layerRefused, false, true, reason
+	l.Kind, l.clean, l.Own, l.Reason = LayerRefused, false, true, reason
 	for _, words := range words {
 		for i, w := range words {
-			if len(l.more) < guesses && !(w.Static && strings.HasPrefix(w.Text, "-")) {
-				l.more = append(l.more, slices.Clip(words[i:]))
+			if len(l.More) < guesses && !(w.Static && strings.HasPrefix(w.Text, "-")) {
+				l.More = append(l.More, slices.Clip(words[i:]))
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func isWrapper(name string) bool {
 	return wrappers[name] != nil || isLoader(name)
 }
 
-func hasField(list, name string) bool {
+func HasField(list, name string) bool {
 	return slices.Contains(strings.Fields(list), name)
 }
 
@@ -207,16 +207,16 @@ var duration = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)([smhd]?)$`)
 
 // timeoutForm: a first operand that is not a duration is a use that this table
 // does not know.
-func timeoutForm(argv []Word, s scan, l layer) layer {
+func timeoutForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	if !words[0].Static || !duration.MatchString(words[0].Text) {
-		return l.refuse(l.name+": "+quote(words[0].Text)+" is not a duration", words)
+		return l.refuse(l.Name+": "+Quote(words[0].Text)+" is not a duration", words)
 	}
 	if !words[1].Static {
-		return l.refuse(l.name+": what "+quote(words[1].Text)+" stands for is not known", words[1:])
+		return l.refuse(l.Name+": what "+Quote(words[1].Text)+" stands for is not known", words[1:])
 	}
 	return l.runs(words[1:])
 }
@@ -224,13 +224,13 @@ func timeoutForm(argv []Word, s scan, l layer) layer {
 // envForm: with nothing but a command env is transparent. A variable that it
 // sets, a directory or another environment make it a thing of its own, and
 // whatever may change which program runs is refused.
-func envForm(argv []Word, s scan, l layer) layer {
+func envForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	emptied := false
 	refuse := func(reason string) {
-		l.setsOnly = false
-		if l.kind != layerRefused {
-			l.kind, l.reason = layerRefused, l.name+": "+reason
+		l.SetsOnly = false
+		if l.Kind != LayerRefused {
+			l.Kind, l.Reason = LayerRefused, l.Name+": "+reason
 		}
 	}
 	for _, o := range s.options {
@@ -243,7 +243,7 @@ func envForm(argv []Word, s scan, l layer) layer {
 			// What it splits stands before the words that are left, and is
 			// read as options too.
 			words, ok := splitEnv(o.value.Text)
-			reason := l.name + ": " + o.text + " makes several words of one"
+			reason := l.Name + ": " + o.text + " makes several words of one"
 			rest := slices.Concat(argv[:1], words, argv[o.last+1:])
 			if !ok || len(words) == 0 {
 				return l.refuse(reason, rest[1:])
@@ -253,54 +253,54 @@ func envForm(argv []Word, s scan, l layer) layer {
 			} else if _, ok := again.find("S"); ok { // and so on, for as long as it likes
 				return l.refuse(reason, rest[again.first(rest):])
 			}
-			inner := peel(rest)
-			inner.kind, inner.clean, inner.own, inner.reason = layerRefused, false, true, reason
+			inner := Peel(rest)
+			inner.Kind, inner.clean, inner.Own, inner.Reason = LayerRefused, false, true, reason
 			return inner
 		}
-		l.clean, l.own = false, true
+		l.clean, l.Own = false, true
 	}
 	if at < len(argv) && argv[at].Static && argv[at].Text == "-" { // as -i
 		emptied, at = true, at+1
-		l.clean, l.own = false, true
+		l.clean, l.Own = false, true
 	}
 	for ; at < len(argv); at++ {
 		w := argv[at]
 		name, value, ok := strings.Cut(w.Prefix, "=")
-		if !w.Static && (!ok || w.mayBeOption()) {
-			return l.refuse(l.name+": what "+quote(w.Text)+" stands for is not known", argv[at:])
+		if !w.Static && (!ok || w.MayBeOption()) {
+			return l.refuse(l.Name+": what "+Quote(w.Text)+" stands for is not known", argv[at:])
 		}
 		if !ok {
 			break
 		}
-		l.clean, l.own = false, true
-		l.vars = append(l.vars, name)
+		l.clean, l.Own = false, true
+		l.Vars = append(l.Vars, name)
 		to := Word{Text: w.Text}
 		if w.Static {
 			to = Literal(value)
 		}
-		l.sets = append(l.sets, setting{name: name, value: to})
-		if !w.Static && !isPlainVariable(name) || w.Static && plainVariable(name, value) != "" {
-			only := l.setsOnly || l.kind != layerRefused
-			refuse("the variable " + quote(name) + " may change what runs")
-			l.setsOnly = only
+		l.Sets = append(l.Sets, Setting{Name: name, Value: to})
+		if !w.Static && !isPlainVariable(name) || w.Static && PlainVariable(name, value) != "" {
+			only := l.SetsOnly || l.Kind != LayerRefused
+			refuse("the variable " + Quote(name) + " may change what runs")
+			l.SetsOnly = only
 		}
 	}
-	if len(l.vars) > 0 && at+1 < len(argv) && argv[at].Text == "--" {
+	if len(l.Vars) > 0 && at+1 < len(argv) && argv[at].Text == "--" {
 		// To some the end of the options, to others the program.
-		refuse(quote("--") + " stands behind a variable")
+		refuse(Quote("--") + " stands behind a variable")
 		at++
 	}
 	if at == len(argv) {
-		return layer{name: l.name, vars: l.vars}
+		return Layer{Name: l.Name, Vars: l.Vars}
 	}
 	if emptied && !strings.Contains(argv[at].Text, "/") {
-		refuse("without PATH, " + quote(argv[at].Text) + " may be another program")
+		refuse("without PATH, " + Quote(argv[at].Text) + " may be another program")
 	}
 	if _, ok := s.find("C"); ok && !strings.HasPrefix(argv[at].Text, "/") {
-		refuse("in another directory, " + quote(argv[at].Text) + " may be another program")
+		refuse("in another directory, " + Quote(argv[at].Text) + " may be another program")
 	}
-	if l.kind == layerRefused {
-		l.clean, l.own = false, true
+	if l.Kind == LayerRefused {
+		l.clean, l.Own = false, true
 	}
 	return l.runs(argv[at:])
 }

@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"fmt"
@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// defaultSafeBins are the safe bins where nothing is configured.
-var defaultSafeBins = []string{"cut", "uniq", "head", "tail", "tr", "wc"}
+// DefaultSafeBins are the safe bins where nothing is configured.
+var DefaultSafeBins = []string{"cut", "uniq", "head", "tail", "tr", "wc"}
 
-// safeBinProfiles are those of the safe bins that there can be without a
+// SafeBinProfiles are those of the safe bins that there can be without a
 // profile of one's own. They read standard input alone: a name of a file is
 // refused, as is an option that names one, or a program, or that waits for
 // ever.
 //
 // The long options that a program has beside those are listed too, if one of
 // those could be short for them.
-var safeBinProfiles = map[string]SafeBin{
+var SafeBinProfiles = map[string]SafeBin{
 	"cut": {
 		ValueFlags: strings.Fields("-b --bytes -c --characters -d --delimiter -f --fields --output-delimiter"),
 		Flags:      strings.Fields("-n -s --only-delimited -z --zero-terminated --complement"),
@@ -55,17 +55,17 @@ var safeBinProfiles = map[string]SafeBin{
 	},
 }
 
-// check reports why a use of the program is not a safe one: nil if it reads
+// Check reports why a use of the program is not a safe one: nil if it reads
 // standard input, writes standard output, and does nothing else. A program
 // that runs code is never safe.
 //
 // It looks at the words alone. To ask whether there is a file of that name
 // would tell who may not read the directory.
-func (b SafeBin) check(argv []Word) error {
+func (b SafeBin) Check(argv []Word) error {
 	if len(argv) == 0 || !argv[0].Static {
 		return fmt.Errorf("is not known by name")
 	}
-	if name := normalizeName(argv[0].Text); isInterpreter(name) {
+	if name := NormalizeName(argv[0].Text); IsInterpreter(name) {
 		return fmt.Errorf("runs code: it can read and run anything")
 	}
 	g, err := b.grammar()
@@ -74,7 +74,7 @@ func (b SafeBin) check(argv []Word) error {
 	}
 	for _, w := range argv[1:] {
 		if !w.Static {
-			return fmt.Errorf("gets %s, whose value is not known", quote(w.Text))
+			return fmt.Errorf("gets %s, whose value is not known", Quote(w.Text))
 		}
 		if err := plain(w.Text); err != nil {
 			return err
@@ -97,18 +97,18 @@ func (b SafeBin) check(argv []Word) error {
 		}
 		opts, ok := g.word(text, i)
 		if !ok {
-			return fmt.Errorf("has an option that is not known to be safe: %s", quote(text))
+			return fmt.Errorf("has an option that is not known to be safe: %s", Quote(text))
 		}
 		for _, o := range opts {
 			if o.why != "" {
-				return fmt.Errorf("has an option that is denied: %s", quote(text))
+				return fmt.Errorf("has an option that is denied: %s", Quote(text))
 			}
 			if err := plain(o.value.Text); err != nil {
 				return err
 			}
 			if o.last > i {
 				if i++; i == len(argv) {
-					return fmt.Errorf("has an option without its value: %s", quote(text))
+					return fmt.Errorf("has an option without its value: %s", Quote(text))
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func (b SafeBin) grammar() (*grammar, error) {
 				name, takes = bare, "?"
 			}
 			if name == "" || name == flag || strings.ContainsAny(name, ",:? \t=") {
-				return nil, fmt.Errorf("has a profile with a flag that is none: %s", quote(flag))
+				return nil, fmt.Errorf("has a profile with a flag that is none: %s", Quote(flag))
 			}
 			if part.why != "" {
 				takes = "?"
@@ -159,16 +159,16 @@ func plain(text string) error {
 	case strings.HasPrefix(text, "/"), strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"), strings.HasPrefix(text, "~"),
 		strings.HasPrefix(text, `\\`), text == ".", text == "..",
 		len(text) > 2 && text[1] == ':' && (text[2] == '\\' || text[2] == '/'):
-		return fmt.Errorf("gets %s, which may be a path", quote(text))
+		return fmt.Errorf("gets %s, which may be a path", Quote(text))
 	case strings.ContainsAny(text, "*?[]"):
-		return fmt.Errorf("gets %s, which may be a pattern of paths", quote(text))
+		return fmt.Errorf("gets %s, which may be a pattern of paths", Quote(text))
 	}
 	return nil
 }
 
-// safeBinNames are configured names as programs are called: in lower case,
+// SafeBinNames are configured names as programs are called: in lower case,
 // without blanks and repetitions.
-func safeBinNames(entries []string) []string {
+func SafeBinNames(entries []string) []string {
 	var names []string
 	for _, e := range entries {
 		if name := strings.ToLower(strings.TrimSpace(e)); name != "" && !slices.Contains(names, name) {

@@ -1,6 +1,10 @@
-package policy
+package programs
 
-import "strings"
+import (
+	"path"
+	"regexp"
+	"strings"
+)
 
 // A grammar is how a program reads its options, as far as it matters here.
 // Wrappers, carriers, interpreters and inline code all have theirs in a table,
@@ -125,10 +129,10 @@ func (g *grammar) read(argv []Word) scan {
 		w := argv[i]
 		switch {
 		case !w.Static:
-			return stop(i, "what "+quote(w.Text)+" stands for is not known")
+			return stop(i, "what "+Quote(w.Text)+" stands for is not known")
 		case w.Text == "--":
 			if i+1 < len(argv) && !argv[i+1].Static {
-				return stop(i+1, "what "+quote(argv[i+1].Text)+" stands for is not known")
+				return stop(i+1, "what "+Quote(argv[i+1].Text)+" stands for is not known")
 			}
 			return rest(i + 1)
 		case len(w.Text) < 2 || w.Text[0] != '-':
@@ -136,14 +140,14 @@ func (g *grammar) read(argv []Word) scan {
 		}
 		opts, ok := g.word(w.Text, i)
 		if !ok {
-			return stop(i, "option "+quote(w.Text)+" is not known")
+			return stop(i, "option "+Quote(w.Text)+" is not known")
 		}
 		if last := &opts[len(opts)-1]; last.last > i { // its value is the next word
 			if i+1 == len(argv) {
-				return stop(i, "option "+quote(w.Text)+" has no value")
+				return stop(i, "option "+Quote(w.Text)+" has no value")
 			}
 			if i++; !argv[i].Static {
-				return stop(i, "what "+quote(argv[i].Text)+" stands for is not known")
+				return stop(i, "what "+Quote(argv[i].Text)+" stands for is not known")
 			}
 			last.value = argv[i]
 		}
@@ -237,7 +241,7 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 		after := unsure
 		unsure = false
 		switch {
-		case !w.Static && w.mayBeOption():
+		case !w.Static && w.MayBeOption():
 			s.options = append(s.options, given{option: &option{why: "what it stands for is not known"}, text: w.Text, at: i, last: i})
 			continue
 		case w.Static && w.Text == "--" && !after:
@@ -262,7 +266,7 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 		if n := len(opts); n > 0 && opts[n-1].last > i && i+1 < len(argv) {
 			next := argv[i+1]
 			s.options[len(s.options)-1].value = next
-			if !unsure && (next.Static || !next.mayBeOption()) { // else it may be nothing, or several
+			if !unsure && (next.Static || !next.MayBeOption()) { // else it may be nothing, or several
 				i++
 			}
 		}
@@ -318,8 +322,8 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// quote shows a word of a command in a reason, in one line and not too long.
-func quote(s string) string {
+// Quote shows a word of a command in a reason, in one line and not too long.
+func Quote(s string) string {
 	const most = 60
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
@@ -332,9 +336,9 @@ func quote(s string) string {
 	}, s) + `"`
 }
 
-// normalizeName is what a program is called, whichever directory it is in: the
+// NormalizeName is what a program is called, whichever directory it is in: the
 // base name of its path, in lower case, without the endings of Windows.
-func normalizeName(path string) string {
+func NormalizeName(path string) string {
 	name := strings.TrimSpace(path)
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]
@@ -354,6 +358,15 @@ func family(name string) string {
 		return base
 	}
 	return name
+}
+
+// variant is what the names of one program differ by: the system that it compiles
+// for, and how it was built.
+var variant = regexp.MustCompile(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freebsd|w64)[a-z0-9_]*-(?:[a-z0-9_]+-)?|\.(?:bfd|gold|basic|tiny|nox|athena|gtk3?|motif|openbsd|traditional|ucb|real|distrib|bin)$`)
+
+// plainName is a name without what tells variants of one program apart.
+func plainName(name string) string {
+	return path.Base(variant.ReplaceAllString(family(name), ""))
 }
 
 // named looks a program up in a table, by its name, by that of its family, and

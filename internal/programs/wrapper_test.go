@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"strings"
@@ -270,25 +270,25 @@ func TestPeel(t *testing.T) {
 		{"trap EXIT", none, ""},
 		{"trap -p EXIT", none, ""},
 	} {
-		l := peel(line(c.in))
-		kind := map[layerKind]string{layerNone: none, layerArgv: own, layerText: text, layerRefused: refused}[l.kind]
-		if l.kind == layerArgv && l.clean {
+		l := Peel(line(c.in))
+		kind := map[layerKind]string{LayerNone: none, layerArgv: own, LayerText: text, LayerRefused: refused}[l.Kind]
+		if l.Kind == layerArgv && l.clean {
 			kind = clean
 		}
-		inner := spaced(l.inner)
-		if l.text.Text != "" {
-			inner = l.text.Text
+		inner := spaced(l.Inner)
+		if l.Text.Text != "" {
+			inner = l.Text.Text
 		}
 		if kind != c.kind || inner != c.inner {
 			t.Errorf("peel(%s) = %s %q, want %s %q", c.in, kind, inner, c.kind, c.inner)
 		}
 		switch {
-		case l.clean && (l.own || l.kind != layerArgv):
+		case l.clean && (l.Own || l.Kind != layerArgv):
 			t.Errorf("peel(%s) is clean, and has more to it: %+v", c.in, l)
-		case l.kind == layerArgv && !l.clean && !l.own:
+		case l.Kind == layerArgv && !l.clean && !l.Own:
 			t.Errorf("peel(%s) does something of its own, and need not be allowed", c.in)
-		case (l.kind == layerRefused) != (l.reason != ""):
-			t.Errorf("peel(%s): reason %q", c.in, l.reason)
+		case (l.Kind == LayerRefused) != (l.Reason != ""):
+			t.Errorf("peel(%s): reason %q", c.in, l.Reason)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func TestPeelGuesses(t *testing.T) {
 		"find . $x rm ;":                  "$x rm ; | rm ;",
 	} {
 		var more []string
-		for _, m := range peel(line(in)).more {
+		for _, m := range Peel(line(in)).More {
 			more = append(more, spaced(m))
 		}
 		if got := strings.Join(more, " | "); got != want {
@@ -326,7 +326,7 @@ func TestPeelUnknownWords(t *testing.T) {
 		"nice -n 5 -- ls -l":           "..",
 	} {
 		got := ""
-		for _, w := range peel(line(in)).inner {
+		for _, w := range Peel(line(in)).Inner {
 			if w.Static {
 				got += "."
 			} else {
@@ -344,19 +344,19 @@ func TestPeelKeepsPlaces(t *testing.T) {
 	for _, in := range []string{"nice ls x", "env LANG=C ls x", "timeout 5 ls", "find . -exec cat {} ;", "xargs -I{} cat {}"} {
 		words := line(in)
 		for i := range words {
-			words[i].at = i + 1
+			words[i].At = i + 1
 		}
-		for i, w := range peel(words).inner {
-			if w.at == 0 || words[w.at-1].Text != w.Text {
-				t.Errorf("peel(%s): word %d, %q, is at %d", in, i, w.Text, w.at)
+		for i, w := range Peel(words).Inner {
+			if w.At == 0 || words[w.At-1].Text != w.Text {
+				t.Errorf("peel(%s): word %d, %q, is at %d", in, i, w.Text, w.At)
 			}
 		}
 	}
 }
 
 func TestShellArguments(t *testing.T) {
-	l := peel(line("bash -c 'rm $1' a b"))
-	if l.shell != "bash" || spaced(l.args) != "a b" {
+	l := Peel(line("bash -c 'rm $1' a b"))
+	if l.Shell != "bash" || spaced(l.args) != "a b" {
 		t.Errorf("%+v", l)
 	}
 }

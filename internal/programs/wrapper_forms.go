@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 // xargsForm: the command gets words from standard input behind its own, or in
 // the place of a mark, which may be anything.
-func xargsForm(argv []Word, s scan, l layer) layer {
+func xargsForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	if at == len(argv) {
 		return l.runs([]Word{Literal("echo"), {Text: "…"}}) // which it looks for on PATH
@@ -22,7 +22,7 @@ func xargsForm(argv []Word, s scan, l layer) layer {
 				mark = "{}"
 			}
 		case "process-slot-var": // BASH_ENV=0, and 0 is a file of the directory
-			l.vars = append(l.vars, o.value.Text)
+			l.Vars = append(l.Vars, o.value.Text)
 		}
 	}
 	inner := replaced(argv[at:], mark)
@@ -30,7 +30,7 @@ func xargsForm(argv []Word, s scan, l layer) layer {
 		inner = append(inner, Word{Text: "…"})
 	}
 	if !inner[0].Static {
-		return l.refuse(l.name+" takes the program itself from its input", inner)
+		return l.refuse(l.Name+" takes the program itself from its input", inner)
 	}
 	return l.runs(inner)
 }
@@ -51,12 +51,12 @@ func replaced(words []Word, mark string) []Word {
 
 // findForm: find runs what stands between -exec and ; or +. Its own arguments
 // are tests and actions, so that an unknown word may be -exec or the end of it.
-func findForm(argv []Word, _ scan, l layer) layer {
+func findForm(argv []Word, _ scan, l Layer) Layer {
 	var commands [][]Word
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
-		if !w.Static && w.mayBeOption() {
-			return l.refuse(l.name+": what "+quote(w.Text)+" stands for is not known", argv[i:])
+		if !w.Static && w.MayBeOption() {
+			return l.refuse(l.Name+": what "+Quote(w.Text)+" stands for is not known", argv[i:])
 		}
 		if !w.Static || !findRuns[w.Text] {
 			continue
@@ -64,11 +64,11 @@ func findForm(argv []Word, _ scan, l layer) layer {
 		start := i + 1
 		for i = start; i < len(argv); i++ {
 			w := argv[i]
-			if !w.Static && w.mayBeOption() { // it may be the end, and another -exec
-				return l.refuse(l.name+": what "+quote(w.Text)+" stands for is not known", argv[start:])
+			if !w.Static && w.MayBeOption() { // it may be the end, and another -exec
+				return l.refuse(l.Name+": what "+Quote(w.Text)+" stands for is not known", argv[start:])
 			}
 			if w.Static && findRuns[w.Text] { // one of the two is the argument of a test
-				return l.refuse(l.name+" runs what cannot be told", argv[start:], argv[i+1:])
+				return l.refuse(l.Name+" runs what cannot be told", argv[start:], argv[i+1:])
 			}
 			if w.Text == ";" || w.Text == "+" && argv[i-1].Text == "{}" {
 				break
@@ -79,70 +79,70 @@ func findForm(argv []Word, _ scan, l layer) layer {
 		}
 	}
 	if len(commands) == 0 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	for _, c := range commands {
 		if !c[0].Static || strings.HasPrefix(c[0].Text, "-") {
-			l = l.refuse(l.name + " runs what it finds")
+			l = l.refuse(l.Name + " runs what it finds")
 		}
 	}
-	l.inner, l.more = commands[0], commands[1:]
+	l.Inner, l.More = commands[0], commands[1:]
 	return l
 }
 
 var findRuns = map[string]bool{"-exec": true, "-execdir": true, "-ok": true, "-okdir": true}
 
-func archForm(argv []Word, s scan, l layer) layer {
+func archForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	if at == len(argv) {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	for _, o := range s.options {
 		if o.name == "arch" && !slices.Contains([]string{"arm64", "arm64e", "i386", "x86_64", "x86_64h"}, o.value.Text) {
-			return l.refuse(l.name+": architecture "+quote(o.value.Text)+" is not known", argv[at:])
+			return l.refuse(l.Name+": architecture "+Quote(o.value.Text)+" is not known", argv[at:])
 		}
 	}
 	if !argv[at].Static {
-		return l.refuse(l.name+": what "+quote(argv[at].Text)+" stands for is not known", argv[at:])
+		return l.refuse(l.Name+": what "+Quote(argv[at].Text)+" stands for is not known", argv[at:])
 	}
 	return l.runs(argv[at:])
 }
 
 // setarchForm: the architecture may be left out.
-func setarchForm(argv []Word, s scan, l layer) layer {
+func setarchForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
-	if l.name != "setarch" || at > 1 || at == len(argv) {
+	if l.Name != "setarch" || at > 1 || at == len(argv) {
 		return (&wrapper{alone: "runs a shell"}).run(argv[at:], l)
 	}
 	// The options stand behind the architecture.
 	w := *wrappers["setarch"]
 	w.form = nil
 	w.alone = "runs a shell"
-	return w.peel(l.name, argv[at:])
+	return w.peel(l.Name, argv[at:])
 }
 
 // flockForm: -c stands behind the file.
-func flockForm(argv []Word, s scan, l layer) layer {
+func flockForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 {
-		return layer{name: l.name} // of a file descriptor
+		return Layer{Name: l.Name} // of a file descriptor
 	}
 	if !words[0].Static || !words[1].Static {
-		return l.refuse(l.name+": what its words stand for is not known", words)
+		return l.refuse(l.Name+": what its words stand for is not known", words)
 	}
 	if t := words[1].Text; t == "-c" || len(t) > 2 && strings.HasPrefix("--command", t) {
 		if len(words) != 3 {
-			return l.refuse(l.name+" "+t+" takes one text", words[2:])
+			return l.refuse(l.Name+" "+t+" takes one text", words[2:])
 		}
 		return l.reads("sh", words[2], nil)
 	}
 	return l.runs(words[1:])
 }
 
-func watchForm(argv []Word, s scan, l layer) layer {
+func watchForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	if _, ok := s.find("x"); ok {
 		return l.runs(words)
@@ -150,65 +150,65 @@ func watchForm(argv []Word, s scan, l layer) layer {
 	return l.reads("sh", joined(words), nil)
 }
 
-func evalForm(argv []Word, _ scan, l layer) layer {
+func evalForm(argv []Word, _ scan, l Layer) Layer {
 	words := argv[1:]
 	if len(words) > 0 && words[0].Static && words[0].Text == "--" {
 		words = words[1:]
 	}
 	if len(words) == 0 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	return l.reads("", joined(words), nil)
 }
 
 // trapForm: with one word, it is a signal, and reset.
-func trapForm(argv []Word, s scan, l layer) layer {
+func trapForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 || words[0].Static && (words[0].Text == "-" || words[0].Text == "" || digits(words[0].Text)) {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	return l.reads("", words[0], nil)
 }
 
 // multiplexerForm: only the shells of it are looked at, since the applets are
 // not the programs of the same name.
-func multiplexerForm(argv []Word, s scan, l layer) layer {
+func multiplexerForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
-	l.inner = slices.Clip(words)
-	if words[0].Static && isShell(words[0].Text) {
-		l.kind, l.reason = layerArgv, ""
+	l.Inner = slices.Clip(words)
+	if words[0].Static && IsShell(words[0].Text) {
+		l.Kind, l.Reason = layerArgv, ""
 	}
 	return l
 }
 
 // envWordsForm: sudo takes assignments too.
-func envWordsForm(argv []Word, s scan, l layer) layer {
+func envWordsForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	if _, ok := s.find("e"); ok {
-		return l.refuse(l.name + " -e edits files as another user")
+		return l.refuse(l.Name + " -e edits files as another user")
 	}
 	if _, ok := s.find("l", "v", "V", "K"); ok && at == len(argv) {
-		return l.refuse(l.name + " asks about another user's rights")
+		return l.refuse(l.Name + " asks about another user's rights")
 	}
 	for ; at < len(argv); at++ {
 		name, _, ok := strings.Cut(argv[at].Prefix, "=")
 		if !ok {
 			break
 		}
-		l.vars = append(l.vars, name)
+		l.Vars = append(l.Vars, name)
 	}
 	if at == len(argv) {
-		return l.refuse(l.name + " without a command opens a shell as another user")
+		return l.refuse(l.Name + " without a command opens a shell as another user")
 	}
 	return l.runs(argv[at:])
 }
 
 // suForm: options may stand behind the user, and what is behind those goes to
 // the user's shell.
-func suForm(argv []Word, s scan, l layer) layer {
+func suForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if _, ok := s.find("u"); ok && len(words) > 0 {
 		return l.runs(words)
@@ -226,11 +226,11 @@ func suForm(argv []Word, s scan, l layer) layer {
 	if c, ok := s.find("c", "session-command"); ok {
 		return l.reads("sh", c.value, words)
 	}
-	return l.refuse(l.name+" opens a shell as another user", words)
+	return l.refuse(l.Name+" opens a shell as another user", words)
 }
 
 // daemonForm: start-stop-daemon names the program by an option.
-func daemonForm(argv []Word, s scan, l layer) layer {
+func daemonForm(argv []Word, s scan, l Layer) Layer {
 	rest := argv[s.first(argv):]
 	if o, ok := s.find("a", "x"); ok {
 		return l.runs(slices.Concat([]Word{o.value}, rest))
@@ -239,7 +239,7 @@ func daemonForm(argv []Word, s scan, l layer) layer {
 }
 
 // packageForm: npx -c has a shell read text.
-func packageForm(argv []Word, s scan, l layer) layer {
+func packageForm(argv []Word, s scan, l Layer) Layer {
 	if c, ok := s.find("c"); ok {
 		return l.reads("sh", c.value, nil)
 	}
@@ -250,7 +250,7 @@ func packageForm(argv []Word, s scan, l layer) layer {
 }
 
 // runTextForm: nix-shell.
-func runTextForm(_ []Word, s scan, l layer) layer {
+func runTextForm(_ []Word, s scan, l Layer) Layer {
 	if o, ok := s.find("run", "command"); ok {
 		return l.reads("sh", o.value, nil)
 	}
@@ -258,19 +258,19 @@ func runTextForm(_ []Word, s scan, l layer) layer {
 }
 
 // netnsForm: argv[0] is netns. Every abbreviation of exec will do.
-func netnsForm(argv []Word, s scan, l layer) layer {
+func netnsForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 3 || words[0].Static && !strings.HasPrefix("exec", words[0].Text) {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	return l.runs(words[2:])
 }
 
 // parallelForm: what it runs is text, made of its words.
-func parallelForm(argv []Word, s scan, l layer) layer {
+func parallelForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
-		return l.refuse(l.name + " reads commands from its input")
+		return l.refuse(l.Name + " reads commands from its input")
 	}
 	for i, w := range words {
 		if w.Static && strings.HasPrefix(w.Text, ":::") {
@@ -279,21 +279,21 @@ func parallelForm(argv []Word, s scan, l layer) layer {
 		}
 	}
 	if len(words) == 0 {
-		return l.refuse(l.name+" runs what it is given", argv[s.first(argv)+1:])
+		return l.refuse(l.Name+" runs what it is given", argv[s.first(argv)+1:])
 	}
 	return l.reads("sh", joined(replaced(words, "{")), nil)
 }
 
 // sshForm: the host, and then text for a shell on it.
-func sshForm(argv []Word, s scan, l layer) layer {
+func sshForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
-		return layer{name: l.name}
+		return Layer{Name: l.Name}
 	}
 	rest := argv[len(argv)-len(words):]
 	more := wrappers["ssh"].grammar.read(rest) // options may stand behind the host
 	if more.stopped != "" {
-		return l.refuse(l.name+": "+more.stopped, rest[more.at:])
+		return l.refuse(l.Name+": "+more.stopped, rest[more.at:])
 	}
 	if words = rest[more.first(rest):]; len(words) > 0 {
 		return l.reads("sh", joined(words), nil)
@@ -303,12 +303,12 @@ func sshForm(argv []Word, s scan, l layer) layer {
 
 // scriptForm: what it runs on its terminal is a shell, text, or what stands
 // behind the file.
-func scriptForm(argv []Word, s scan, l layer) layer {
+func scriptForm(argv []Word, s scan, l Layer) Layer {
 	if c, ok := s.find("c"); ok {
 		return l.reads("sh", c.value, nil)
 	}
 	if words := argv[s.first(argv):]; len(words) > 1 {
 		return l.runs(words[1:])
 	}
-	return l.refuse(l.name + " without a command runs a shell")
+	return l.refuse(l.Name + " without a command runs a shell")
 }

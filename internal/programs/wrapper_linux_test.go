@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"os"
@@ -43,10 +43,10 @@ func TestPeelAsTheProgramsDo(t *testing.T) {
 			t.Errorf("%s: %v", c, err)
 			continue
 		}
-		l := peel(argv)
-		inner := l.inner
-		if l.text.Text != "" {
-			inner = line(l.text.Text)
+		l := Peel(argv)
+		inner := l.Inner
+		if l.Text.Text != "" {
+			inner = line(l.Text.Text)
 		}
 		if len(inner) < 2 || inner[0].Text != show {
 			t.Errorf("peel(%s) = %+v", c, l)

@@ -1,11 +1,11 @@
-package policy
+package programs
 
 import (
 	"slices"
 	"strings"
 )
 
-// carrier reports whether the options or arguments of an ordinary program have
+// Carrier reports whether the options or arguments of an ordinary program have
 // it run another program, load code, or write a file where its work is not to
 // write files. The reason is one line for people.
 //
@@ -20,11 +20,11 @@ import (
 // place: make SHELL=…, git -c core.pager=…, tar --to-command, sort -o.
 // Programs that are a prompt from which anything runs (editors, pagers,
 // debuggers, terminals) are always carriers.
-func carrier(argv []Word) (reason string, hit bool) {
+func Carrier(argv []Word) (reason string, hit bool) {
 	if len(argv) == 0 || !argv[0].Static {
 		return "", false
 	}
-	name := normalizeName(argv[0].Text)
+	name := NormalizeName(argv[0].Text)
 	if in, ok := named(interpreters, name); ok {
 		if why := in.loadsCode(name, argv); why != "" {
 			return why, true
@@ -43,16 +43,16 @@ func carrier(argv []Word) (reason string, hit bool) {
 func (in *interpreter) loadsCode(name string, argv []Word) string {
 	s := in.grammar.search(argv, in.permute)
 	for _, o := range s.options {
-		if hasField(in.module, o.name) && in.ends != "" {
+		if HasField(in.module, o.name) && in.ends != "" {
 			return name + " " + o.text + " runs a module, wherever it is found"
 		}
-		if hasField(in.ends, o.name) {
+		if HasField(in.ends, o.name) {
 			break
 		}
-		if hasField(in.loads, o.name) {
+		if HasField(in.loads, o.name) {
 			return name + " " + o.text + " loads further code"
 		}
-		if in.program && hasField(in.file, o.name) {
+		if in.program && HasField(in.file, o.name) {
 			return name + " " + o.text + " runs code of a file, which the rule is not about"
 		}
 	}
@@ -60,7 +60,7 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 		return ""
 	}
 	for _, o := range s.options {
-		if o.name == "" || hasField(in.code, o.name) || hasField(in.file, o.name) || hasField(in.idle, o.name) || hasField(in.module, o.name) {
+		if o.name == "" || HasField(in.code, o.name) || HasField(in.file, o.name) || HasField(in.idle, o.name) || HasField(in.module, o.name) {
 			return "" // not read from there, or found as what it is
 		}
 	}
@@ -69,7 +69,7 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 			return ""
 		}
 	}
-	return name + fromInput
+	return name + FromInput
 }
 
 // A carrierUse is what there is to find in the use of one program.
@@ -92,7 +92,7 @@ func (c *carrierUse) look(name string, argv []Word) string {
 	for _, o := range s.options {
 		switch {
 		case o.name == "" && !c.indifferent():
-			return name + " may get an option: what " + quote(o.text) + " stands for is not known"
+			return name + " may get an option: what " + Quote(o.text) + " stands for is not known"
 		case o.name != "" && o.why == writes && o.takes == hasValue && o.value.Static && nowhere(o.value.Text):
 		case o.name != "" && o.why != "":
 			return name + " " + o.text + " " + o.why
@@ -109,7 +109,7 @@ func (c *carrierUse) look(name string, argv []Word) string {
 	at := s.operands[0]
 	w := argv[at]
 	if !w.Static {
-		return "which command of " + name + " " + quote(w.Text) + " stands for is not known"
+		return "which command of " + name + " " + Quote(w.Text) + " stands for is not known"
 	}
 	if c.help != "" && slices.ContainsFunc(argv[1:min(at+2, len(argv))], func(w Word) bool { return w.Static && w.Text == "--help" }) {
 		return name + " --help " + c.help
@@ -118,7 +118,7 @@ func (c *carrierUse) look(name string, argv []Word) string {
 		return sub.look(name+" "+w.Text, argv[at:])
 	}
 	if c.unknown != "" {
-		return name + " " + quote(w.Text) + " " + c.unknown
+		return name + " " + Quote(w.Text) + " " + c.unknown
 	}
 	if s.unsure {
 		// The option before it may take it as its value: the next may be it.

@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import "testing"
 
@@ -69,7 +69,7 @@ func TestInlineCode(t *testing.T) {
 		"ls -e x":                  "",
 		"$x -c y":                  "",
 	} {
-		if got, hit := inlineCode(line(in)); got != want || hit != (want != "") {
+		if got, hit := InlineCode(line(in)); got != want || hit != (want != "") {
 			t.Errorf("inlineCode(%s) = %q, %t, want %q", in, got, hit, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestIsInterpreter(t *testing.T) {
 		"python3.12": true, "/usr/bin/perl5.36": true, "**/node": true, "NODE.EXE": true, "lua": true, "gawk": true, "jq": true, "bash": true, "env": true, "find": true,
 		"ls": false, "cut": false, "tr": false, "pythonesque": false, "": false, "7z": false,
 	} {
-		if isInterpreter(name) != want {
+		if IsInterpreter(name) != want {
 			t.Errorf("isInterpreter(%q) = %t", name, !want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestScriptOperand(t *testing.T) {
 		{"bunx tsx ./x.ts", 2, false}, {"yarn exec node x.js", 3, false}, {"uv run x.py", -1, false},
 		{"ls x", -1, false}, {"$x y", -1, false}, {"", -1, false},
 	} {
-		if at, why := scriptOperand(line(c.in)); at != c.at || (why != "") != c.why {
+		if at, why := ScriptOperand(line(c.in)); at != c.at || (why != "") != c.why {
 			t.Errorf("scriptOperand(%s) = %d, %q, want %d, %t", c.in, at, why, c.at, c.why)
 		}
 	}
@@ -123,7 +123,7 @@ func TestHarmlessText(t *testing.T) {
 		"awk '{print $1}' x": true, "awk -F: '{print $1, NF}'": true, "awk '{system(1)}'": false, "awk '{print|1}'": false, "awk '{print>1}'": false, "awk '{getline}'": false, "awk '@load 1'": false, "awk -f x p": false, "gawk -E x p": false, "gawk -l x p": false, "awk $x": false,
 		"python3 -c x": false, "ls": false,
 	} {
-		if got := harmlessText(line(in)); got != want {
+		if got := HarmlessText(line(in)); got != want {
 			t.Errorf("harmlessText(%s) = %t", in, got)
 		}
 	}

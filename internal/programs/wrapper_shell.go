@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 // shellForms are how shells say what they read. The ways of the families differ
 // in what may be attached to what.
-var shellForms = map[string]func(name string, argv []Word) layer{
+var shellForms = map[string]func(name string, argv []Word) Layer{
 	"ash": peelPOSIX, "bash": peelPOSIX, "dash": peelPOSIX, "ksh": peelPOSIX, "mksh": peelPOSIX, "oksh": peelPOSIX,
 	"loksh": peelPOSIX, "pdksh": peelPOSIX, "posh": peelPOSIX, "rbash": peelPOSIX, "rksh": peelPOSIX, "sh": peelPOSIX,
 	"yash": peelPOSIX, "zsh": peelPOSIX, "rzsh": peelPOSIX, "hush": peelPOSIX,
@@ -16,16 +16,16 @@ var shellForms = map[string]func(name string, argv []Word) layer{
 	"cmd": peelCmd, "powershell": peelPowerShell, "pwsh": peelPowerShell,
 }
 
-// isShell reports whether name, or a path that ends in it, is a shell's.
-func isShell(name string) bool { return shellForms[normalizeName(name)] != nil }
+// IsShell reports whether name, or a path that ends in it, is a shell's.
+func IsShell(name string) bool { return shellForms[NormalizeName(name)] != nil }
 
-func peelShell(name string, argv []Word) layer {
+func peelShell(name string, argv []Word) Layer {
 	return shellForms[name](name, argv)
 }
 
 // shellRefused is a shell that reads something that is not known.
-func shellRefused(name, reason string) layer {
-	return layer{kind: layerRefused, name: name, own: true, reason: name + " " + reason}
+func shellRefused(name, reason string) Layer {
+	return Layer{Kind: LayerRefused, Name: name, Own: true, Reason: name + " " + reason}
 }
 
 // shellUse is what the options of a shell of the POSIX family say.
@@ -50,8 +50,8 @@ func readShell(argv []Word) shellUse {
 		w := argv[i]
 		u.first = i
 		switch {
-		case w.mayBeOption() && !w.Static:
-			u.refused = "gets a word that is not known: " + quote(w.Text)
+		case w.MayBeOption() && !w.Static:
+			u.refused = "gets a word that is not known: " + Quote(w.Text)
 			return u
 		case !w.Static:
 			return u
@@ -75,7 +75,7 @@ func readShell(argv []Word) shellUse {
 			return u
 		}
 		if strings.HasPrefix(text, "--") {
-			u.refused = "has an option that is not known: " + quote(text)
+			u.refused = "has an option that is not known: " + Quote(text)
 			return u
 		}
 		values := 0
@@ -88,21 +88,21 @@ func readShell(argv []Word) shellUse {
 			case c == 'o' || c == 'O':
 				values++
 			case c == 'A' || c == 'T' || c == 'R' || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
-				u.refused = "has an option that is not known: " + quote(text)
+				u.refused = "has an option that is not known: " + Quote(text)
 				return u
 			}
 		}
 		if values > 0 && !strings.ContainsAny(text[len(text)-1:], "oO") {
 			// Of -oc, bash reads the value from the next word and zsh from this one.
 			if strings.ContainsRune(text, 'c') {
-				u.refused = "has an option that shells read differently: " + quote(text)
+				u.refused = "has an option that shells read differently: " + Quote(text)
 				return u
 			}
 		}
 		for ; values > 0 && i+1 < len(argv); values-- {
 			i++
 			if !argv[i].Static {
-				u.refused = "gets a word that is not known: " + quote(argv[i].Text)
+				u.refused = "gets a word that is not known: " + Quote(argv[i].Text)
 				return u
 			}
 		}
@@ -112,7 +112,7 @@ func readShell(argv []Word) shellUse {
 	return u
 }
 
-func peelPOSIX(name string, argv []Word) layer {
+func peelPOSIX(name string, argv []Word) Layer {
 	u := readShell(argv)
 	switch {
 	case u.refused != "":
@@ -120,36 +120,36 @@ func peelPOSIX(name string, argv []Word) layer {
 		// For the rules that deny: it may be the text.
 		for _, w := range argv[1:] {
 			if w.Static && strings.Contains(w.Text, " ") {
-				l.text, l.shell = w, name
+				l.Text, l.Shell = w, name
 				break
 			}
 		}
 		return l
 	case u.only:
-		return layer{name: name}
+		return Layer{Name: name}
 	case u.c && u.first >= len(argv):
 		return shellRefused(name, "-c has no text")
 	case u.c:
-		return layer{name: name, shell: name}.reads(name, argv[u.first], argv[u.first+1:])
+		return Layer{Name: name, Shell: name}.reads(name, argv[u.first], argv[u.first+1:])
 	case u.stdin:
 		return shellRefused(name, "-s reads commands from its standard input")
 	case u.first >= len(argv):
 		return shellRefused(name, "without a script reads commands from its standard input")
 	}
-	return layer{name: name} // a script
+	return Layer{Name: name} // a script
 }
 
 var fishGrammar = newGrammar("c,commands,command: i,interactive l,login n,no-execute N,no-config norc h,help v,version P,private stdin")
 
 // peelFish: fish, elvish, nu and xonsh read options as GNU programs do.
-func peelFish(name string, argv []Word) layer {
+func peelFish(name string, argv []Word) Layer {
 	s := fishGrammar.read(argv)
 	if s.stopped != "" {
 		return shellRefused(name, ": "+s.stopped)
 	}
 	text, ok := s.find("c")
 	if _, only := s.find("h", "v"); only {
-		return layer{name: name}
+		return Layer{Name: name}
 	}
 	at := s.first(argv)
 	switch {
@@ -165,18 +165,18 @@ func peelFish(name string, argv []Word) layer {
 		if count > 1 {
 			return shellRefused(name, "reads several texts")
 		}
-		return layer{name: name}.reads(name, text.value, argv[at:])
+		return Layer{Name: name}.reads(name, text.value, argv[at:])
 	case at == len(argv):
 		return shellRefused(name, "without a script reads commands from its standard input")
 	}
-	return layer{name: name}
+	return Layer{Name: name}
 }
 
 // peelCmd: everything behind /c or /k is text.
-func peelCmd(name string, argv []Word) layer {
+func peelCmd(name string, argv []Word) Layer {
 	for i, w := range argv[1:] {
 		if !w.Static {
-			return shellRefused(name, "gets a word that is not known: "+quote(w.Text))
+			return shellRefused(name, "gets a word that is not known: "+Quote(w.Text))
 		}
 		flag := strings.ToLower(w.Text)
 		if !strings.HasPrefix(flag, "/") {
@@ -186,22 +186,22 @@ func peelCmd(name string, argv []Word) layer {
 			if i+2 == len(argv) {
 				return shellRefused(name, w.Text+" has no text")
 			}
-			return layer{name: name}.reads(name, joined(argv[i+2:]), nil)
+			return Layer{Name: name}.reads(name, joined(argv[i+2:]), nil)
 		}
 		if k := strings.IndexAny(flag, "ckr"); k > 0 && flag[k-1] == '/' { // /cdir, /s/c
 			rest := Literal(w.Text[k+1:])
-			return layer{name: name}.reads(name, joined(slices.Concat([]Word{rest}, argv[i+2:])), nil)
+			return Layer{Name: name}.reads(name, joined(slices.Concat([]Word{rest}, argv[i+2:])), nil)
 		}
 	}
 	return shellRefused(name, "without /c reads commands from its standard input")
 }
 
 // peelPowerShell: options have one dash, any case, and may be abbreviated.
-func peelPowerShell(name string, argv []Word) layer {
+func peelPowerShell(name string, argv []Word) Layer {
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
 		if !w.Static {
-			return shellRefused(name, "gets a word that is not known: "+quote(w.Text))
+			return shellRefused(name, "gets a word that is not known: "+Quote(w.Text))
 		}
 		flag := strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(strings.Replace(w.Text, "/", "-", 1), "-"), "-"))
 		option := strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "/") && name == "powershell"
@@ -211,29 +211,29 @@ func peelPowerShell(name string, argv []Word) layer {
 		}
 		switch {
 		case !option && name == "pwsh":
-			return layer{name: name} // a file
+			return Layer{Name: name} // a file
 		case !option:
-			return layer{name: name}.reads(name, joined(argv[i:]), nil)
+			return Layer{Name: name}.reads(name, joined(argv[i:]), nil)
 		case is("command", 1) || is("commandwithargs", 8) || flag == "cwa":
 			if len(rest) == 0 || rest[0].Text == "-" {
 				return shellRefused(name, "reads commands from its standard input")
 			}
-			return layer{name: name}.reads(name, joined(rest), nil)
+			return Layer{Name: name}.reads(name, joined(rest), nil)
 		case is("encodedcommand", 1) || flag == "ec":
 			l := shellRefused(name, "-EncodedCommand hides what it runs")
 			if len(rest) > 0 {
-				l.text, l.shell = rest[0], name
+				l.Text, l.Shell = rest[0], name
 			}
 			return l
 		case is("file", 1):
-			return layer{name: name}
+			return Layer{Name: name}
 		case is("noprofile", 3) || is("nologo", 3) || is("noninteractive", 4) || is("sta", 2) || is("mta", 2) || is("login", 1):
 		case is("executionpolicy", 2) || flag == "ep" || is("outputformat", 1) || flag == "of" || is("inputformat", 3) || flag == "if" || is("windowstyle", 1):
 			i++
 		case is("version", 1) || is("help", 1) || flag == "?":
-			return layer{name: name}
+			return Layer{Name: name}
 		default:
-			return shellRefused(name, "has an option that is not known: "+quote(w.Text))
+			return shellRefused(name, "has an option that is not known: "+Quote(w.Text))
 		}
 	}
 	return shellRefused(name, "without a command reads commands from its standard input")

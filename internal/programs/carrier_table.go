@@ -1,4 +1,4 @@
-package policy
+package programs
 
 // A carrierRow says of some programs, separated by commas, what these options
 // do. A program of several words is a subcommand. Options are written as

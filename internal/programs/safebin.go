@@ -1,4 +1,4 @@
-package policy
+package programs
 
 // A SafeBin says which uses of a program read nothing but standard input and
 // write nothing but standard output.

@@ -1,11 +1,10 @@
-package policy
+package programs
 
 import (
-	"encoding/json"
-	"os"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/internal/test/vectors"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -25,24 +24,11 @@ type argvInput struct {
 	Variants            [][]string `json:"args_variants"`
 	Token, Pattern, Bin string
 	MaxDepth            int
+	Raw                 string
 }
 
-// argvDiffers has the vectors that Corral answers otherwise, and why. There are
-// none; the newest answers count, where there are two.
-var argvDiffers = map[string]string{}
-
 func TestArgvVectors(t *testing.T) {
-	data, err := os.ReadFile("testdata/argv.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		var v argvVector
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		seen[v.ID] = true
+	for _, v := range vectors.Read[argvVector](t, "testdata/argv.jsonl") {
 		t.Run(v.ID, func(t *testing.T) {
 			answer := argvAnswers[v.Fn]
 			if answer == nil {
@@ -52,33 +38,11 @@ func TestArgvVectors(t *testing.T) {
 			if v.Newest != nil {
 				want = v.Newest
 			}
-			diff := cmp.Diff(want, jsonOf(t, answer(v.Input)))
-			switch why, differs := argvDiffers[v.ID]; {
-			case differs && diff == "":
-				t.Errorf("does not differ, though it should: %s", why)
-			case !differs && diff != "":
+			if diff := cmp.Diff(want, vectors.Plain(t, answer(v.Input))); diff != "" {
 				t.Errorf("%s %+v (-want +got):\n%s", v.Fn, v.Input, diff)
 			}
 		})
 	}
-	for id := range argvDiffers {
-		if !seen[id] {
-			t.Errorf("%s is no vector", id)
-		}
-	}
-}
-
-func jsonOf(t *testing.T, v map[string]any) map[string]any {
-	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
-	return got
 }
 
 func argvOf(words []Word) []string {
@@ -93,34 +57,34 @@ func argvOf(words []Word) []string {
 }
 
 // layersOf peels until nothing is left that can be looked through.
-func layersOf(argv []Word) (layers []layer, inner []Word) {
-	for range maxLayers {
-		l := peel(argv)
-		if l.kind == layerNone {
+func layersOf(argv []Word) (layers []Layer, inner []Word) {
+	for range MaxLayers {
+		l := Peel(argv)
+		if l.Kind == LayerNone {
 			break
 		}
 		layers = append(layers, l)
-		if l.kind != layerArgv {
+		if l.Kind != layerArgv {
 			break
 		}
-		argv = l.inner
+		argv = l.Inner
 	}
 	return layers, argv
 }
 
 func unwrapped(in argvInput) map[string]any {
-	switch l := peel(Literals(in.Argv...)); l.kind {
+	switch l := Peel(Literals(in.Argv...)); l.Kind {
 	case layerArgv:
-		m := map[string]any{"kind": "unwrapped", "argv": argvOf(l.inner)}
-		if l.name != "busybox" && l.name != "toybox" {
-			m["wrapper"] = l.name
+		m := map[string]any{"kind": "unwrapped", "argv": argvOf(l.Inner)}
+		if l.Name != "busybox" && l.Name != "toybox" {
+			m["wrapper"] = l.Name
 		}
 		return m
-	case layerRefused:
-		if l.name == "busybox" || l.name == "toybox" {
+	case LayerRefused:
+		if l.Name == "busybox" || l.Name == "toybox" {
 			return map[string]any{"kind": "blocked"}
 		}
-		return map[string]any{"kind": "blocked", "wrapper": l.name}
+		return map[string]any{"kind": "blocked", "wrapper": l.Name}
 	default:
 		return map[string]any{"kind": "not-wrapper"}
 	}
@@ -129,67 +93,78 @@ func unwrapped(in argvInput) map[string]any {
 // argvAnswers have the functions of the vectors. What is no function of ours is
 // put together of ours.
 var argvAnswers = map[string]func(in argvInput) map[string]any{
+	"parse_argv_token": func(in argvInput) map[string]any {
+		g := newGrammar("output:")
+		if s := g.read(Literals("x", in.Raw, "-y")); slices.Equal(s.operands, []int{2}) && len(s.options) == 0 {
+			return map[string]any{"kind": "terminator"}
+		}
+		opts, ok := g.word(in.Raw, 1)
+		if !ok {
+			return map[string]any{"kind": "unknown"}
+		}
+		return map[string]any{"kind": "option", "style": "long", "flag": opts[0].text, "inlineValue": opts[0].value.Text}
+	},
 	"normalize_exe_token": func(in argvInput) map[string]any {
-		return map[string]any{"name": normalizeName(in.Token)}
+		return map[string]any{"name": NormalizeName(in.Token)}
 	},
 	"classify": func(in argvInput) map[string]any {
-		name := normalizeName(in.Token)
-		return map[string]any{"dispatch": isWrapper(name), "shell": isShell(name)}
+		name := NormalizeName(in.Token)
+		return map[string]any{"dispatch": isWrapper(name), "shell": IsShell(name)}
 	},
 	"unwrap_dispatch":    unwrapped,
 	"unwrap_multiplexer": unwrapped,
 	"unwrap_env_syntactic": func(in argvInput) map[string]any {
-		return map[string]any{"argv": argvOf(peel(Literals(in.Argv...)).inner)}
+		return map[string]any{"argv": argvOf(Peel(Literals(in.Argv...)).Inner)}
 	},
 	"trust_plan": func(in argvInput) map[string]any {
 		layers, inner := layersOf(Literals(in.Argv...))
 		var names []string
 		for _, l := range layers {
-			switch l.kind {
-			case layerRefused:
-				return map[string]any{"blocked": true, "blockedWrapper": l.name}
+			switch l.Kind {
+			case LayerRefused:
+				return map[string]any{"blocked": true, "blockedWrapper": l.Name}
 			case layerArgv:
-				names = append(names, l.name)
+				names = append(names, l.Name)
 			}
 		}
 		return map[string]any{"argv": argvOf(inner), "wrappers": names, "blocked": false}
 	},
 	"env_manip_before_shell": func(in argvInput) map[string]any {
 		layers, _ := layersOf(Literals(in.Argv...))
-		manip := slices.ContainsFunc(layers, func(l layer) bool { return l.name == "env" && !l.clean })
-		return map[string]any{"value": manip && slices.ContainsFunc(layers, func(l layer) bool { return isShell(l.name) })}
+		manip := slices.ContainsFunc(layers, func(l Layer) bool { return l.Name == "env" && !l.clean })
+		return map[string]any{"value": manip && slices.ContainsFunc(layers, func(l Layer) bool { return IsShell(l.Name) })}
 	},
 	"env_assignment_keys": func(in argvInput) map[string]any {
 		var keys []string
 		layers, _ := layersOf(Literals(in.Argv...))
 		for _, l := range layers {
-			keys = append(keys, l.vars...)
+			keys = append(keys, l.Vars...)
 		}
 		return map[string]any{"keys": keys}
 	},
 	"inline_command": func(in argvInput) map[string]any {
 		layers, _ := layersOf(Literals(in.Argv...))
-		if n := len(layers); n > 0 && layers[n-1].text.Text != "" {
-			return map[string]any{"inline": layers[n-1].text.Text}
+		if n := len(layers); n > 0 && layers[n-1].Text.Text != "" {
+			return map[string]any{"inline": layers[n-1].Text.Text}
 		}
 		return map[string]any{"inline": nil}
 	},
 	"is_shell_invocation": func(in argvInput) map[string]any {
 		_, inner := layersOf(Literals(in.Argv...))
-		return map[string]any{"value": isShell(inner[0].Text)}
+		return map[string]any{"value": IsShell(inner[0].Text)}
 	},
 	"detect": func(in argvInput) map[string]any {
-		if label, hit := inlineCode(Literals(in.Argv...)); hit {
+		if label, hit := InlineCode(Literals(in.Argv...)); hit {
 			return map[string]any{"hit": label}
 		}
 		return map[string]any{"hit": nil}
 	},
 	"interpreter_like_pattern": func(in argvInput) map[string]any {
-		return map[string]any{"value": isInterpreter(in.Pattern)}
+		return map[string]any{"value": IsInterpreter(in.Pattern)}
 	},
 	"validate_argv": func(in argvInput) map[string]any {
 		check := func(args []string) bool {
-			return safeBinProfiles[in.Bin].check(Literals(append([]string{in.Bin}, args...)...)) == nil
+			return SafeBinProfiles[in.Bin].Check(Literals(append([]string{in.Bin}, args...)...)) == nil
 		}
 		if in.Variants == nil {
 			return map[string]any{"ok": check(in.Args)}
@@ -204,17 +179,17 @@ var argvAnswers = map[string]func(in argvInput) map[string]any{
 		return map[string]any{"all": all[true]}
 	},
 	"semantics": func(in argvInput) map[string]any {
-		return map[string]any{"ok": SafeBin{MaxPositional: 1}.check(Literals(in.Bin)) == nil}
+		return map[string]any{"ok": SafeBin{MaxPositional: 1}.Check(Literals(in.Bin)) == nil}
 	},
 	"defaults": func(argvInput) map[string]any {
 		// The directories are not ours to say.
-		return map[string]any{"safeBins": defaultSafeBins, "trustedDirs": []string{"/bin", "/usr/bin"}}
+		return map[string]any{"safeBins": DefaultSafeBins, "trustedDirs": []string{"/bin", "/usr/bin"}}
 	},
 	"normalize": func(in argvInput) map[string]any {
-		return map[string]any{"set": safeBinNames(in.Entries)}
+		return map[string]any{"set": SafeBinNames(in.Entries)}
 	},
 	"build_plan": func(in argvInput) map[string]any {
-		at, why := scriptOperand(Literals(in.Argv...))
+		at, why := ScriptOperand(Literals(in.Argv...))
 		switch {
 		case why != "":
 			return map[string]any{"ok": false, "message": "SYSTEM_RUN_DENIED: approval cannot safely bind this interpreter/runtime command"}

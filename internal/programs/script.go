@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"path"
@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// codeGiven is why there is no script where all that runs is in the words.
-const codeGiven = " runs the code that it is given"
+// CodeGiven is why there is no script where all that runs is in the words.
+const CodeGiven = " runs the code that it is given"
 
-// fromInput is why there is none where it comes from a pipe or is typed.
-const fromInput = " reads code from its standard input"
+// FromInput is why there is none where it comes from a pipe or is typed.
+const FromInput = " reads code from its standard input"
 
-// scriptOperand is which word of a command is the file of code that its program
+// ScriptOperand is which word of a command is the file of code that its program
 // runs: of bash -e x.sh 2, and of npx tsx ./x.ts too. It is -1 if there is none
 // (then the program is all that runs), or if it cannot be told; why then says
 // why not: code comes from elsewhere, or more is loaded beside the file.
-func scriptOperand(argv []Word) (at int, why string) {
+func ScriptOperand(argv []Word) (at int, why string) {
 	if len(argv) == 0 || !argv[0].Static {
 		return -1, ""
 	}
-	name := normalizeName(argv[0].Text)
+	name := NormalizeName(argv[0].Text)
 	switch name {
 	case ".", "source":
 		return sourced(argv)
@@ -53,15 +53,15 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 	var files []given
 	for _, o := range s.options {
 		switch {
-		case hasField(in.code, o.name):
-			return -1, name + " " + o.text + codeGiven
-		case hasField(in.loads, o.name):
+		case HasField(in.code, o.name):
+			return -1, name + " " + o.text + CodeGiven
+		case HasField(in.loads, o.name):
 			return -1, name + " " + o.text + " loads further code"
-		case hasField(in.module, o.name):
+		case HasField(in.module, o.name):
 			return -1, name + " " + o.text + " runs code that no file is named of"
-		case hasField(in.idle, o.name):
+		case HasField(in.idle, o.name):
 			return -1, ""
-		case hasField(in.file, o.name):
+		case HasField(in.file, o.name):
 			files = append(files, o)
 		}
 	}
@@ -78,11 +78,11 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 		if len(s.operands) == 0 {
 			return -1, ""
 		}
-		return -1, name + codeGiven
+		return -1, name + CodeGiven
 	case name == "make" || name == "gmake" || name == "bmake":
 		return -1, name + " runs what the makefile says"
 	case len(s.operands) == 0:
-		return -1, name + fromInput
+		return -1, name + FromInput
 	}
 	return bindable(name, argv, s.operands[0])
 }
@@ -92,9 +92,9 @@ func bindable(name string, argv []Word, at int) (int, string) {
 	w := argv[at]
 	switch {
 	case !w.Static:
-		return -1, "which file " + name + " runs is not known: " + quote(w.Text)
+		return -1, "which file " + name + " runs is not known: " + Quote(w.Text)
 	case w.Text == "-" || w.Text == "/dev/stdin" || strings.HasPrefix(w.Text, "/dev/fd/") || strings.HasPrefix(w.Text, "/proc/self/fd/"):
-		return -1, name + fromInput
+		return -1, name + FromInput
 	case w.Text == "":
 		return -1, name + " has an empty name for a file"
 	case (name == "node" || name == "tsx") && slices.Contains([]string{"inspect", "watch", "repl"}, w.Text):
@@ -113,18 +113,18 @@ func sourced(argv []Word) (int, string) {
 		return -1, ""
 	}
 	if w := argv[at]; !w.Static || !strings.Contains(w.Text, "/") {
-		return -1, argv[0].Text + " looks for " + quote(w.Text) + " on PATH"
+		return -1, argv[0].Text + " looks for " + Quote(w.Text) + " on PATH"
 	}
 	return bindable(argv[0].Text, argv, at)
 }
 
 // shellOperand: text that a shell is given is what peel is for.
 func shellOperand(name string, argv []Word) (int, string) {
-	switch l := peel(argv); {
-	case l.kind == layerText:
+	switch l := Peel(argv); {
+	case l.Kind == LayerText:
 		return -1, ""
-	case l.kind == layerRefused:
-		return -1, l.reason
+	case l.Kind == LayerRefused:
+		return -1, l.Reason
 	case name == "cmd" || name == "powershell" || name == "pwsh":
 		return -1, "which file " + name + " runs is not looked at"
 	}
@@ -137,7 +137,7 @@ func shellOperand(name string, argv []Word) (int, string) {
 		at = u.first
 	}
 	if at >= len(argv) {
-		return -1, name + fromInput
+		return -1, name + FromInput
 	}
 	return bindable(name, argv, at)
 }
@@ -173,21 +173,21 @@ func runnerOperand(name string, argv []Word) (at int, why string, ok bool) {
 }
 
 func runnerOf(argv []Word) (int, string, bool) {
-	l := peel(argv)
+	l := Peel(argv)
 	switch {
-	case l.kind == layerNone:
+	case l.Kind == LayerNone:
 		return -1, "", false
-	case l.text.Text != "":
-		return -1, l.name + " has a shell read text", true
-	case len(l.inner) == 0:
-		return -1, l.reason, true
+	case l.Text.Text != "":
+		return -1, l.Name + " has a shell read text", true
+	case len(l.Inner) == 0:
+		return -1, l.Reason, true
 	}
-	return offset(len(argv)-len(l.inner), l.inner)
+	return offset(len(argv)-len(l.Inner), l.Inner)
 }
 
 // offset is the script of the words that begin at word n.
 func offset(n int, words []Word) (int, string, bool) {
-	at, why := scriptOperand(words)
+	at, why := ScriptOperand(words)
 	if at >= 0 {
 		at += n
 	}

@@ -1,11 +1,11 @@
-package policy
+package programs
 
 import "strings"
 
 // An interpreter runs code that is in a file, in its arguments or in its
 // standard input. There is a table of them, for three questions: is code in the
-// arguments (inlineCode), is code loaded beside the script (carrier), and which
-// file is the script (scriptOperand).
+// arguments (InlineCode), is code loaded beside the script (carrier), and which
+// file is the script (ScriptOperand).
 type interpreter struct {
 	options string // all of them; see newGrammar
 	code    string // options whose value is code
@@ -69,10 +69,10 @@ func init() {
 	}
 }
 
-// isInterpreter reports whether name, or a path or pattern that ends in it, is
+// IsInterpreter reports whether name, or a path or pattern that ends in it, is
 // that of a program that runs code, or other programs, by nature.
-func isInterpreter(name string) bool {
-	name = normalizeName(name)
+func IsInterpreter(name string) bool {
+	name = NormalizeName(name)
 	if _, ok := named(interpreters, name); ok {
 		return true
 	}
@@ -80,5 +80,5 @@ func isInterpreter(name string) bool {
 	case "find", "gfind", "xargs", "gxargs", "jq", "gojq", "jaq":
 		return true
 	}
-	return isWrapper(name) || isShell(name)
+	return isWrapper(name) || IsShell(name)
 }

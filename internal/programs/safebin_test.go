@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ func TestSafeBinCheck(t *testing.T) {
 		"grep -e x": true, "grep -ie x": true, "grep -vE -e x": true, "grep -5 -e x": true, "grep x": false, "grep -r -e x": false, "grep -ire x": false, "grep -f x": false, "grep -e x y": false, "grep -e /x": false, "grep -e 'x*'": false, "grep -d recurse -e x": false, "grep --dir=recurse -e x": false, "grep --exclude-dir=x -e y": false, "grep -e . -e ..": false,
 	} {
 		argv := line(in)
-		err := safeBinProfiles[argv[0].Text].check(argv)
+		err := SafeBinProfiles[argv[0].Text].Check(argv)
 		if (err == nil) != ok {
 			t.Errorf("check(%s) = %v", in, err)
 		}
@@ -32,11 +32,11 @@ func TestSafeBinCheck(t *testing.T) {
 		// Whatever its profile says: what runs code is not safe.
 		"sed -n p": false, "gsed p": false, "awk p": false, "/opt/x/gawk p": false, `C:\Tools\mawk.exe p`: false, "jq .": false, "python3 x": false, "perl -e x": false, "bash x": false, "sh x": false, "xargs x": false, "find x": false, "env x": false, "busybox x": false, "node -e x": false,
 	} {
-		if err := wide.check(line(in)); (err == nil) != ok {
+		if err := wide.Check(line(in)); (err == nil) != ok {
 			t.Errorf("check(%s) = %v", in, err)
 		}
 	}
-	if err := (SafeBin{}).check(line("$x y")); err == nil {
+	if err := (SafeBin{}).Check(line("$x y")); err == nil {
 		t.Error("a program that is not known is safe")
 	}
 }
@@ -44,7 +44,7 @@ func TestSafeBinCheck(t *testing.T) {
 func TestSafeBinDeniedFlagsWin(t *testing.T) {
 	b := SafeBin{Flags: []string{"-x", "--long"}, ValueFlags: []string{"-v"}, DeniedFlags: []string{"-x", "--long", "-v"}}
 	for _, in := range []string{"mine -x", "mine --long", "mine --lo", "mine -v y", "mine -vy"} {
-		if b.check(line(in)) == nil {
+		if b.Check(line(in)) == nil {
 			t.Errorf("check(%s) is nil", in)
 		}
 	}
@@ -52,7 +52,7 @@ func TestSafeBinDeniedFlagsWin(t *testing.T) {
 
 func TestSafeBinProfileMistakes(t *testing.T) {
 	for _, flag := range []string{"", "-", "--", "n", "-n=", "-a,b", "-n:", "--x y"} {
-		if (SafeBin{Flags: []string{flag}}).check(line("mine")) == nil {
+		if (SafeBin{Flags: []string{flag}}).Check(line("mine")) == nil {
 			t.Errorf("a profile with the flag %q is taken", flag)
 		}
 	}
@@ -60,16 +60,16 @@ func TestSafeBinProfileMistakes(t *testing.T) {
 
 func TestDefaultSafeBins(t *testing.T) {
 	// "stdin-only filters that need no entry (cut uniq head tail tr wc by default)"
-	if want := []string{"cut", "uniq", "head", "tail", "tr", "wc"}; !slices.Equal(defaultSafeBins, want) {
-		t.Errorf("%q, want %q", defaultSafeBins, want)
+	if want := []string{"cut", "uniq", "head", "tail", "tr", "wc"}; !slices.Equal(DefaultSafeBins, want) {
+		t.Errorf("%q, want %q", DefaultSafeBins, want)
 	}
-	for _, name := range defaultSafeBins {
-		if _, ok := safeBinProfiles[name]; !ok {
+	for _, name := range DefaultSafeBins {
+		if _, ok := SafeBinProfiles[name]; !ok {
 			t.Errorf("%s has no profile", name)
 		}
 	}
-	for name := range safeBinProfiles {
-		if isInterpreter(name) {
+	for name := range SafeBinProfiles {
+		if IsInterpreter(name) {
 			t.Errorf("%s has a profile, and is never safe", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"slices"
@@ -11,19 +11,19 @@ import (
 // passes is what a decision makes of a command, if every program in it is
 // allowed: whether nothing stands against it.
 func passes(argv []Word, layers int) bool {
-	if len(argv) == 0 || !argv[0].Static || layers > maxLayers {
+	if len(argv) == 0 || !argv[0].Static || layers > MaxLayers {
 		return false
 	}
-	l := peel(argv)
-	if _, hit := carrier(argv); hit && !l.clean {
+	l := Peel(argv)
+	if _, hit := Carrier(argv); hit && !l.clean {
 		return false
 	}
-	switch l.kind {
-	case layerNone:
-		_, code := inlineCode(argv)
+	switch l.Kind {
+	case LayerNone:
+		_, code := InlineCode(argv)
 		return !code
 	case layerArgv:
-		for _, inner := range append([][]Word{l.inner}, l.more...) {
+		for _, inner := range append([][]Word{l.Inner}, l.More...) {
 			if !passes(inner, layers+1) {
 				return false
 			}
@@ -92,30 +92,30 @@ func FuzzArgv(f *testing.F) {
 		}
 		argv := line(text)
 		before := slices.Clone(argv)
-		if l := peel(argv); l.kind == layerArgv && len(l.inner) == 0 {
+		if l := Peel(argv); l.Kind == layerArgv && len(l.Inner) == 0 {
 			t.Errorf("peel(%q) runs nothing", text)
-		} else if l.kind == layerArgv && !l.inner[0].Static {
+		} else if l.Kind == layerArgv && !l.Inner[0].Static {
 			t.Errorf("peel(%q) runs what is not known", text)
-		} else if l.kind == layerText && l.clean {
+		} else if l.Kind == LayerText && l.clean {
 			t.Errorf("peel(%q) is clean text", text)
-		} else if l.kind == layerNone && (l.inner != nil || l.more != nil || l.text.Text != "" || l.own || l.clean) {
+		} else if l.Kind == LayerNone && (l.Inner != nil || l.More != nil || l.Text.Text != "" || l.Own || l.clean) {
 			t.Errorf("peel(%q) is no layer: %+v", text, l)
 		}
-		if reason, hit := carrier(argv); hit != (reason != "") || strings.ContainsAny(reason, "\n\x00") {
+		if reason, hit := Carrier(argv); hit != (reason != "") || strings.ContainsAny(reason, "\n\x00") {
 			t.Errorf("carrier(%q) = %q, %t", text, reason, hit)
 		}
-		if label, hit := inlineCode(argv); hit != (label != "") {
+		if label, hit := InlineCode(argv); hit != (label != "") {
 			t.Errorf("inlineCode(%q) = %q, %t", text, label, hit)
 		}
-		if at, why := scriptOperand(argv); at >= len(argv) || at == 0 || at < -1 || at > 0 && why != "" {
+		if at, why := ScriptOperand(argv); at >= len(argv) || at == 0 || at < -1 || at > 0 && why != "" {
 			t.Errorf("scriptOperand(%q) = %d, %q", text, at, why)
 		} else if at > 0 && !argv[at].Static {
 			t.Errorf("scriptOperand(%q) is not known", text)
 		}
 		passes(argv, 0)
 		if len(argv) > 0 {
-			for _, b := range safeBinProfiles {
-				if err := b.check(argv); err == nil && slices.ContainsFunc(argv[1:], func(w Word) bool { return !w.Static || strings.HasPrefix(w.Text, "/") }) {
+			for _, b := range SafeBinProfiles {
+				if err := b.Check(argv); err == nil && slices.ContainsFunc(argv[1:], func(w Word) bool { return !w.Static || strings.HasPrefix(w.Text, "/") }) {
 					t.Errorf("check(%q) passes", text)
 				}
 			}

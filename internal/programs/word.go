@@ -1,4 +1,4 @@
-package policy
+package programs
 
 // A Word is one word of a command, as far as it can be told without running it.
 type Word struct {
@@ -12,7 +12,7 @@ type Word struct {
 	// A word that may be none, or several, has those of all.
 	Prefix string
 
-	at int // which word of its command it is, from 1; 0: none
+	At int // which word of its command it is, from 1; 0: none
 }
 
 // Literal is a word that stands for itself.
@@ -27,7 +27,7 @@ func Literals(args ...string) []Word {
 	return words
 }
 
-// mayBeOption reports whether the program could read the word as an option.
-func (w Word) mayBeOption() bool {
+// MayBeOption reports whether the program could read the word as an option.
+func (w Word) MayBeOption() bool {
 	return w.Prefix == "" && !w.Static || len(w.Prefix) > 0 && w.Prefix[0] == '-'
 }

@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"regexp"
@@ -89,9 +89,9 @@ var transport = regexp.MustCompile(`^[A-Za-z0-9+.-]+::`)
 func gitAddress(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; transport.MatchString(w.Prefix) {
-			return "runs a helper for the address " + quote(w.Text)
+			return "runs a helper for the address " + Quote(w.Text)
 		} else if !w.Static && !strings.Contains(w.Prefix, "/") {
-			return "gets an address that is not known: " + quote(w.Text)
+			return "gets an address that is not known: " + Quote(w.Text)
 		}
 	}
 	return ""
@@ -172,7 +172,7 @@ func gitFormat(argv []Word, _ []int) string {
 		}
 		format := strings.HasPrefix(w.Prefix, "--f") || strings.HasPrefix(w.Prefix, "--p")
 		if format && (!w.Static || strings.Contains(w.Text, "%G")) {
-			return quote(w.Text) + " may run gpg, or what the repository names for it"
+			return Quote(w.Text) + " may run gpg, or what the repository names for it"
 		}
 	}
 	return ""
@@ -216,12 +216,12 @@ func gitSetting(argv []Word, operands []int) string {
 		return ""
 	}
 	name := strings.ToLower(words[0].Text)
-	if len(words) > 1 && (strings.HasSuffix(name, ".rebase") && !hasField("true false yes no on off 0 1 merges m", words[1].Text) ||
+	if len(words) > 1 && (strings.HasSuffix(name, ".rebase") && !HasField("true false yes no on off 0 1 merges m", words[1].Text) ||
 		strings.HasSuffix(name, ".remote") && (!words[1].Static || strings.Contains(words[1].Text, ":"))) {
-		return "sets " + quote(words[0].Text) + " to " + quote(words[1].Text) + ", by which git opens an editor or runs a helper"
+		return "sets " + Quote(words[0].Text) + " to " + Quote(words[1].Text) + ", by which git opens an editor or runs a helper"
 	}
 	if !words[0].Static || !plainSettings.MatchString(name) {
-		return "sets " + quote(words[0].Text) + ", which git may read a program or an address from"
+		return "sets " + Quote(words[0].Text) + ", which git may read a program or an address from"
 	}
 	return ""
 }

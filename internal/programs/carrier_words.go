@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import (
 	"regexp"
@@ -37,7 +37,7 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 func opensslKey(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if strings.Contains(strings.ToLower(w.Text), "org.openssl.engine:") || !w.Static && w.Prefix == "" {
-			return quote(w.Text) + " may load code"
+			return Quote(w.Text) + " may load code"
 		}
 	}
 	return ""
@@ -48,7 +48,7 @@ func opensslKey(argv []Word, _ []int) string {
 func aptFile(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; !w.Static || strings.HasSuffix(w.Text, ".deb") || strings.HasPrefix(w.Text, ".") || strings.HasPrefix(w.Text, "/") || strings.HasSuffix(w.Text, ".dsc") || strings.HasSuffix(w.Text, ".changes") {
-			return quote(w.Text) + " may be a package in a file, of which the scripts are run"
+			return Quote(w.Text) + " may be a package in a file, of which the scripts are run"
 		}
 	}
 	return ""
@@ -58,7 +58,7 @@ func aptFile(argv []Word, operands []int) string {
 // some of those run programs.
 func databaseInput(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
-		if hasField("-l --list -V --version --help", w.Text) {
+		if HasField("-l --list -V --version --help", w.Text) {
 			return ""
 		}
 	}
@@ -71,7 +71,7 @@ const javaTools = `javac javadoc jar jarsigner keytool javap jlink jmod jdeps jp
 func javaTool(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if !w.Static && w.Prefix == "" || strings.HasPrefix(w.Prefix, "-J") || strings.HasPrefix(w.Prefix, "@") {
-			return quote(w.Text) + " may hand options to the virtual machine, which load code"
+			return Quote(w.Text) + " may hand options to the virtual machine, which load code"
 		}
 	}
 	return ""
@@ -82,7 +82,7 @@ func javaAgent(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		for _, o := range javaLoads {
 			if strings.HasPrefix(w.Prefix, o) {
-				return quote(w.Text) + " loads code, or runs a program"
+				return Quote(w.Text) + " loads code, or runs a program"
 			}
 		}
 	}
@@ -95,7 +95,7 @@ var javaLoads = strings.Fields("-agent -javaagent -Xbootclasspath -Xrun -XX:OnEr
 func zipTest(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if strings.HasPrefix(w.Prefix, "-") && !strings.HasPrefix(w.Prefix, "--") && strings.Contains(w.Prefix, "T") {
-			return quote(w.Text) + " runs a program"
+			return Quote(w.Text) + " runs a program"
 		}
 	}
 	return ""
@@ -124,7 +124,7 @@ func secondFile(argv []Word, operands []int) string {
 			continue
 		}
 		if files++; files > 1 && argv[i].Text != "-" {
-			return "writes to " + quote(argv[i].Text)
+			return "writes to " + Quote(argv[i].Text)
 		}
 	}
 	return ""
@@ -157,9 +157,9 @@ func toolOptions(argv []Word, _ []int) string {
 	for i, w := range argv[1:] {
 		switch {
 		case !w.Static && w.Prefix == "" || strings.HasPrefix(w.Prefix, "@"):
-			return quote(w.Text) + " may be a file of options"
+			return Quote(w.Text) + " may be a file of options"
 		case strings.HasPrefix(w.Text, "-Wl,") && strings.Contains(w.Text, "-plugin"), strings.HasPrefix(w.Text, "-Wl,@"), strings.Contains(w.Text, ",@") && strings.HasPrefix(w.Text, "-W"):
-			return quote(w.Text) + " has the linker load code"
+			return Quote(w.Text) + " has the linker load code"
 		case w.Text == "-Xlinker" && i+2 < len(argv) && (!argv[i+2].Static || strings.Contains(argv[i+2].Text, "plugin") || strings.HasPrefix(argv[i+2].Text, "@")):
 			return w.Text + " has the linker load code"
 		}
@@ -174,7 +174,7 @@ var makeSwitch = regexp.MustCompile(`^[A-Za-z_]+\??=([0-9]*|y|n|yes|no|on|off)$`
 func makeVariable(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; !w.Static || strings.Contains(w.Text, "=") && !makeSwitch.MatchString(w.Text) {
-			return quote(w.Text) + " may set a variable that is part of commands"
+			return Quote(w.Text) + " may set a variable that is part of commands"
 		}
 	}
 	return ""
@@ -190,10 +190,10 @@ func crontabFile(_ []Word, operands []int) string {
 
 // yarnScript: a word that is no subcommand is a script of the package.
 func yarnScript(argv []Word, operands []int) string {
-	if len(operands) == 0 || hasField("install add remove up upgrade test build lint info why list outdated audit cache pack version workspaces", argv[operands[0]].Text) {
+	if len(operands) == 0 || HasField("install add remove up upgrade test build lint info why list outdated audit cache pack version workspaces", argv[operands[0]].Text) {
 		return ""
 	}
-	return quote(argv[operands[0]].Text) + " may be a script of the package"
+	return Quote(argv[operands[0]].Text) + " may be a script of the package"
 }
 
 // ipExec: ip takes any abbreviation of "netns exec" and "vrf exec".
@@ -206,7 +206,7 @@ func ipExec(argv []Word, operands []int) string {
 		return ""
 	}
 	if verb := argv[operands[1]]; !verb.Static || verb.Text != "" && strings.HasPrefix("exec", verb.Text) {
-		return object + " " + quote(verb.Text) + " runs a program"
+		return object + " " + Quote(verb.Text) + " runs a program"
 	}
 	return ""
 }
@@ -215,15 +215,15 @@ func ipExec(argv []Word, operands []int) string {
 // behind it.
 func tarLetters(argv []Word, operands []int) string {
 	for _, i := range operands {
-		if w := argv[i]; w.mayBeOption() && w.Text != "-" {
-			return "may read " + quote(w.Text) + " as an option, even behind --"
+		if w := argv[i]; w.MayBeOption() && w.Text != "-" {
+			return "may read " + Quote(w.Text) + " as an option, even behind --"
 		}
 	}
 	if len(argv) < 2 || strings.HasPrefix(argv[1].Prefix, "-") {
 		return ""
 	}
 	if strings.ContainsAny(argv[1].Text, "IF") {
-		return quote(argv[1].Text) + " runs a program"
+		return Quote(argv[1].Text) + " runs a program"
 	}
 	return ""
 }
@@ -238,7 +238,7 @@ func sqliteText(argv []Word, operands []int) string {
 	}
 	for _, i := range operands[1:] {
 		if w := argv[i]; !w.Static || sqliteRuns.MatchString(w.Text) {
-			return "runs text that can run programs or reach other files: " + quote(w.Text)
+			return "runs text that can run programs or reach other files: " + Quote(w.Text)
 		}
 	}
 	return ""

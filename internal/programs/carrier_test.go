@@ -1,4 +1,4 @@
-package policy
+package programs
 
 import "testing"
 
@@ -35,9 +35,9 @@ func TestCarrier(t *testing.T) {
 		"python3 -i x.py", "python3 -bi x.py", "lua -i x.lua", "node --experimental_loader=x y.js", "node --experimental-config-file=x y.js", "node --snapshot-blob x y.js", "node -r x y.js", "node --import=x y.js", "node --require x y.js", "node --loader x y.js", "ruby -r x y.rb", "ruby -rx y.rb", "ruby -I. y.rb", "perl -MX y.pl", "perl -Ilib y.pl", "perl -d y.pl", "php -d x y.php", "lua -l x y.lua", "gawk -l x -f y", "bun --preload x y.ts",
 		"awk -f x", "sed -f x y", "yarn x", "tar cf x -- --a*", "npm run x", "go run x.go", "python3", "python3 -", "perl", "node /dev/stdin", "python3 -m x", "ruby -w", "tmux new x", "screen x", "expect x", "dpkg --pre-invoke=x", "apt-get -o x=y update", "gdb", "xdg-open x", "nodemon x", "nix run x", "latex -shell-escape x", "strace -frob $x ls", "run-parts x",
 	} {
-		reason, hit := carrier(line(in))
+		reason, hit := Carrier(line(in))
 		// What is looked through, or refused, there need not be a reason for.
-		if !hit && peel(line(in)).kind != layerRefused {
+		if !hit && Peel(line(in)).Kind != LayerRefused {
 			t.Errorf("carrier(%s) finds nothing", in)
 		}
 		if hit && reason == "" {
@@ -57,7 +57,7 @@ func TestCarrier(t *testing.T) {
 		"systemctl status x", "crontab -l", "openssl version", "sqlite3 x.db 'select 1'", "nc h 1", "ip addr", "ip -n x addr", "find . -name x", "find . -exec ls {} ;",
 		"python3 -V", "perl -v", "node x.js -r", "node x.js --import=y", "python3 x.py", "perl x.pl -MX", "ruby x.rb -r", "journalctl -u x", "jq . x", "uniq a", "uniq -c", "uniq -f 1 a", "xxd -l 5 a", "file x", "nm x", "gcc -O2 -o x x.c -Wl,-rpath,/x", "curl -sw %{http_code} u", "npm test -- -x", "npm install --prefer-offline", "zip -r x TT", "node --max_old_space_size=5 x.js", "diff a b", "install -m 644 a b",
 	} {
-		if reason, hit := carrier(line(in)); hit {
+		if reason, hit := Carrier(line(in)); hit {
 			t.Errorf("carrier(%s): %s", in, reason)
 		}
 	}
@@ -66,7 +66,7 @@ func TestCarrier(t *testing.T) {
 // The rows of the table are what they look like.
 func TestCarrierTable(t *testing.T) {
 	for name, c := range carriers {
-		if name != normalizeName(name) {
+		if name != NormalizeName(name) {
 			t.Errorf("%q is no name of a program", name)
 		}
 		if c.always == "" && c.sub == nil && c.words == nil && c.indifferent() {

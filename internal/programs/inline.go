@@ -1,11 +1,11 @@
-package policy
+package programs
 
 import (
 	"regexp"
 	"strings"
 )
 
-// inlineCode reports whether a command has code among its arguments, which its
+// InlineCode reports whether a command has code among its arguments, which its
 // program runs. The label says where: "python3 -c", "awk inline program".
 //
 // All program text of awk and sed counts, since what it can do is not told from
@@ -13,11 +13,11 @@ import (
 // -exec of find and the command of xargs, which peel looks through. A file that
 // is named on the command line (awk -f) is not in the arguments; for make it
 // is, as a makefile elsewhere is another program.
-func inlineCode(argv []Word) (label string, hit bool) {
+func InlineCode(argv []Word) (label string, hit bool) {
 	if len(argv) == 0 || !argv[0].Static {
 		return "", false
 	}
-	name := normalizeName(argv[0].Text)
+	name := NormalizeName(argv[0].Text)
 	switch name {
 	case "find", "gfind":
 		for _, w := range argv[1:] {
@@ -27,7 +27,7 @@ func inlineCode(argv []Word) (label string, hit bool) {
 		}
 		return "", false
 	case "xargs", "gxargs":
-		if l := peel(argv); len(l.inner) == 0 || l.inner[0].at > 0 || l.inner[0].Text != "echo" {
+		if l := Peel(argv); len(l.Inner) == 0 || l.Inner[0].At > 0 || l.Inner[0].Text != "echo" {
 			return name + " inline command", true
 		}
 		return "", false // it prints what it reads
@@ -43,18 +43,18 @@ func inlineCode(argv []Word) (label string, hit bool) {
 	s := in.grammar.search(argv, in.permute)
 	file := false
 	for _, o := range s.options {
-		if hasField(in.ends, o.name) && !hasField(in.code, o.name) {
+		if HasField(in.ends, o.name) && !HasField(in.code, o.name) {
 			break
 		}
 		switch {
 		case o.option.name == "":
 			if in.program || in.code != "" {
-				return name + " " + quote(o.text), true
+				return name + " " + Quote(o.text), true
 			}
-		case hasField(in.code, o.name):
+		case HasField(in.code, o.name):
 			return name + " " + o.text, true
 		}
-		file = file || hasField(in.file, o.name) && o.takes == hasValue
+		file = file || HasField(in.file, o.name) && o.takes == hasValue
 	}
 	if in.program && (len(s.operands) > 0 && !file || s.unsure) {
 		return name + " inline program", true
@@ -62,11 +62,11 @@ func inlineCode(argv []Word) (label string, hit bool) {
 	return "", false
 }
 
-// harmlessText reports whether the code in the arguments of awk or sed is so
+// HarmlessText reports whether the code in the arguments of awk or sed is so
 // plain that it can run no program and reach no other file. Only few forms of
 // it are known; any other is not harmless.
-func harmlessText(argv []Word) bool {
-	in, ok := named(interpreters, normalizeName(argv[0].Text))
+func HarmlessText(argv []Word) bool {
+	in, ok := named(interpreters, NormalizeName(argv[0].Text))
 	if !ok || !in.program {
 		return false
 	}
@@ -79,12 +79,12 @@ func harmlessText(argv []Word) bool {
 		harmless = "n E s u z"
 	}
 	for _, o := range s.options {
-		if !hasField(harmless, o.name) {
+		if !HasField(harmless, o.name) {
 			return false
 		}
 	}
 	for _, i := range s.operands {
-		if in.permute && argv[i].mayBeOption() {
+		if in.permute && argv[i].MayBeOption() {
 			return false // sed takes options behind its operands
 		}
 	}

@@ -1,0 +1,60 @@
+package programs
+
+import (
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Setting is a variable that the text of a command sets.
+type Setting struct {
+	Name  string
+	Value Word
+	Expr  *syntax.CallExpr // that it is for; nil: for all that follow
+}
+
+// plainVariables are the variables that say how output looks and where the caller
+// is, with the values that they are known to do no harm with: there is no path in
+// them. A language of "../x" has translations read from there, and a time zone of
+// "/x" that file.
+var plainVariables = []struct {
+	names, values *regexp.Regexp
+}{
+	// In some character sets a byte of a letter is a backslash or a quote: a shell
+	// then reads another text than the one that was decided on.
+	{plainExpr(`LANG|LC_[A-Z]+`), plainExpr(`|C|POSIX|en_(US|GB)|[A-Za-z_]{1,16}\.(UTF-8|utf-8|UTF8|utf8)(@[a-z]{1,16})?`)},
+	{plainExpr(`LANGUAGE`), plainExpr(`[A-Za-z0-9_.@:-]{0,128}`)},
+	{plainExpr(`TZ`), plainExpr(`[A-Za-z<][A-Za-z0-9_+,./:<>-]{0,63}|`)},
+	{plainExpr(`TERM|COLORTERM`), plainExpr(`[A-Za-z0-9][A-Za-z0-9._+-]{0,63}|`)},
+	{plainExpr(`NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI`), plainExpr(`[A-Za-z0-9_-]{0,32}`)},
+	{plainExpr(`QWEN_CODE|ASIMI_CLI`), plainExpr(`1`)}, // which the tool run_shell_command sets in every call
+	{plainExpr(`COLUMNS|LINES`), plainExpr(`[0-9]{1,6}|`)},
+	{plainExpr(`SOURCE_DATE_EPOCH`), plainExpr(`[0-9]{1,20}|`)},
+}
+
+func plainExpr(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
+
+// PlainVariable says why a variable is none of plainVariables; empty if it is one.
+func PlainVariable(name, value string) string {
+	for _, p := range plainVariables {
+		if !p.names.MatchString(name) {
+			continue
+		}
+		if !p.values.MatchString(value) || strings.Contains(value, "..") {
+			return "its value is none of those that " + name + " is known to be harmless with"
+		}
+		return ""
+	}
+	return "it may make a program run another, or load code"
+}
+
+// isPlainVariable reports whether a name is that of one of plainVariables.
+func isPlainVariable(name string) bool {
+	for _, p := range plainVariables {
+		if p.names.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
