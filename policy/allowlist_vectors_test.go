@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/programs"
-
-	"github.com/corral-exec/corral/internal/test/vectors"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral/internal/programs"
+	"github.com/corral-exec/corral/internal/test/vectors"
 )
 
 // An allowlistVector is what the tools that Corral's users come from answer

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/test/vectors"
-
 	"github.com/corral-exec/corral/internal/test/doctable"
+	"github.com/corral-exec/corral/internal/test/vectors"
 )
 
 var update = flag.Bool("update", false, "write the tables in docs/reference/policy.md and docs/reference/openclaw.md")

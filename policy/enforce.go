@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // Enforce says whether the kernel is to keep commands to what was decided. The set

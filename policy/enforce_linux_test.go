@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral/internal/programs"
-
 	"github.com/corral-exec/corral/policy"
 )
 

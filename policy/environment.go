@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // A Variable is one that the caller of a command sets for all its programs. Hundreds

@@ -8,9 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // maxText bounds what is parsed, in bytes. It is the longest argument that

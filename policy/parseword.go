@@ -3,9 +3,9 @@ package policy
 import (
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // word is what a word stands for, as far as that is certain.

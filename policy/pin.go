@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // pin writes a command down with the path of every program in it. If not all its

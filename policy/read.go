@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // A reading is everything that a command is found to do.

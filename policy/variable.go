@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/corral-exec/corral/internal/programs"
-
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/programs"
 )
 
 // steering are the variables by which a shell is told where programs are, or to

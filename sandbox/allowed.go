@@ -17,12 +17,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/seccomp"
 )
 
 // allowed is what a configuration asks for that was judged, and may have.
 type allowed struct {
-	mounts  []Mount             // the binds, without symbolic links, and the secrets
+	mounts  []engine.Mount      // the binds, without symbolic links, and the secrets
 	profile *specs.LinuxSeccomp // the configured one
 	anyUser bool                // User is the default, and another one is as good
 	uids    uidRange            // UIDRange
@@ -98,7 +99,7 @@ func (c *Config) judge() error {
 		if err != nil {
 			return corral.Errorf(corral.ErrDir, "create it first, or leave the bind out", "cannot mount %s into a sandbox: %w", b.Text, err)
 		}
-		c.mounts = append(c.mounts, Mount{Source: real, Target: b.Target, ReadOnly: b.ReadOnly})
+		c.mounts = append(c.mounts, engine.Mount{Source: real, Target: b.Target, ReadOnly: b.ReadOnly})
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ const mostPids = 1 << 22
 
 // restrict says of a container what it may use and do: all that the
 // configuration says and no engine has to be asked for.
-func (c *Config) restrict(s *Spec) {
+func (c *Config) restrict(s *engine.Spec) {
 	s.Memory, s.Swap, s.CPUs, s.Pids = c.Memory, c.Swap, c.CPUs, c.Pids
 	if c.gvisor() {
 		s.Pids = min(s.Pids*gvisorTasks, mostPids)
@@ -206,7 +207,7 @@ func (c *Config) restrict(s *Spec) {
 		s.Rlimits = append(s.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_FSIZE", Soft: uint64(c.FileSize), Hard: uint64(c.FileSize)})
 	}
 	s.Shm = 64 << 20
-	s.Tmpfs = []Tmpfs{
+	s.Tmpfs = []engine.Tmpfs{
 		{Target: "/tmp", Size: c.Tmp, Inodes: c.Tmp / pageOf, Mode: 0o1777, Exec: true},
 		{Target: "/var/tmp", Size: 64 << 20, Inodes: 64 << 20 / pageOf, Mode: 0o1777},
 		{Target: "/run", Size: 16 << 20, Inodes: 16 << 20 / pageOf, Mode: 0o1777},
@@ -215,7 +216,7 @@ func (c *Config) restrict(s *Spec) {
 		s.Tmpfs[0].Inodes = 0
 	}
 	if c.inMemory() {
-		s.Tmpfs = append(s.Tmpfs, Tmpfs{Target: Workdir, Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
+		s.Tmpfs = append(s.Tmpfs, engine.Tmpfs{Target: Workdir, Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
 	}
 	if c.Network != boundary.NetworkNone {
 		s.Network = c.Network
@@ -249,14 +250,14 @@ func digestOf(list ...*specs.LinuxSeccomp) string {
 
 // adapt completes what restrict said by what the engine is, or says why a
 // container cannot be had from it.
-func (c *Config) adapt(s *Spec, info EngineInfo) error {
+func (c *Config) adapt(s *engine.Spec, info engine.Info) error {
 	if err := c.checkSize(info); err != nil {
 		return err
 	}
 	if c.halve && info.CPUs > 0 {
 		s.CPUs = min(s.CPUs, float64(info.CPUs)/2)
 	}
-	if _, err := info.translate(s.Mounts); err != nil { // before anything is made
+	if _, err := info.Translate(s.Mounts); err != nil { // before anything is made
 		return err
 	}
 	if c.AppArmor != "" && !slices.ContainsFunc(info.Security, func(s string) bool { return strings.HasPrefix(s, "name=apparmor") }) {

@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // newBox is an ephemeral sandbox of a configuration.
@@ -84,11 +85,11 @@ func TestBinds(t *testing.T) {
 
 // A swapper is an engine during whose calls somebody swaps a directory.
 type swapper struct {
-	sandbox.Engine
+	engine.Engine
 	created, starting, started func()
 }
 
-func (s swapper) Create(ctx context.Context, spec sandbox.Spec) (string, error) {
+func (s swapper) Create(ctx context.Context, spec engine.Spec) (string, error) {
 	id, err := s.Engine.Create(ctx, spec)
 	s.created()
 	return id, err
@@ -242,12 +243,12 @@ func TestStats(t *testing.T) { testStats(t, enginetest.New(t)) }
 
 // testStats is what an engine says of a container's use, after its limits were
 // met.
-func testStats(t *testing.T, engine interface {
-	sandbox.Engine
-	sandbox.StatsEngine
+func testStats(t *testing.T, eng interface {
+	engine.Engine
+	engine.StatsEngine
 }) {
 	t.Helper()
-	x := newBox(t, sandbox.Config{Engine: engine, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
+	x := newBox(t, sandbox.Config{Engine: eng, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
 	r, err := runner.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, runner.Options{})
 	// Which of them the kernel kills is up to it, and one may not be enough: who is
 	// killed needs a processor to let go of its memory.
@@ -258,14 +259,14 @@ func testStats(t *testing.T, engine interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.Stats(t.Context(), st.Container.ID)
+	s, err := eng.Stats(t.Context(), st.Container.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Memory <= 0 || s.Memory > 64<<20 || s.MemoryLimit != 64<<20 || s.CPU <= 0 || s.CPULimit != 0.5 || s.Pids < 1 || s.Pids > 50 || s.PidsLimit != 50 || s.OOMKills < 1 || s.At.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	if _, err := engine.Stats(t.Context(), "no-such-container"); !errors.Is(err, sandbox.ErrNoContainer) {
+	if _, err := eng.Stats(t.Context(), "no-such-container"); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("%v", err)
 	}
 }

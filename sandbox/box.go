@@ -11,6 +11,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/execdriver"
 )
 
 // A box is a container that this Executor uses: the one that commands go to, or
@@ -19,7 +21,7 @@ type box struct {
 	boxRecord
 	state  string // directory
 	dir    string
-	engine Engine
+	engine engine.Engine
 	log    *slog.Logger
 	lock   *os.File             // shared while the box is in use
 	warden *wardenexec.Executor // nil with the driver exec
@@ -92,7 +94,7 @@ func (b *box) fits(s *setup, warden string) bool {
 // alive reports whether the container runs.
 func (b *box) alive(ctx context.Context) (bool, error) {
 	c, err := b.engine.Inspect(ctx, b.Container)
-	if errors.Is(err, ErrNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		return false, nil
 	}
 	return c.Running, err
@@ -114,7 +116,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 	}
 	c, err := b.engine.Inspect(ctx, b.Container)
 	switch {
-	case errors.Is(err, ErrNoContainer):
+	case errors.Is(err, engine.ErrNoContainer):
 		return nil, b.gone(c)
 	case err != nil:
 		return nil, err
@@ -142,9 +144,9 @@ func (b *box) meet(ctx context.Context) error {
 
 // idle reports whether nothing runs in a box, also nothing that others have
 // started; see alone. If it does, nothing will: the box is to be removed.
-func (b *box) idle(ctx context.Context, execs *execDriver) (bool, error) {
+func (b *box) idle(ctx context.Context, execs *execdriver.Driver) (bool, error) {
 	if b.warden == nil {
-		return execs == nil || !execs.busy(b.Container), nil
+		return execs == nil || !execs.Busy(b.Container), nil
 	}
 	if b.warden.Running() > 0 {
 		return false, nil
@@ -164,7 +166,7 @@ var sandboxInfo = corral.Info{Host: corral.HostSandbox, Sandboxed: true}
 
 // removeBox removes a box with its container, whatever runs in it. The private
 // workspace stays.
-func removeBox(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+func removeBox(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
 	noted := noteRemoval(ctx, engine, state, rec)
 	if err := engine.Remove(ctx, rec.Container); err != nil {
 		return err

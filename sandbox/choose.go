@@ -11,6 +11,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/execdriver"
 )
 
 // noConnection is wardenexec.Options.Connect of what is over.
@@ -415,7 +417,7 @@ func (e *Executor) drivers(set *setup) []Driver {
 	if set.isolatedKernel() {
 		list = list[1:]
 	}
-	if _, ok := e.engine.(ExecEngine); ok {
+	if _, ok := e.engine.(engine.ExecEngine); ok {
 		list = append(list, DriverExec)
 	}
 	return list
@@ -456,7 +458,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 		Driver: driver, Fallback: driver != set.Driver, Created: now(),
 	}
 	r.Container = "corral-" + r.ID
-	var warden Mount
+	var warden engine.Mount
 	if driver != DriverExec {
 		if warden, err = e.wardenMount(ctx, set); err != nil {
 			return nil, err
@@ -514,15 +516,15 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 }
 
 // wardenMount is mountWarden, which may need the image.
-func (e *Executor) wardenMount(ctx context.Context, set *setup) (Mount, error) {
+func (e *Executor) wardenMount(ctx context.Context, set *setup) (engine.Mount, error) {
 	info, err := e.engine.Info(ctx)
 	if err != nil {
-		return Mount{}, err
+		return engine.Mount{}, err
 	}
 	m, err := set.mountWarden(ctx, info)
-	if errors.Is(err, ErrNoImage) && set.EnsureImage != nil {
+	if errors.Is(err, engine.ErrNoImage) && set.EnsureImage != nil {
 		if err := set.EnsureImage(ctx, set.Image); err != nil {
-			return Mount{}, err
+			return engine.Mount{}, err
 		}
 		m, err = set.mountWarden(ctx, info)
 	}
@@ -541,14 +543,14 @@ func (e *Executor) execs(use bool) (corral.Executor, error) {
 	if _, err := os.Stat(dir); !use && err != nil {
 		return nil, ignoreMissing(err)
 	}
-	engine, ok := e.engine.(ExecEngine)
+	engine, ok := e.engine.(engine.ExecEngine)
 	if !ok && !use {
 		return nil, nil
 	}
 	if !ok {
 		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
 	}
-	d, err := newExecDriver(execOptions{
+	d, err := execdriver.New(execdriver.Options{
 		Engine: engine, Container: e.execContainer, Kill: e.engine.Remove, Prepare: e.prepare,
 		Dir: dir, Info: sandboxInfo, OutputRate: e.outputRate, Log: e.log,
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Driver is a way to reach the inside of a container.
@@ -46,7 +47,7 @@ const (
 
 // Config of an Executor. Engine and StateDir are required.
 type Config struct {
-	Engine Engine
+	Engine engine.Engine
 	// StateDir holds logs, records, sockets and private workspaces.
 	StateDir string
 	// Name tells sandboxes of one StateDir apart: an agent, a session.
@@ -141,7 +142,7 @@ type Config struct {
 }
 
 // Workdir is the workspace in the container.
-const Workdir = "/workspace"
+const Workdir = engine.Workdir
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 

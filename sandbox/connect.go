@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 var (
@@ -23,7 +24,7 @@ var (
 const reachTimeout = 15 * time.Second
 
 // reach connects to the warden of a container that runs.
-func (b *box) reach(ctx context.Context, c Container) (wire.Conn, error) {
+func (b *box) reach(ctx context.Context, c engine.Container) (wire.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	// A container whose init ends does not dial: look at it meanwhile.
@@ -47,7 +48,7 @@ func (b *box) reach(ctx context.Context, c Container) (wire.Conn, error) {
 	return nil, corral.Errorf(corral.ErrUnavailable, "remove the sandbox; the next command makes a new one", "the warden of the sandbox %s does not answer: %w", b.Sandbox, errors.Join(errSilent, err))
 }
 
-func (b *box) dial(ctx context.Context, c Container) (wire.Conn, error) {
+func (b *box) dial(ctx context.Context, c engine.Container) (wire.Conn, error) {
 	if b.Driver == DriverFDs {
 		return b.acceptWarden(ctx, c)
 	}
@@ -59,7 +60,7 @@ func (b *box) dial(ctx context.Context, c Container) (wire.Conn, error) {
 }
 
 // watch ends ctx with errNoWarden when the container ends.
-func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFunc) {
+func (b *box) watch(ctx context.Context, c engine.Container, died context.CancelCauseFunc) {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		select {
 		case <-time.After(delay):
@@ -71,7 +72,7 @@ func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFu
 			died(fmt.Errorf("%w: its init ended with code %d%s", errNoWarden, now.Exit, because(now)))
 			return
 		}
-		if errors.Is(err, ErrNoContainer) {
+		if errors.Is(err, engine.ErrNoContainer) {
 			died(fmt.Errorf("%w: it was removed", errNoWarden))
 			return
 		}
@@ -82,7 +83,7 @@ func (b *box) watch(ctx context.Context, c Container, died context.CancelCauseFu
 const killed = 128 + int(corral.SIGKILL)
 
 // gone is wardenexec.ErrGone, with why the container has ended if that is known.
-func (b *box) gone(c Container) error {
+func (b *box) gone(c engine.Container) error {
 	end := EndOf(c)
 	if l, err := loadLife(b.dir); err == nil && l.Ended != nil { // what removed it noted why
 		end = l.Ended
@@ -93,7 +94,7 @@ func (b *box) gone(c Container) error {
 	return wardenexec.ErrGone
 }
 
-func because(c Container) string {
+func because(c engine.Container) string {
 	switch {
 	case EndOf(c).ofMemory():
 		return ", out of memory"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Labels of our containers.
@@ -44,13 +45,13 @@ func (c *Config) gvisor() bool { return strings.HasPrefix(filepath.Base(c.Runtim
 // plan is the container that the configuration asks for: what commands find
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
-func (c *Config) plan() Spec {
-	s := Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
+func (c *Config) plan() engine.Spec {
+	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
 	if c.anyUser && !c.uids.none() && !c.isolatedKernel() {
 		s.UIDRange = c.UIDRange
 	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first
-		s.Mounts = []Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
+		s.Mounts = []engine.Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
 	}
 	if c.SetupCommand != "" {
 		sum := sha256.Sum256([]byte(c.SetupCommand))
@@ -61,9 +62,9 @@ func (c *Config) plan() Spec {
 }
 
 // spec is the container of a box.
-func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error) {
+func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engine.Spec, error) {
 	if err := s.checkOwner(info); err != nil {
-		return Spec{}, err
+		return engine.Spec{}, err
 	}
 	c := s.plan()
 	c.User = s.user(info)
@@ -72,10 +73,10 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	switch rec.Driver {
 	case DriverFDs:
 		if !info.Local {
-			return Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
+			return engine.Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
 		}
 		c.Args = []string{wardenPath, "-dir", socketDir}
-		c.Mounts = append(c.Mounts, Mount{Source: filepath.Join(boxDir(s.StateDir, rec.ID), boxRun), Target: socketDir, ReadOnly: true})
+		c.Mounts = append(c.Mounts, engine.Mount{Source: filepath.Join(boxDir(s.StateDir, rec.ID), boxRun), Target: socketDir, ReadOnly: true})
 	case DriverFrames:
 		c.Args = []string{wardenPath, "-stdio"}
 	case DriverExec:
@@ -90,10 +91,10 @@ func (s *setup) spec(info EngineInfo, rec boxRecord, warden Mount) (Spec, error)
 	case info.Local && rec.Workspace != "":
 		c.Mounts[0].Source = workspaceDir(s.StateDir, rec.Workspace)
 	case rec.Workspace != "":
-		c.Mounts[0] = Mount{Source: workspaceVolume(rec.Workspace), Target: Workdir, Volume: true}
+		c.Mounts[0] = engine.Mount{Source: workspaceVolume(rec.Workspace), Target: Workdir, Volume: true}
 	}
 	if err := s.adapt(&c, info); err != nil {
-		return Spec{}, err
+		return engine.Spec{}, err
 	}
 	c.Labels = map[string]string{
 		Label: "sandbox", labelState: s.StateDir, labelName: rec.Sandbox, labelBox: rec.ID,
@@ -117,8 +118,8 @@ var errElsewhere = errors.New("it does not see this program's files")
 // create makes a container and starts it. It mounts what was judged, as far as
 // this program can see that. On an engine with which it shares only directories,
 // no other user may be able to change the directories above a mount.
-func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
-	held, err := s.hold(spec, info.here())
+func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) error {
+	held, err := s.hold(spec, info.Here())
 	if err != nil {
 		return err
 	}
@@ -129,17 +130,17 @@ func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 		return err
 	}
 	defer undo()
-	if spec.Mounts, err = info.translate(spec.Mounts); err != nil {
+	if spec.Mounts, err = info.Translate(spec.Mounts); err != nil {
 		return err
 	}
 	id, err := s.Engine.Create(ctx, spec)
-	if errors.Is(err, ErrNoImage) && s.EnsureImage != nil {
+	if errors.Is(err, engine.ErrNoImage) && s.EnsureImage != nil {
 		if err = s.EnsureImage(ctx, spec.Image); err != nil {
 			return err
 		}
 		id, err = s.Engine.Create(ctx, spec)
 	}
-	if errors.Is(err, ErrNoImage) {
+	if errors.Is(err, engine.ErrNoImage) {
 		return corral.Errorf(corral.ErrUnavailable, "get it: corral images ensure "+spec.Image, "the engine has no image %s: %w", spec.Image, err)
 	}
 	if err != nil {
@@ -170,9 +171,9 @@ func (s *setup) create(ctx context.Context, spec Spec, info EngineInfo) error {
 
 // mountWarden is how the warden gets into the container: as a file of this
 // machine, or in a volume of an engine elsewhere.
-func (s *setup) mountWarden(ctx context.Context, info EngineInfo) (Mount, error) {
-	fail := func(err error) (Mount, error) {
-		return Mount{}, corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot put the warden into the sandbox: %w", err)
+func (s *setup) mountWarden(ctx context.Context, info engine.Info) (engine.Mount, error) {
+	fail := func(err error) (engine.Mount, error) {
+		return engine.Mount{}, corral.Errorf(corral.ErrUnavailable, corral.Hint(err), "cannot put the warden into the sandbox: %w", err)
 	}
 	file := s.WardenPath
 	if file == "" {
@@ -186,9 +187,9 @@ func (s *setup) mountWarden(ctx context.Context, info EngineInfo) (Mount, error)
 		if err != nil {
 			return fail(err)
 		}
-		return Mount{Source: real, Target: wardenPath, ReadOnly: true}, nil
+		return engine.Mount{Source: real, Target: wardenPath, ReadOnly: true}, nil
 	}
-	filler, ok := s.Engine.(Filler)
+	filler, ok := s.Engine.(engine.Filler)
 	if !ok {
 		return fail(fmt.Errorf("the engine at %s takes no files", info.Address))
 	}
@@ -201,5 +202,5 @@ func (s *setup) mountWarden(ctx context.Context, info EngineInfo) (Mount, error)
 	if err := filler.Fill(ctx, volume, s.Image, "warden", content); err != nil {
 		return fail(err)
 	}
-	return Mount{Source: volume, Target: filepath.Dir(wardenPath), ReadOnly: true, Volume: true}, nil
+	return engine.Mount{Source: volume, Target: filepath.Dir(wardenPath), ReadOnly: true, Volume: true}, nil
 }

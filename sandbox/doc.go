@@ -34,5 +34,5 @@
 // of its own (package internal/diskimage), or in memory; a directory of this
 // machine that is given as the workspace is not.
 //
-// Engines are behind the interface [Engine]; package sandbox/docker is one.
+// Engines are behind an interface, engine.Engine; package sandbox/docker is one.
 package sandbox

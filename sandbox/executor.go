@@ -12,11 +12,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/execdriver"
 )
 
 // An Executor is one sandbox; it is a corral.Executor and an io.Closer.
 type Executor struct {
-	engine    Engine
+	engine    engine.Engine
 	log       *slog.Logger
 	stateDir  string
 	name      string
@@ -36,12 +38,12 @@ type Executor struct {
 
 	mu       sync.Mutex
 	closed   bool
-	current  *box            // that commands go to; nil until it is known
-	last     string          // ID of the box that commands went to last, in whichever life
-	boxes    map[string]*box // in use here, by ID: also those that are left
-	draining bool            // those that are left are being removed
-	exec     *execDriver     // nil until it is needed
-	driver   Driver          // that works with DriverAuto; empty: not known
+	current  *box               // that commands go to; nil until it is known
+	last     string             // ID of the box that commands went to last, in whichever life
+	boxes    map[string]*box    // in use here, by ID: also those that are left
+	draining bool               // those that are left are being removed
+	exec     *execdriver.Driver // nil until it is needed
+	driver   Driver             // that works with DriverAuto; empty: not known
 	swept    bool
 }
 
@@ -261,9 +263,9 @@ func (e *Executor) removeBox(ctx context.Context, id string) error {
 
 // Status is what a sandbox is at the moment.
 type Status struct {
-	Name      string    `json:"name"`
-	Driver    Driver    `json:"driver"`
-	Container Container `json:"container"` // that was used last; the zero value if there is none
+	Name      string           `json:"name"`
+	Driver    Driver           `json:"driver"`
+	Container engine.Container `json:"container"` // that was used last; the zero value if there is none
 }
 
 // Status looks at the container that was used last.
@@ -281,7 +283,7 @@ func (e *Executor) Status(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	s.Driver = b.Driver
-	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, ErrNoContainer) {
+	if s.Container, err = e.engine.Inspect(ctx, b.Container); errors.Is(err, engine.ErrNoContainer) {
 		return Status{Name: e.name}, nil
 	}
 	return s, err

@@ -4,57 +4,58 @@ import (
 	"slices"
 
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Explain says what a container of the configuration is like on an engine, and
 // what of the configuration is refused: that is described as it was asked for,
 // and refused binds are left out. Nothing is made, and the engine is not asked.
 // An error says why there would be no container for another reason.
-func (c Config) Explain(info EngineInfo) (Spec, []boundary.Refusal, error) {
+func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, error) {
 	if resolved := c; resolved.completeWorkspace() == nil { // else complete says why
 		c.Workspace = resolved.Workspace
 	}
 	refusals := c.Refusals()
-	var asked []func(*Spec)
+	var asked []func(*engine.Spec)
 	for _, r := range refusals {
 		switch r.Rule {
 		case boundary.NetworkHost, boundary.NetworkContainer, boundary.NetworkEgress, boundary.NetworkName:
 			c.Network = ""
-			asked = append(asked, func(s *Spec) { s.Network = r.Subject })
+			asked = append(asked, func(s *engine.Spec) { s.Network = r.Subject })
 		case boundary.SeccompUnconfined, boundary.SeccompProfile:
 			c.Seccomp = ""
-			asked = append(asked, func(s *Spec) { s.Seccomp, s.Profile = nil, "" })
+			asked = append(asked, func(s *engine.Spec) { s.Seccomp, s.Profile = nil, "" })
 		case boundary.AppArmorUnconfined, boundary.AppArmorProfile:
 			c.AppArmor = ""
-			asked = append(asked, func(s *Spec) { s.AppArmor = r.Subject })
+			asked = append(asked, func(s *engine.Spec) { s.AppArmor = r.Subject })
 		case boundary.UserRoot:
 			c.User = ""
-			asked = append(asked, func(s *Spec) { s.User = r.Subject })
+			asked = append(asked, func(s *engine.Spec) { s.User = r.Subject })
 		default:
 			c.Binds = slices.DeleteFunc(slices.Clone(c.Binds), func(text string) bool { return text == r.Subject })
 			if dir := c.Workspace; dir != "" && r.Subject == dir {
 				readOnly := c.WorkspaceAccess == AccessReadOnly
 				c.Workspace, c.WorkspaceAccess = "", AccessNone
 				c.WorkspaceSize, c.WorkspaceMedium = 0, "" // which are about a private one
-				asked = append(asked, func(s *Spec) { s.Mounts[0] = Mount{Source: dir, Target: Workdir, ReadOnly: readOnly} })
+				asked = append(asked, func(s *engine.Spec) { s.Mounts[0] = engine.Mount{Source: dir, Target: Workdir, ReadOnly: readOnly} })
 			}
 		}
 	}
 	secrets := c.Secrets
 	c.Secrets = nil // whose place in memory would be made
 	if c.Engine == nil {
-		c.Engine = struct{ Engine }{} // it is only asked later
+		c.Engine = struct{ engine.Engine }{} // it is only asked later
 	}
 	if err := c.complete(); err != nil {
-		return Spec{}, refusals, err
+		return engine.Spec{}, refusals, err
 	}
 	c.Secrets = secrets
 	if err := c.checkSecrets(); err != nil {
-		return Spec{}, refusals, err
+		return engine.Spec{}, refusals, err
 	}
 	s := c.plan()
 	if len(secrets) > 0 {
-		s.Mounts = append(s.Mounts, Mount{Target: SecretsDir, ReadOnly: true})
+		s.Mounts = append(s.Mounts, engine.Mount{Target: SecretsDir, ReadOnly: true})
 	}
 	err := c.adapt(&s, info)
 	for _, ask := range asked {

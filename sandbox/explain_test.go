@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // What is refused is described as it was asked for, and never as what a sandbox
@@ -20,7 +21,7 @@ func TestExplainWhatIsRefused(t *testing.T) {
 		StateDir: "/var/lib/corral", Workspace: filepath.Join(dir, "link"), WorkspaceAccess: AccessReadWrite, User: "0:0",
 		Network: "host", Seccomp: "unconfined", AppArmor: "unconfined", Binds: []string{"/proc:/p", "data:/data", dir + ":/d:ro"},
 	}
-	spec, refusals, err := c.Explain(EngineInfo{Local: true})
+	spec, refusals, err := c.Explain(engine.Info{Local: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestExplainWhatIsRefused(t *testing.T) {
 	if spec.User != "0:0" || spec.Network != "host" || spec.AppArmor != "unconfined" {
 		t.Errorf("%q, %q, %q", spec.User, spec.Network, spec.AppArmor)
 	}
-	if len(spec.Mounts) != 2 || spec.Mounts[0] != (Mount{Source: "/etc", Target: Workdir}) || spec.Mounts[1].Target != "/d" {
+	if len(spec.Mounts) != 2 || spec.Mounts[0] != (engine.Mount{Source: "/etc", Target: Workdir}) || spec.Mounts[1].Target != "/d" {
 		t.Errorf("%+v", spec.Mounts)
 	}
 }

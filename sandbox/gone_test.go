@@ -6,6 +6,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Why a container has ended is said as far as it is known. Engines note that some
@@ -13,14 +14,14 @@ import (
 func TestGone(t *testing.T) {
 	const plain = "the warden has ended"
 	for _, tt := range []struct {
-		c    Container
+		c    engine.Container
 		want string
 	}{
-		{Container{Exit: 137, OOM: true}, plain + ": there was no memory left in the sandbox, or for it"},
-		{Container{Exit: 2, OOM: true}, plain + ": its init ended by itself, with code 2; something in it had been killed because there was no memory left"},
-		{Container{Exit: 1}, plain + ": its init ended by itself, with code 1"},
-		{Container{Exit: 137}, plain},
-		{Container{}, plain},
+		{engine.Container{Exit: 137, OOM: true}, plain + ": there was no memory left in the sandbox, or for it"},
+		{engine.Container{Exit: 2, OOM: true}, plain + ": its init ended by itself, with code 2; something in it had been killed because there was no memory left"},
+		{engine.Container{Exit: 1}, plain + ": its init ended by itself, with code 1"},
+		{engine.Container{Exit: 137}, plain},
+		{engine.Container{}, plain},
 	} {
 		if err := (&box{dir: t.TempDir()}).gone(tt.c); !errors.Is(err, wardenexec.ErrGone) || err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.c, err, tt.want)
@@ -38,7 +39,7 @@ func TestGone(t *testing.T) {
 		if err := noteLife(b.dir, func(l *life) { l.Ended = tt.end }); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.gone(Container{Exit: 137, OOM: true}); err.Error() != tt.want {
+		if err := b.gone(engine.Container{Exit: 137, OOM: true}); err.Error() != tt.want {
 			t.Errorf("%+v: %v, want %s", tt.end, err, tt.want)
 		}
 	}
@@ -49,7 +50,7 @@ func TestGone(t *testing.T) {
 func TestHowEnded(t *testing.T) {
 	state := testdir.New(t)
 	e := &Executor{stateDir: state, name: "main", dir: sandboxDir(state, "main")}
-	engine := &wordy{c: Container{Exit: 3}}
+	engine := &wordy{c: engine.Container{Exit: 3}}
 	for n := range 3 {
 		rec := made(t, state, "main", n)
 		if err := noteLife(boxDir(state, rec.ID), func(l *life) { l.Warden = uint64(7 + n) }); err != nil {

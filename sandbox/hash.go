@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // hashVersion changes when the same fields come to mean something else.
@@ -39,7 +41,7 @@ func (c Config) Canonical() (string, error) {
 	return string(canonical(s.plan())), nil
 }
 
-func hashOf(plan Spec) string {
+func hashOf(plan engine.Spec) string {
 	sum := sha256.Sum256(canonical(plan))
 	return hex.EncodeToString(sum[:])
 }
@@ -49,10 +51,10 @@ func hashOf(plan Spec) string {
 // that a field that is new changes nothing for who does not use it. Mounts and
 // tmpfs are in the order of their targets: it says nothing. The order of any
 // other list counts.
-func canonical(plan Spec) []byte {
+func canonical(plan engine.Spec) []byte {
 	plan.Mounts, plan.Tmpfs = slices.Clone(plan.Mounts), slices.Clone(plan.Tmpfs)
-	slices.SortStableFunc(plan.Mounts, func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
-	slices.SortStableFunc(plan.Tmpfs, func(a, b Tmpfs) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortStableFunc(plan.Mounts, func(a, b engine.Mount) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortStableFunc(plan.Tmpfs, func(a, b engine.Tmpfs) int { return strings.Compare(a.Target, b.Target) })
 	b, err := json.Marshal(plan)
 	if err != nil { // strings and numbers
 		panic(fmt.Sprintf("cannot write a container down: %v", err))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A Life is what is noted of a container of a sandbox, from before it is made
@@ -121,7 +122,7 @@ func noteLife(dir string, change func(*life)) error {
 }
 
 // EndOf is what the engine says of a container that has ended.
-func EndOf(c Container) *End {
+func EndOf(c engine.Container) *End {
 	return &End{At: time.Now().UTC().Truncate(time.Second), Code: c.Exit, OOM: c.OOM, Error: clip(c.Error)}
 }
 
@@ -148,7 +149,7 @@ func noteEnd(dir string, end *End) error {
 }
 
 // noteRemoval notes how a container ended that is about to be removed.
-func noteRemoval(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+func noteRemoval(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
 	dir := boxDir(state, rec.ID)
 	if l, err := loadLife(dir); err == nil && l.Ended != nil || rec.Sandbox == "" {
 		return nil

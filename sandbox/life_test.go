@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestHeadTail(t *testing.T) {
@@ -66,13 +67,13 @@ func TestLastLines(t *testing.T) {
 
 // wordy is an engine whose containers have all ended.
 type wordy struct {
-	Engine
-	c       Container
+	engine.Engine
+	c       engine.Container
 	err     error
 	removed []string
 }
 
-func (e *wordy) Inspect(context.Context, string) (Container, error) { return e.c, e.err }
+func (e *wordy) Inspect(context.Context, string) (engine.Container, error) { return e.c, e.err }
 
 func (e *wordy) Remove(_ context.Context, name string) error {
 	e.removed = append(e.removed, name)
@@ -100,7 +101,7 @@ func TestLives(t *testing.T) {
 	if _, err := Lives(state, "main"); !errors.Is(err, corral.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
-	engine := &wordy{c: Container{Exit: 137, OOM: true, Error: "no memory"}}
+	engine := &wordy{c: engine.Container{Exit: 137, OOM: true, Error: "no memory"}}
 	for n := range maxHistory + 3 {
 		rec := made(t, state, "main", n)
 		dir := boxDir(state, rec.ID)
@@ -163,7 +164,7 @@ func TestDamagedLife(t *testing.T) {
 	if _, err := Lives(state, "main"); err == nil {
 		t.Error("it was read")
 	}
-	engine := &wordy{err: ErrNoContainer}
+	engine := &wordy{err: engine.ErrNoContainer}
 	if err := removeBox(t.Context(), engine, state, rec); err != nil || len(engine.removed) != 1 {
 		t.Errorf("removed %v, %v", engine.removed, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A command that writes faster than is allowed waits, and nothing is lost.
@@ -188,9 +189,9 @@ func (e *blindEngine) Remove(ctx context.Context, id string) error {
 	return e.Engine.Remove(ctx, id)
 }
 
-func (e *blindEngine) Inspect(ctx context.Context, id string) (sandbox.Container, error) {
+func (e *blindEngine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	if e.removed.Load() {
-		return sandbox.Container{}, errors.New("the engine is blind")
+		return engine.Container{}, errors.New("the engine is blind")
 	}
 	return e.Engine.Inspect(ctx, id)
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // acceptWarden waits for the container's init to dial.
-func (b *box) acceptWarden(ctx context.Context, c Container) (wire.Conn, error) {
+func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, error) {
 	l, err := wardenexec.Listen(filepath.Join(b.dir, boxRun))
 	if err != nil {
 		return nil, err

@@ -11,12 +11,13 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Off Linux the engine runs in a machine of its own: sandboxes are reached by
 // messages, and one program at a time uses a state directory.
 
-func (b *box) acceptWarden(context.Context, Container) (wire.Conn, error) {
+func (b *box) acceptWarden(context.Context, engine.Container) (wire.Conn, error) {
 	return nil, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "descriptors can be passed to a sandbox on Linux only")
 }
 

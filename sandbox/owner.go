@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -29,7 +30,7 @@ import (
 const rootlessUser = "0:0"
 
 // user is who commands run as.
-func (c *Config) user(info EngineInfo) string {
+func (c *Config) user(info engine.Info) string {
 	if info.Rootless && c.anyUser {
 		return rootlessUser
 	}
@@ -38,7 +39,7 @@ func (c *Config) user(info EngineInfo) string {
 
 // checkOwner refuses a configuration by which files would belong to a user who
 // cannot use them.
-func (c *Config) checkOwner(info EngineInfo) error {
+func (c *Config) checkOwner(info engine.Info) error {
 	remapped := info.RemapUID != 0
 	switch {
 	case !info.Local:
@@ -57,7 +58,7 @@ func (c *Config) checkOwner(info EngineInfo) error {
 }
 
 // mapped is cfg.User as it is outside.
-func (c *Config) mapped(info EngineInfo) files.User {
+func (c *Config) mapped(info engine.Info) files.User {
 	uid, gid := splitUser(c.User)
 	return files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
 }
@@ -65,7 +66,7 @@ func (c *Config) mapped(info EngineInfo) files.User {
 // own has the container's user be to the files of this machine what their owner
 // is to them, and returns what is to be undone when the container runs. What is
 // held is what is mounted.
-func (c *Config) own(s *Spec, info EngineInfo, held pins) (undo func(), err error) {
+func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), err error) {
 	var mounted []func() error
 	undo = func() {
 		for _, release := range mounted {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // pins hold on to what is mounted from this machine, from before a container is
@@ -17,7 +18,7 @@ type pinned struct {
 
 // hold readies what is mounted of this machine: secrets are written, and pins
 // hold on to all of it.
-func (c *Config) hold(s Spec, here bool) (pins, error) {
+func (c *Config) hold(s engine.Spec, here bool) (pins, error) {
 	if here {
 		if err := c.writeSecrets(); err != nil {
 			return nil, err
@@ -28,7 +29,7 @@ func (c *Config) hold(s Spec, here bool) (pins, error) {
 
 // pin holds on to the bind mounts of a container, if they are files that this
 // program sees. The caller lets go of them.
-func pin(s Spec, here bool) (_ pins, err error) {
+func pin(s engine.Spec, here bool) (_ pins, err error) {
 	var list pins
 	defer func() {
 		if err != nil {
@@ -69,7 +70,7 @@ func (l pins) verify() error {
 }
 
 // verifyIn is for after it, and before anything of ours runs there.
-func (l pins) verifyIn(c Container) error {
+func (l pins) verifyIn(c engine.Container) error {
 	if c.PID == 0 {
 		return nil // it has ended
 	}

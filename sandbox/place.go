@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A path says which state directory a container belongs to only to who sees the
@@ -37,7 +39,7 @@ func (p place) sees(now place, ephemeral bool) bool {
 
 // oursToJudge reports whether what is at the path of a container's state directory
 // here is that directory.
-func oursToJudge(c Container) bool {
+func oursToJudge(c engine.Container) bool {
 	text := c.Labels[labelPlace]
 	if text == "" { // made by an earlier version, or by another system's
 		return true
@@ -48,13 +50,13 @@ func oursToJudge(c Container) bool {
 
 // ownerGone reports whether the owner of an ephemeral container was in a container
 // of this engine that has ended.
-func ownerGone(ctx context.Context, engine Engine, c Container) (bool, error) {
+func ownerGone(ctx context.Context, eng engine.Engine, c engine.Container) (bool, error) {
 	id := c.Labels[labelOwner]
 	if id == "" {
 		return false, nil
 	}
-	owner, err := engine.Inspect(ctx, id)
-	if errors.Is(err, ErrNoContainer) {
+	owner, err := eng.Inspect(ctx, id)
+	if errors.Is(err, engine.ErrNoContainer) {
 		return true, nil
 	}
 	return err == nil && !owner.Running, err

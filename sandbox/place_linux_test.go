@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // An ownersEngine knows the containers of owners.
@@ -14,12 +16,12 @@ type ownersEngine struct {
 	owners map[string]bool // whether they run
 }
 
-func (e *ownersEngine) Inspect(_ context.Context, id string) (Container, error) {
+func (e *ownersEngine) Inspect(_ context.Context, id string) (engine.Container, error) {
 	running, ok := e.owners[id]
 	if !ok {
-		return Container{}, ErrNoContainer
+		return engine.Container{}, engine.ErrNoContainer
 	}
-	return Container{ID: id, Running: running}, nil
+	return engine.Container{ID: id, Running: running}, nil
 }
 
 // Only who sees a state directory can tell by it that a container is of no use.
@@ -59,7 +61,7 @@ func TestSweepOfOthers(t *testing.T) {
 				return more
 			}
 			// The parent of the ephemeral one's directory is state.
-			engine := &ownersEngine{owners: map[string]bool{"runs": true, "ended": false}, sweptEngine: sweptEngine{containers: []Container{
+			engine := &ownersEngine{owners: map[string]bool{"runs": true, "ended": false}, sweptEngine: sweptEngine{containers: []engine.Container{
 				{ID: "ephemeral", Name: "ephemeral", Labels: labels(map[string]string{labelState: filepath.Join(state, "gone"), labelEphemeral: "1"})},
 				{ID: "lasting", Name: "lasting", Labels: labels(map[string]string{labelState: state, labelBox: "b-none"})},
 			}}}

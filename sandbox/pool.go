@@ -11,6 +11,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A Pool has unused containers ready. A sandbox that needs one takes it from the
@@ -232,7 +233,7 @@ func removeWarm(ctx context.Context, list []*warm) error {
 }
 
 // removeUnclaimed removes a box that is no sandbox's.
-func removeUnclaimed(ctx context.Context, engine Engine, state string, rec boxRecord) error {
+func removeUnclaimed(ctx context.Context, engine engine.Engine, state string, rec boxRecord) error {
 	if err := engine.Remove(ctx, rec.Container); err != nil {
 		return err
 	}
@@ -348,7 +349,7 @@ func (e *Executor) claim(ctx context.Context, set *setup, rec *sandboxRecord) (*
 }
 
 // sweepUnclaimed removes a box of a pool that is gone.
-func sweepUnclaimed(ctx context.Context, engine Engine, state string, rec boxRecord) (bool, error) {
+func sweepUnclaimed(ctx context.Context, engine engine.Engine, state string, rec boxRecord) (bool, error) {
 	lock, err := lockBox(boxDir(state, rec.ID))
 	if errors.Is(err, errNoBox) {
 		return false, nil

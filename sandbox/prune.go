@@ -9,6 +9,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // PruneOptions say what is old. Zero: nothing is.
@@ -109,7 +110,7 @@ func (e *Executor) pruneWorkspace(ctx context.Context) error {
 // that of returns for each, and forgets sandboxes that have nothing left, not even
 // records. It returns the names of the containers that it removed. It leaves alone
 // a sandbox that an Executor has open.
-func Prune(ctx context.Context, engine Engine, stateDir string, of func(Sandbox) PruneOptions) (removed []string, err error) {
+func Prune(ctx context.Context, engine engine.Engine, stateDir string, of func(Sandbox) PruneOptions) (removed []string, err error) {
 	list, err := Sandboxes(stateDir)
 	errs := []error{err}
 	for _, s := range list {
@@ -127,7 +128,7 @@ func Prune(ctx context.Context, engine Engine, stateDir string, of func(Sandbox)
 	return removed, errors.Join(errs...)
 }
 
-func pruneOne(ctx context.Context, engine Engine, stateDir, name string, o PruneOptions) (removed []string, err error) {
+func pruneOne(ctx context.Context, engine engine.Engine, stateDir, name string, o PruneOptions) (removed []string, err error) {
 	e, err := New(Config{Engine: engine, StateDir: stateDir, Name: name})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/spelling"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A Sandbox is what is noted of a sandbox, whether it is in use or not.
@@ -69,7 +70,7 @@ type Limits struct {
 }
 
 // describe notes what the container is made like.
-func (r *boxRecord) describe(s *setup, spec Spec) {
+func (r *boxRecord) describe(s *setup, spec engine.Spec) {
 	r.Description = Description{
 		Runtime: spec.Runtime, User: spec.User, Access: s.WorkspaceAccess, Directory: s.Workspace, Network: spec.Network,
 		Limits: Limits{Memory: spec.Memory, Swap: spec.Swap, CPUs: spec.CPUs, Pids: spec.Pids},

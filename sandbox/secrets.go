@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A Secret is where the content of a file in SecretsDir is from: one of the two.
@@ -111,7 +112,7 @@ func (c *Config) mountSecrets() error {
 	if err != nil {
 		return err
 	}
-	c.mounts = append(c.mounts, Mount{Source: filepath.Join(dir, c.Name), Target: SecretsDir, ReadOnly: true})
+	c.mounts = append(c.mounts, engine.Mount{Source: filepath.Join(dir, c.Name), Target: SecretsDir, ReadOnly: true})
 	return nil
 }
 

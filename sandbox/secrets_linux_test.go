@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestSecretsAreChecked(t *testing.T) {
@@ -27,7 +28,7 @@ func TestSecretsAreChecked(t *testing.T) {
 			return m
 		}(),
 	} {
-		c := Config{Engine: struct{ Engine }{}, StateDir: dir, Secrets: secrets}
+		c := Config{Engine: struct{ engine.Engine }{}, StateDir: dir, Secrets: secrets}
 		if err := c.complete(); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -46,7 +47,7 @@ func TestSecretsAreWritten(t *testing.T) {
 	}
 	write("of the file\n")
 	t.Setenv("CORRAL_TEST_SECRET", "of the variable")
-	c := Config{Engine: struct{ Engine }{}, StateDir: filepath.Join(dir, "state"), Name: "box", Secrets: map[string]Secret{"FILE": {File: file}, "VAR": {Env: "CORRAL_TEST_SECRET"}}}
+	c := Config{Engine: struct{ engine.Engine }{}, StateDir: filepath.Join(dir, "state"), Name: "box", Secrets: map[string]Secret{"FILE": {File: file}, "VAR": {Env: "CORRAL_TEST_SECRET"}}}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/runner"
+	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/execdriver"
 )
 
 // SetupLimit is how long a setup command may run.
@@ -96,11 +98,11 @@ func (s *setup) setupExecutor(b *box) (closingExecutor, error) {
 		}
 		return x, nil
 	}
-	engine, ok := b.engine.(ExecEngine)
+	engine, ok := b.engine.(engine.ExecEngine)
 	if !ok {
 		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "this engine has no exec API")
 	}
-	x, err := newExecDriver(execOptions{
+	x, err := execdriver.New(execdriver.Options{
 		Engine: engine, Container: func(context.Context) (string, error) { return b.Container, nil }, Kill: b.engine.Remove,
 		Prepare: s.prepare, Dir: dir, Info: sandboxInfo, Log: b.log,
 	})

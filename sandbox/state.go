@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func splitUser(user string) (uid, gid int) {
@@ -52,7 +53,7 @@ func (e *Executor) sweepOnce(ctx context.Context) error {
 // containers, boxes and private workspaces to which nothing refers, as crashes leave
 // them, and containers that were kept for commands which have ended meanwhile. What
 // is in use stays. It returns the names of the containers that it removed.
-func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
+func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string, error) {
 	removed, err := sweepContainers(ctx, engine, stateDir)
 	var errs []error
 	note := func(names []string, err error) {
@@ -72,7 +73,7 @@ func Sweep(ctx context.Context, engine Engine, stateDir string) ([]string, error
 
 // sweepContainers removes containers without a box. A box is there before its
 // container, and the list is older than the look at it.
-func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]string, error) {
+func sweepContainers(ctx context.Context, engine engine.Engine, stateDir string) ([]string, error) {
 	list, err := engine.List(ctx, map[string]string{Label: "sandbox"})
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func sweepContainers(ctx context.Context, engine Engine, stateDir string) ([]str
 
 // sweepSandbox removes boxes of a sandbox to which it does not refer. Its lock
 // is held.
-func sweepSandbox(ctx context.Context, engine Engine, stateDir, name string) (removed []string, err error) {
+func sweepSandbox(ctx context.Context, engine engine.Engine, stateDir, name string) (removed []string, err error) {
 	ids, err := boxesOf(stateDir, name)
 	if err != nil || len(ids) == 0 {
 		return nil, err
@@ -160,7 +161,7 @@ func sweepSandbox(ctx context.Context, engine Engine, stateDir, name string) (re
 const sweepWait = 100 * time.Millisecond
 
 // sweepBoxes removes boxes to which no sandbox refers.
-func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []string, err error) {
+func sweepBoxes(ctx context.Context, engine engine.Engine, stateDir string) (removed []string, err error) {
 	ids, err := entries(filepath.Join(stateDir, boxesDir))
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func sweepBoxes(ctx context.Context, engine Engine, stateDir string) (removed []
 
 // sweepLeft removes the left boxes of sandboxes that no program has open, if nothing
 // runs in them.
-func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []string, err error) {
+func sweepLeft(ctx context.Context, engine engine.Engine, stateDir string) (removed []string, err error) {
 	names, err := entries(filepath.Join(stateDir, sandboxesDir))
 	if err != nil {
 		return nil, err
@@ -252,7 +253,7 @@ func sweepLeft(ctx context.Context, engine Engine, stateDir string) (removed []s
 
 // removeState removes the state directory of an ephemeral sandbox that is not in
 // use any more.
-func removeState(ctx context.Context, engine Engine, dir string) error {
+func removeState(ctx context.Context, engine engine.Engine, dir string) error {
 	return errors.Join(removeWorkspaces(ctx, engine, dir), dropSecrets(dir, ""), os.RemoveAll(dir))
 }
 
@@ -264,7 +265,7 @@ func marked(dir string) bool {
 }
 
 // List returns the containers of a state directory, or of all if it is empty.
-func List(ctx context.Context, engine Engine, stateDir string) ([]Container, error) {
+func List(ctx context.Context, engine engine.Engine, stateDir string) ([]engine.Container, error) {
 	labels := map[string]string{Label: "sandbox"}
 	if stateDir != "" {
 		labels[labelState] = stateDir

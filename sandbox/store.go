@@ -69,7 +69,7 @@ type boxRecord struct {
 	ID        string    `json:"id"`
 	Sandbox   string    `json:"sandbox"`   // whose it is; empty: a pool's
 	Container string    `json:"container"` // its name at the engine
-	Engine    string    `json:"engine"`    // EngineInfo.Name
+	Engine    string    `json:"engine"`    // engine.Info.Name
 	Image     string    `json:"image"`
 	Hash      string    `json:"hash"`   // of the configuration; see Config.Hash
 	Warden    string    `json:"warden"` // where its warden comes from; empty: it has none

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // The kernel counts for each user, over all containers: descriptors on their way
@@ -68,10 +69,10 @@ func parseUIDRange(text string) (uidRange, error) {
 // SharedUser says why commands would run as the owner of their files, with
 // whatever else runs as that; empty if containers have a user of their own. The
 // engine is not asked.
-func (c Config) SharedUser(info EngineInfo) (why string, err error) {
+func (c Config) SharedUser(info engine.Info) (why string, err error) {
 	c.Secrets = nil // whose place in memory would be made
 	if c.Engine == nil {
-		c.Engine = struct{ Engine }{} // it is only asked later
+		c.Engine = struct{ engine.Engine }{} // it is only asked later
 	}
 	if err := c.complete(); err != nil {
 		return "", err
@@ -82,7 +83,7 @@ func (c Config) SharedUser(info EngineInfo) (why string, err error) {
 // sharesUser says why commands would run as the owner of their files (User), with
 // whatever else runs as that; empty if they have a user of their own. It has to
 // be called for a configuration that is complete.
-func (c *Config) sharesUser(info EngineInfo, mounts []Mount) string {
+func (c *Config) sharesUser(info engine.Info, mounts []engine.Mount) string {
 	switch {
 	case !c.anyUser:
 		return "sandbox.user names it"
@@ -109,7 +110,7 @@ func (c *Config) sharesUser(info EngineInfo, mounts []Mount) string {
 
 // mappedSource is the path on this machine that a mount shows with its owner mapped;
 // empty for a mount in which rights do not count.
-func (c *Config) mappedSource(m Mount) string {
+func (c *Config) mappedSource(m engine.Mount) string {
 	switch {
 	case m.Volume, m.Target == wardenPath, m.Target == socketDir:
 		return ""
@@ -134,7 +135,7 @@ type lease struct {
 
 // lend gives the container of a box a user of its own, if it can have one. The
 // caller notes the box and calls noted; until then the lock on leases is held.
-func (s *setup) lend(ctx context.Context, info EngineInfo, spec *Spec, r *boxRecord) (noted func(), err error) {
+func (s *setup) lend(ctx context.Context, info engine.Info, spec *engine.Spec, r *boxRecord) (noted func(), err error) {
 	noted = func() {}
 	if why := s.sharesUser(info, spec.Mounts); why != "" {
 		s.Log.Debug("commands run as the owner of their files", "name", s.Name, "user", spec.User, "why", why)
@@ -159,7 +160,7 @@ func (s *setup) lend(ctx context.Context, info EngineInfo, spec *Spec, r *boxRec
 }
 
 // note notes a box before its container is made, with the user that it has.
-func (s *setup) note(ctx context.Context, info EngineInfo, spec *Spec, r *boxRecord) error {
+func (s *setup) note(ctx context.Context, info engine.Info, spec *engine.Spec, r *boxRecord) error {
 	noted, err := s.lend(ctx, info, spec, r)
 	if err != nil {
 		return err

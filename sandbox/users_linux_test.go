@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -233,9 +234,9 @@ func TestUserNotedBeforeBox(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root lends users")
 	}
-	info := EngineInfo{Local: true, Arch: "amd64"}
+	info := engine.Info{Local: true, Arch: "amd64"}
 	r := boxRecord{ID: "x-1", Sandbox: "x", Version: storeVersion}
-	spec := Spec{User: s.User, Mounts: []Mount{{Target: Workdir}}}
+	spec := engine.Spec{User: s.User, Mounts: []engine.Mount{{Target: Workdir}}}
 	noted, err := s.lend(t.Context(), info, &spec, &r)
 	if err != nil || r.UID < 1879048192 || spec.User != fmt.Sprintf("%d:%d", r.UID, r.UID) {
 		t.Fatalf("%+v, %q, %v", r, spec.User, err)
@@ -253,18 +254,18 @@ func TestUserNotedBeforeBox(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 	for _, tc := range []struct {
-		change func(*Config, *EngineInfo)
+		change func(*Config, *engine.Info)
 		want   string
 	}{
-		{func(c *Config, _ *EngineInfo) { c.User, c.anyUser = "1234:1234", false }, "sandbox.user"},
-		{func(c *Config, _ *EngineInfo) { c.uids = uidRange{} }, "sandbox.uidRange"},
-		{func(c *Config, _ *EngineInfo) { c.Runtime = "runsc" }, "kernel of its own"},
-		{func(_ *Config, i *EngineInfo) { i.Local = false }, "does not see"},
-		{func(_ *Config, i *EngineInfo) { i.Rootless = true }, "rootless"},
+		{func(c *Config, _ *engine.Info) { c.User, c.anyUser = "1234:1234", false }, "sandbox.user"},
+		{func(c *Config, _ *engine.Info) { c.uids = uidRange{} }, "sandbox.uidRange"},
+		{func(c *Config, _ *engine.Info) { c.Runtime = "runsc" }, "kernel of its own"},
+		{func(_ *Config, i *engine.Info) { i.Local = false }, "does not see"},
+		{func(_ *Config, i *engine.Info) { i.Rootless = true }, "rootless"},
 	} {
 		c, i := s.Config, info
 		tc.change(&c, &i)
-		spec, r := Spec{User: c.User}, boxRecord{ID: "x-2"}
+		spec, r := engine.Spec{User: c.User}, boxRecord{ID: "x-2"}
 		if _, err := (&setup{Config: c}).lend(t.Context(), i, &spec, &r); err != nil || r.UID != 0 || spec.User != c.User {
 			t.Errorf("%s: %+v, %v", tc.want, r, err)
 		}
@@ -272,7 +273,7 @@ func TestUserNotedBeforeBox(t *testing.T) {
 			t.Errorf("%q, want %q", why, tc.want)
 		}
 	}
-	if why := s.sharesUser(info, []Mount{{Source: "/proc", Target: "/p"}}); !strings.Contains(why, "/proc cannot be mounted with mapped IDs") {
+	if why := s.sharesUser(info, []engine.Mount{{Source: "/proc", Target: "/p"}}); !strings.Contains(why, "/proc cannot be mounted with mapped IDs") {
 		t.Errorf("a file system without mapped IDs: %q", why)
 	}
 }

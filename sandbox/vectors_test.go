@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // disagreements are the vectors that have another answer here, and why. Each is
@@ -97,15 +98,15 @@ func vectorCreate(t *testing.T, input, _ []byte) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Engine: struct{ Engine }{}, StateDir: t.TempDir(), User: in.Cfg.User, Network: in.Cfg.Network, Seccomp: profile, AppArmor: in.Cfg.AppArmorProfile,
+		Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), User: in.Cfg.User, Network: in.Cfg.Network, Seccomp: profile, AppArmor: in.Cfg.AppArmorProfile,
 		Pids: in.Cfg.PidsLimit, CPUs: in.Cfg.CPUs, Memory: 512 << 20, Log: slog.New(slog.DiscardHandler),
 	}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
-	var s Spec
+	var s engine.Spec
 	c.restrict(&s)
-	if err := c.adapt(&s, EngineInfo{Arch: "amd64", Security: []string{"name=apparmor"}, CPUs: 2}); err != nil {
+	if err := c.adapt(&s, engine.Info{Arch: "amd64", Security: []string{"name=apparmor"}, CPUs: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if s.Network != "" || s.AppArmor != in.Cfg.AppArmorProfile || s.Seccomp != c.profile || s.Pids != 256 || s.CPUs != 1.5 || s.Memory != 512<<20 || s.Rlimits[0].Type != "RLIMIT_CORE" || s.Rlimits[0].Hard != 0 || s.Tmpfs[0].Target != "/tmp" || c.User != "1000:1000" {
@@ -120,7 +121,7 @@ func vectorMount(t *testing.T, input, expect []byte) {
 	read(t, input, &in)
 	read(t, expect, &want)
 	dir := t.TempDir()
-	c := Config{Engine: struct{ Engine }{}, StateDir: t.TempDir(), Workspace: dir, WorkspaceAccess: Access(in.Access)}
+	c := Config{Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), Workspace: dir, WorkspaceAccess: Access(in.Access)}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +152,9 @@ func TestDefaultCPUs(t *testing.T) {
 	}{{0, 64, 2}, {0, 4, 2}, {0, 3, 1.5}, {0, 2, 1}, {0, 1, 0.5}, {0, 0, 2}, {2, 2, 2}, {-1, 2, 0}} {
 		c := Config{CPUs: tt.set}
 		c.completeLimits()
-		var s Spec
+		var s engine.Spec
 		c.restrict(&s)
-		if err := c.adapt(&s, EngineInfo{CPUs: tt.machine}); err != nil || s.CPUs != tt.want {
+		if err := c.adapt(&s, engine.Info{CPUs: tt.machine}); err != nil || s.CPUs != tt.want {
 			t.Errorf("%v of %d: %v, want %v (%v)", tt.set, tt.machine, s.CPUs, tt.want, err)
 		}
 	}
@@ -166,9 +167,9 @@ func TestProfileOfARuntime(t *testing.T) {
 		profile       bool
 	}{{"", "amd64", true}, {"runc", "arm64", true}, {"runsc", "amd64", false}, {"", "mips", false}} {
 		c := Config{Runtime: tt.runtime}
-		var s Spec
+		var s engine.Spec
 		c.restrict(&s)
-		if err := c.adapt(&s, EngineInfo{Arch: tt.arch}); err != nil || (s.Seccomp != nil) != tt.profile || (s.Profile != "") != (tt.runtime != "runsc") {
+		if err := c.adapt(&s, engine.Info{Arch: tt.arch}); err != nil || (s.Seccomp != nil) != tt.profile || (s.Profile != "") != (tt.runtime != "runsc") {
 			t.Errorf("%+v: %v %q, %v", tt, s.Seccomp, s.Profile, err)
 		}
 	}

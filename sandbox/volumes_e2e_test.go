@@ -20,12 +20,13 @@ import (
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // elsewhere is an engine that does not see this machine's files.
 type elsewhere struct{ *docker.Engine }
 
-func (e elsewhere) Info(ctx context.Context) (sandbox.EngineInfo, error) {
+func (e elsewhere) Info(ctx context.Context) (engine.Info, error) {
 	info, err := e.Engine.Info(ctx)
 	info.Local = false
 	return info, err

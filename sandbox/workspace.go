@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/diskimage"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A private workspace is a directory of the state directory, or a volume of an
@@ -64,7 +65,7 @@ func (c *Config) inMemory() bool {
 func (c *Config) hasPrivate() bool { return c.WorkspaceAccess == AccessNone && !c.inMemory() }
 
 // checkSize says why a private workspace would not be limited as is configured.
-func (c *Config) checkSize(info EngineInfo) error {
+func (c *Config) checkSize(info engine.Info) error {
 	if !c.hasPrivate() || c.WorkspaceSize == 0 {
 		return nil
 	}
@@ -230,7 +231,7 @@ func workspaceVolume(id string) string { return "corral-workspace-" + id }
 
 // removeWorkspace removes a private workspace that no container has any more.
 // What is not there is no error.
-func removeWorkspace(ctx context.Context, engine Engine, state, id string) error {
+func removeWorkspace(ctx context.Context, engine engine.Engine, state, id string) error {
 	if err := removeVolume(ctx, engine, id); err != nil {
 		return err
 	}
@@ -242,8 +243,8 @@ func removeWorkspace(ctx context.Context, engine Engine, state, id string) error
 
 // removeVolume asks also engines that have seen the state directory all along:
 // whether one did when the workspace was made is not noted.
-func removeVolume(ctx context.Context, engine Engine, id string) error {
-	if e, ok := engine.(VolumeEngine); ok {
+func removeVolume(ctx context.Context, eng engine.Engine, id string) error {
+	if e, ok := eng.(engine.VolumeEngine); ok {
 		return e.RemoveVolume(ctx, workspaceVolume(id))
 	}
 	return nil
@@ -283,7 +284,7 @@ func workspaceIDs(state string) ([]string, error) {
 
 // removeWorkspaces removes all private workspaces of a state directory that is
 // about to go.
-func removeWorkspaces(ctx context.Context, engine Engine, state string) error {
+func removeWorkspaces(ctx context.Context, engine engine.Engine, state string) error {
 	ids, err := workspaceIDs(state)
 	errs := []error{err}
 	for _, id := range ids {
@@ -294,7 +295,7 @@ func removeWorkspaces(ctx context.Context, engine Engine, state string) error {
 
 // sweepWorkspaces removes private workspaces to which nothing refers. What
 // refers to one is there before it.
-func sweepWorkspaces(ctx context.Context, engine Engine, stateDir string) error {
+func sweepWorkspaces(ctx context.Context, engine engine.Engine, stateDir string) error {
 	ids, err := workspaceIDs(stateDir)
 	if err != nil || len(ids) == 0 {
 		return err
@@ -334,7 +335,7 @@ func sweepWorkspaces(ctx context.Context, engine Engine, stateDir string) error 
 // sweepImages removes the workspaces, with everything else, of ephemeral
 // sandboxes whose program was killed before there was a container to find them
 // by: a mount stays, and keeps its directory from being removed.
-func sweepImages(ctx context.Context, engine Engine, stateDir string) error {
+func sweepImages(ctx context.Context, engine engine.Engine, stateDir string) error {
 	if os.Geteuid() != 0 {
 		return nil // none is ours
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestSizeOfWorkspace(t *testing.T) {
@@ -73,14 +74,14 @@ func TestSizeOfWorkspace(t *testing.T) {
 // Where a size cannot be had it is refused, and never left out.
 func TestSizeRefused(t *testing.T) {
 	for _, tt := range []struct {
-		info   EngineInfo
+		info   engine.Info
 		change func(*Config)
 		want   string // empty: it is not refused, for that
 	}{
-		{EngineInfo{Address: "tcp://there:2376"}, nil, "a private workspace cannot be limited to 67108864 bytes: it is a volume of the engine at tcp://there:2376"},
-		{EngineInfo{Address: "unix:///run/user/1000/docker.sock", Local: true, Rootless: true}, nil, "the engine at unix:///run/user/1000/docker.sock is rootless"},
-		{EngineInfo{}, func(c *Config) { c.WorkspaceMedium = MediumMemory }, ""},
-		{EngineInfo{}, func(c *Config) { c.WorkspaceSize = 0 }, ""},
+		{engine.Info{Address: "tcp://there:2376"}, nil, "a private workspace cannot be limited to 67108864 bytes: it is a volume of the engine at tcp://there:2376"},
+		{engine.Info{Address: "unix:///run/user/1000/docker.sock", Local: true, Rootless: true}, nil, "the engine at unix:///run/user/1000/docker.sock is rootless"},
+		{engine.Info{}, func(c *Config) { c.WorkspaceMedium = MediumMemory }, ""},
+		{engine.Info{}, func(c *Config) { c.WorkspaceSize = 0 }, ""},
 	} {
 		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000", WorkspaceSize: 64 << 20}
 		if tt.change != nil {
@@ -234,6 +235,6 @@ func TestNoHostWorkspaceInMemory(t *testing.T) {
 }
 
 // hereEngine is an engine on this machine that nobody asks for more.
-type hereEngine struct{ Engine }
+type hereEngine struct{ engine.Engine }
 
-func (hereEngine) Info(context.Context) (EngineInfo, error) { return EngineInfo{Local: true}, nil }
+func (hereEngine) Info(context.Context) (engine.Info, error) { return engine.Info{Local: true}, nil }

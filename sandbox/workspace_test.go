@@ -7,18 +7,20 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // sweptEngine is an engine that has containers of an ephemeral sandbox whose
 // owner is gone, and volumes.
 type sweptEngine struct {
-	Engine
-	containers []Container
+	engine.Engine
+	containers []engine.Container
 	removed    []string
 	fails      error
 }
 
-func (e *sweptEngine) List(context.Context, map[string]string) ([]Container, error) {
+func (e *sweptEngine) List(context.Context, map[string]string) ([]engine.Container, error) {
 	return e.containers, nil
 }
 
@@ -41,7 +43,7 @@ func TestSweepEphemeralVolumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := map[string]string{Label: "sandbox", labelState: dir, labelEphemeral: "1"}
-		engine := &sweptEngine{containers: []Container{{ID: "a", Name: "a", Labels: labels}, {ID: "b", Name: "b", Labels: labels}}, fails: fails}
+		engine := &sweptEngine{containers: []engine.Container{{ID: "a", Name: "a", Labels: labels}, {ID: "b", Name: "b", Labels: labels}}, fails: fails}
 		names, err := sweepContainers(t.Context(), engine, "/another")
 		if !slices.Equal(names, []string{"a", "b"}) || (err == nil) != (fails == nil) {
 			t.Errorf("swept %v, %v", names, err)

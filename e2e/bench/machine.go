@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A machine is where something was measured: figures mean little without.
@@ -26,7 +26,7 @@ type machine struct {
 	LoadAvg string `json:"loadavg"` // before the first measurement
 }
 
-func describe(ctx context.Context, engine sandbox.Engine, image string) (machine, error) {
+func describe(ctx context.Context, engine engine.Engine, image string) (machine, error) {
 	m := machine{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(), Image: image, CPU: cpuModel()}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

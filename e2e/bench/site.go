@@ -23,6 +23,7 @@ import (
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Names of places, in tables and checks.
@@ -220,7 +221,7 @@ func (s *site) addSandboxes(ctx context.Context) error {
 
 // addReferences adds what sandboxes are compared to, on the very container of
 // one: its root is entered through its init, so that every mount is there.
-func (s *site) addReferences(c sandbox.Container) {
+func (s *site) addReferences(c engine.Container) {
 	s.add(place{name: boxEngine, slowStart: true, slowData: true, run: engineExec{s.api, c.ID, boxUser}.run})
 	s.add(place{name: boxLocal, run: local{
 		root: "/proc/" + strconv.Itoa(c.PID) + "/root",

@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A blow ends a place with everything that runs in it, from outside.
@@ -52,7 +53,7 @@ func removeContainer(t *testing.T, pl place) {
 }
 
 // engineOf connects to the place's engine until t ends.
-func engineOf(t *testing.T, pl place) sandbox.Engine {
+func engineOf(t *testing.T, pl place) engine.Engine {
 	t.Helper()
 	engine, err := pl.engine()
 	if err != nil {
@@ -66,7 +67,7 @@ func engineOf(t *testing.T, pl place) sandbox.Engine {
 	return engine
 }
 
-func containersOf(t *testing.T, engine sandbox.Engine, state string) []sandbox.Container {
+func containersOf(t *testing.T, engine engine.Engine, state string) []engine.Container {
 	t.Helper()
 	list, err := sandbox.List(context.Background(), engine, state)
 	if err != nil || len(list) == 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A place is where commands run, and all that a gateway must know to open it.
@@ -113,7 +114,7 @@ func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
 }
 
 // engine connects to the place's engine.
-func (pl place) engine() (sandbox.Engine, error) {
+func (pl place) engine() (engine.Engine, error) {
 	if pl.way() != pl.Kind {
 		return containerd.New(containerd.Options{Address: pl.Engine})
 	}

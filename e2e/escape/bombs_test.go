@@ -140,14 +140,14 @@ func (f field) tryAll() {
 }
 
 // sandbox is one with the limits that all have.
-func (s *site) sandbox(t *testing.T, eng engine, tg target) *sandbox.Executor {
+func (s *site) sandbox(t *testing.T, eng weakener, tg target) *sandbox.Executor {
 	t.Helper()
 	return open(t, s.config(t, eng, tg, ""))
 }
 
 // limited is one with a share of the processors, and little memory, which is met
 // sooner.
-func (s *site) limited(t *testing.T, eng engine, tg target, name string, processors float64) *sandbox.Executor {
+func (s *site) limited(t *testing.T, eng weakener, tg target, name string, processors float64) *sandbox.Executor {
 	t.Helper()
 	cfg := s.config(t, eng, tg, name)
 	cfg.Memory, cfg.Tmp, cfg.CPUs = 512<<20, 64<<20, processors
@@ -155,7 +155,7 @@ func (s *site) limited(t *testing.T, eng engine, tg target, name string, process
 }
 
 // privately is one that has a private workspace of a limited size.
-func (s *site) privately(t *testing.T, eng engine, tg target, processors float64) *sandbox.Executor {
+func (s *site) privately(t *testing.T, eng weakener, tg target, processors float64) *sandbox.Executor {
 	t.Helper()
 	cfg := s.config(t, eng, tg, "private")
 	cfg.Workspace, cfg.WorkspaceAccess, cfg.WorkspaceSize = "", sandbox.AccessNone, 64<<20
@@ -178,7 +178,7 @@ func open(t *testing.T, cfg sandbox.Config) *sandbox.Executor {
 // A field is where a bomb goes off.
 type field struct {
 	t                   *testing.T
-	eng                 engine
+	eng                 weakener
 	tg                  target
 	share               share
 	attacker, neighbour *sandbox.Executor

@@ -27,7 +27,7 @@ type containerdEngine struct {
 	c *client.Client
 }
 
-func openContainerd(t *testing.T) engine {
+func openContainerd(t *testing.T) weakener {
 	e := enginetest.Containerd(t)
 	c, err := client.New(e.Address(), client.WithDefaultNamespace(containerd.DefaultNamespace))
 	must(t, err)

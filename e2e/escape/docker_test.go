@@ -26,7 +26,7 @@ type dockerEngine struct {
 	c *client.Client
 }
 
-func openDocker(t *testing.T) engine {
+func openDocker(t *testing.T) weakener {
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral/e2e/escape/probes"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A target is an engine with a runtime.
@@ -15,15 +15,15 @@ type target struct {
 	name    string // as the table calls it
 	runtime string // of sandbox.Config
 	// open connects to the engine, with the image of the tests there.
-	open func(t *testing.T) engine
+	open func(t *testing.T) weakener
 }
 
 // gvisor reports whether gVisor is the kernel.
 func (tg target) gvisor() bool { return tg.runtime == "runsc" }
 
-// An engine makes sandboxes, and copies of them that are weaker.
-type engine interface {
-	sandbox.Engine
+// A weakener is an engine that makes sandboxes, and copies of them that are weaker.
+type weakener interface {
+	engine.Engine
 	// weaken runs a program to its end in a copy of a container of the product,
 	// made weaker.
 	weaken(ctx context.Context, t *testing.T, original string, with control)

@@ -40,7 +40,7 @@ var neighbourTargets = append(slices.Clone(targets), target{name: "podman", open
 // A street is some sandboxes of one engine, with the probes at hand.
 type street struct {
 	t       *testing.T
-	eng     engine
+	eng     weakener
 	tg      target
 	dir     string
 	profile string // that allows keys

@@ -29,7 +29,7 @@ type podmanEngine struct{ *docker.Engine }
 // the test has started.
 const podmanHost = "CORRAL_TEST_PODMAN_HOST"
 
-func openPodman(t *testing.T) engine {
+func openPodman(t *testing.T) weakener {
 	host := os.Getenv(podmanHost)
 	if host == "" {
 		host = enginetest.Podman(t)

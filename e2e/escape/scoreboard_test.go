@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // hostVar is a variable of the gateway's environment that nobody else may have.
@@ -66,7 +67,7 @@ func score(t *testing.T, tg target) map[string]row {
 }
 
 // config is a sandbox with the site's workspace, and all else as it comes.
-func (s *site) config(t *testing.T, eng engine, tg target, name string) sandbox.Config {
+func (s *site) config(t *testing.T, eng weakener, tg target, name string) sandbox.Config {
 	t.Helper()
 	return sandbox.Config{
 		Engine: eng, StateDir: s.state(), Name: name, Image: images.Busybox, Runtime: tg.runtime, WardenPath: warden(t, s),
@@ -89,7 +90,7 @@ func warden(t *testing.T, s *site) string {
 
 // product makes all tries in a sandbox of the product: no one gets out, and the
 // host sees nothing of them.
-func (s *site) product(t *testing.T, x corral.Executor, tg target, eng engine) map[string]row {
+func (s *site) product(t *testing.T, x corral.Executor, tg target, eng weakener) map[string]row {
 	t.Helper()
 	s.meet(t, userOf(t, x))
 	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
@@ -152,7 +153,7 @@ func (s *site) run(ctx context.Context, t *testing.T, x corral.Executor, args ..
 
 // comeAndGo is a second gateway that connects to the sandbox and leaves it, as
 // long as the probe that wants to be faster than the warden is at work.
-func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng engine, tg target) {
+func (s *site) comeAndGo(ctx context.Context, t *testing.T, eng weakener, tg target) {
 	for !exists(s.path(probes.DialTries)) {
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -180,7 +181,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func onlyContainer(t *testing.T, eng engine, state string) sandbox.Container {
+func onlyContainer(t *testing.T, eng weakener, state string) engine.Container {
 	t.Helper()
 	list, err := sandbox.List(t.Context(), eng, state)
 	must(t, err)
@@ -217,7 +218,7 @@ func controls(s *site) []control {
 }
 
 // control makes the tries that belong to a weakening in a container that has it.
-func (s *site) control(t *testing.T, eng engine, original sandbox.Container, c control) []escape.Result {
+func (s *site) control(t *testing.T, eng weakener, original engine.Container, c control) []escape.Result {
 	t.Helper()
 	name := strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(string(c.weakening)) + ".jsonl"
 	must(t, os.WriteFile(s.path("out/"+name), nil, 0o666))

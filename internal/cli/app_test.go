@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A fakeMachine is what corral runs on in a test.
@@ -64,11 +65,11 @@ type fakeEngine struct {
 	swept  []string
 	err    error
 
-	containers map[string]sandbox.Container // by name
-	stats      map[string][]sandbox.Stats   // one after the other
+	containers map[string]engine.Container // by name
+	stats      map[string][]engine.Stats   // one after the other
 
 	lacks   []sandbox.Lack
-	checked []sandbox.Spec // what was asked for
+	checked []engine.Spec // what was asked for
 	removed []string
 	pruned  []sandbox.PruneOptions
 	closed  int
@@ -78,7 +79,7 @@ func (e *fakeEngine) Facts(context.Context) (doctor.EngineFacts, error) { return
 func (e *fakeEngine) Images() images.Engine                             { return e.images }
 func (e *fakeEngine) Close() error                                      { e.closed++; return nil }
 
-func (e *fakeEngine) Check(_ context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+func (e *fakeEngine) Check(_ context.Context, s engine.Spec) ([]sandbox.Lack, error) {
 	e.checked = append(e.checked, s)
 	return e.lacks, e.err
 }
@@ -87,17 +88,17 @@ func (e *fakeEngine) Sandboxes(context.Context, string) ([]daemon.SandboxRow, er
 	return e.rows, nil
 }
 
-func (e *fakeEngine) Inspect(_ context.Context, name string) (sandbox.Container, error) {
+func (e *fakeEngine) Inspect(_ context.Context, name string) (engine.Container, error) {
 	c, ok := e.containers[name]
 	if !ok {
-		return c, sandbox.ErrNoContainer
+		return c, engine.ErrNoContainer
 	}
 	return c, e.err
 }
 
-func (e *fakeEngine) Stats(_ context.Context, name string) (sandbox.Stats, error) {
+func (e *fakeEngine) Stats(_ context.Context, name string) (engine.Stats, error) {
 	if len(e.stats[name]) == 0 {
-		return sandbox.Stats{}, sandbox.ErrNoContainer
+		return engine.Stats{}, engine.ErrNoContainer
 	}
 	s := e.stats[name][0]
 	if len(e.stats[name]) > 1 {

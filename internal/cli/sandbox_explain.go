@@ -22,6 +22,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // sandboxExplained is what corral sandbox explain says, as JSON.
@@ -213,7 +214,7 @@ func (a *app) configOrRest() (*config.Config, *config.Error, error) {
 
 // askEngine notes which engine there is, and returns it with what of it counts:
 // where none answers, as if there was one on this machine.
-func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine, sandbox.EngineInfo) {
+func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine, engine.Info) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
 	eng, err := a.backends.Engine(ctx, a.engineChoice())
@@ -221,12 +222,12 @@ func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine
 		var f doctor.EngineFacts
 		if f, err = eng.Facts(ctx); err == nil {
 			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
-			return eng, sandbox.EngineInfo{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
+			return eng, engine.Info{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
 		}
 		err = errors.Join(err, eng.Close())
 	}
 	to.Error, to.Hint = err.Error(), corral.Hint(err)
-	return nil, sandbox.EngineInfo{Local: true, Arch: runtime.GOARCH}
+	return nil, engine.Info{Local: true, Arch: runtime.GOARCH}
 }
 
 // refuse notes a refusal with where it was asked for.
@@ -271,7 +272,7 @@ func (e *sandboxExplained) problem(err error, where string) {
 func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
-	spec := sandbox.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
+	spec := engine.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
 	if s.Network != boundary.NetworkNone && !e.refused("network") {
 		spec.Network = s.Network
 	}
@@ -311,7 +312,7 @@ func (e *sandboxExplained) checkImage(ctx context.Context, eng daemon.Engine, of
 	e.problem(err, where)
 }
 
-func (e *sandboxExplained) describe(s daemon.Settings, spec sandbox.Spec) {
+func (e *sandboxExplained) describe(s daemon.Settings, spec engine.Spec) {
 	e.Image, e.User = spec.Image, spec.User
 	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/internal/test/testdir"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // stored writes the files of a state directory.
@@ -55,7 +55,7 @@ func storedMachine() *fakeMachine {
 			{Name: "chat", Container: "corral-chat-b", ID: "b", Running: true}, {Name: "mine", Container: "corral-mine-a", ID: "a"},
 			{Name: "old", Container: "corral-old", ID: "o", Image: "i", Driver: "fds", Running: true}, // of an earlier version
 		},
-		containers: map[string]sandbox.Container{"corral-chat-b": {Running: true}, "corral-mine-a": {Exit: 137, OOM: true}},
+		containers: map[string]engine.Container{"corral-chat-b": {Running: true}, "corral-mine-a": {Exit: 137, OOM: true}},
 	}}
 }
 
@@ -151,11 +151,11 @@ func TestSandboxStats(t *testing.T) {
 	t.Cleanup(func() { statsGap, statsEvery = time.Second, 2*time.Second })
 	state := stored(t, storedSandboxes)
 	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	use := func(after, cpu time.Duration) sandbox.Stats {
-		return sandbox.Stats{At: begin.Add(after), Memory: 5e6, MemoryLimit: 2 << 30, CPU: cpu, CPULimit: 2, Pids: 3, PidsLimit: 512, OOMKills: 1}
+	use := func(after, cpu time.Duration) engine.Stats {
+		return engine.Stats{At: begin.Add(after), Memory: 5e6, MemoryLimit: 2 << 30, CPU: cpu, CPULimit: 2, Pids: 3, PidsLimit: 512, OOMKills: 1}
 	}
 	m := storedMachine()
-	m.eng.stats = map[string][]sandbox.Stats{"corral-chat-b": {use(0, time.Second), use(2*time.Second, 2*time.Second)}, "corral-mine-a": {{OOMKills: -1}}}
+	m.eng.stats = map[string][]engine.Stats{"corral-chat-b": {use(0, time.Second), use(2*time.Second, 2*time.Second)}, "corral-mine-a": {{OOMKills: -1}}}
 	run := func(args ...string) (int, string, string) {
 		t.Helper()
 		return m.run(t, nil, append([]string{"sandbox", "stats", "--state-dir", state}, args...)...)

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Backends make what commands run on. Tests replace them.
@@ -63,14 +64,14 @@ type Engine interface {
 	Facts(ctx context.Context) (doctor.EngineFacts, error)
 	Images() images.Engine
 	// Check is what it does not have; see sandbox.Checker.
-	Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error)
+	Check(ctx context.Context, s engine.Spec) ([]sandbox.Lack, error)
 	// Sandboxes are the containers of a state directory.
 	Sandboxes(ctx context.Context, stateDir string) ([]SandboxRow, error)
-	// Inspect takes the name of a container. sandbox.ErrNoContainer if there is
+	// Inspect takes the name of a container. engine.ErrNoContainer if there is
 	// none.
-	Inspect(ctx context.Context, container string) (sandbox.Container, error)
-	// Stats is what a container uses; see sandbox.StatsEngine.
-	Stats(ctx context.Context, container string) (sandbox.Stats, error)
+	Inspect(ctx context.Context, container string) (engine.Container, error)
+	// Stats is what a container uses; see engine.StatsEngine.
+	Stats(ctx context.Context, container string) (engine.Stats, error)
 	// RemoveSandbox kills and removes one.
 	RemoveSandbox(ctx context.Context, stateDir, name string) error
 	// Sweep removes what gateways that are gone left behind.

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Sandboxes lists, describes, removes and recreates the sandboxes of a state directory,
@@ -192,12 +193,12 @@ func (k *Sandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, e
 		return got, err
 	}
 	got.Container = s.Boxes[len(s.Boxes)-1].Container
-	var use sandbox.Stats
+	var use engine.Stats
 	err = k.withEngine(ctx, func(eng Engine) error {
 		use, err = eng.Stats(ctx, got.Container)
 		return err
 	})
-	if errors.Is(err, sandbox.ErrNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		return got, nil
 	}
 	if err != nil || use.At.IsZero() { // it has ended

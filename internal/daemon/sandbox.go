@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
@@ -166,7 +167,7 @@ func (e hostEngine) Facts(ctx context.Context) (doctor.EngineFacts, error) {
 	return f, err
 }
 
-func (e hostEngine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+func (e hostEngine) Check(ctx context.Context, s engine.Spec) ([]sandbox.Lack, error) {
 	c, ok := e.Engine.(sandbox.Checker)
 	if !ok {
 		return nil, nil // only a container tells
@@ -219,10 +220,10 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 	return rows, nil
 }
 
-func (e hostEngine) Stats(ctx context.Context, container string) (sandbox.Stats, error) {
-	s, ok := e.Engine.(sandbox.StatsEngine)
+func (e hostEngine) Stats(ctx context.Context, container string) (engine.Stats, error) {
+	s, ok := e.Engine.(engine.StatsEngine)
 	if !ok {
-		return sandbox.Stats{}, corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell what the container %s uses", container)
+		return engine.Stats{}, corral.Errorf(errors.ErrUnsupported, "ask the engine's own tools", "this engine does not tell what the container %s uses", container)
 	}
 	return s.Stats(ctx, container)
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral/internal/test/testdir"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // emptyEngine has no container.
 type emptyEngine struct{ engines.Engine }
 
-func (emptyEngine) List(context.Context, map[string]string) ([]sandbox.Container, error) {
+func (emptyEngine) List(context.Context, map[string]string) ([]engine.Container, error) {
 	return nil, nil
 }
 

@@ -11,13 +11,14 @@ import (
 	"strings"
 
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Users says whether sandboxes have users of their own, and whether those are
 // somebody else's.
 func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	const name = "users"
-	why, err := cfg.SharedUser(sandbox.EngineInfo{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
+	why, err := cfg.SharedUser(engine.Info{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
 	if err != nil { // corral sandbox explain says more
 		return Failed(name, err, "It is not known which users sandboxes have.")
 	}

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/corral-exec/corral/internal/test/vectors"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral/internal/test/vectors"
 )
 
 // An argvVector is what the tool that Corral's users come from answers about a

@@ -8,10 +8,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Check implements sandbox.Checker. The kernel takes any number of processors.
-func (e *Engine) Check(_ context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+func (e *Engine) Check(_ context.Context, s engine.Spec) ([]sandbox.Lack, error) {
 	var lacks []sandbox.Lack
 	if s.Runtime != "" && !strings.HasPrefix(s.Runtime, shimPrefix) {
 		if _, err := findProgram(s.Runtime); err != nil {

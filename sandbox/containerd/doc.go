@@ -1,4 +1,4 @@
-// Package containerd is containerd as a sandbox.Engine, without Docker.
+// Package containerd is containerd as a engine.Engine, without Docker.
 //
 // A container is an image's snapshot, a specification of opencontainers'
 // runtime-spec and a task under the runc shim (io.containerd.runc.v2), which
@@ -18,5 +18,5 @@
 // to the size of the pipes on its way, waits for the next [Engine.Attach].
 //
 // The engine has to be on this machine, and reaching it takes root. It has no
-// exec API here (sandbox.ExecEngine): images in which no warden runs need Docker.
+// exec API here (engine.ExecEngine): images in which no warden runs need Docker.
 package containerd

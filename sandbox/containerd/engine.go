@@ -35,7 +35,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // An Engine is a connection to containerd.
@@ -120,15 +120,15 @@ func (e *Engine) fail(what string, err error) error {
 	return corral.Errorf(corral.ErrUnavailable, "", "cannot %s: %w", what, err)
 }
 
-// Info implements sandbox.Engine.
-func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
+// Info implements engine.Engine.
+func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	ctx, cancel := e.call(ctx, shortCall)
 	defer cancel()
 	v, err := e.c.Version(ctx)
 	if err != nil {
-		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", native(err))
+		return engine.Info{}, e.fail("ask for the engine's state", native(err))
 	}
-	info := sandbox.EngineInfo{
+	info := engine.Info{
 		Name: "containerd", Version: v.Version, Address: "unix://" + e.address, Arch: localArch, CPUs: runtime.NumCPU(), Local: true,
 		Runtimes: installedRuntimes(), Default: defaultRuntime, Cgroup: cgroupVersion(),
 	}
@@ -150,20 +150,20 @@ func (e *Engine) Ping(ctx context.Context) error {
 }
 
 // Versions says of what the engine consists.
-func (e *Engine) Versions(ctx context.Context) (sandbox.Versions, error) {
+func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	runc, err := findProgram(defaultRuntime)
 	if err != nil {
-		return sandbox.Versions{}, nil // there is none, or where only containerd finds it
+		return engine.Versions{}, nil // there is none, or where only containerd finds it
 	}
 	out, err := exec.CommandContext(ctx, runc, "--version").Output()
 	if err != nil {
-		return sandbox.Versions{}, e.fail("ask runc for its version", err)
+		return engine.Versions{}, e.fail("ask runc for its version", err)
 	}
 	// runc version 1.1.5+ds1
 	// commit: 1.1.5+ds1-1+deb12u1
-	var v sandbox.Versions
+	var v engine.Versions
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)
 		if version, found := strings.CutPrefix(line, "runc version "); found {
@@ -218,34 +218,34 @@ const (
 	labelName = "corral.containerd.name" // what it was called
 )
 
-// Inspect implements sandbox.Engine.
-func (e *Engine) Inspect(ctx context.Context, id string) (sandbox.Container, error) {
+// Inspect implements engine.Engine.
+func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	ctx, cancel := e.call(ctx, shortCall)
 	defer cancel()
 	id = identifier(id)
 	c, err := e.container(ctx, id)
 	if err != nil {
-		return sandbox.Container{}, err
+		return engine.Container{}, err
 	}
 	r, err := e.c.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
 	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
-		return sandbox.Container{}, e.fail("look at the container "+id, err)
+		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
 	return e.describe(c, r.GetProcess()), nil
 }
 
-// container is the record of a container; sandbox.ErrNoContainer without one.
+// container is the record of a container; engine.ErrNoContainer without one.
 func (e *Engine) container(ctx context.Context, id string) (containers.Container, error) {
 	c, err := e.c.ContainerService().Get(ctx, id)
 	if errdefs.IsNotFound(err) {
-		return c, fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+		return c, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
 	return c, e.fail("look at the container "+id, err)
 }
 
 // describe is a container with its task, which may be nil.
-func (e *Engine) describe(c containers.Container, p *task.Process) sandbox.Container {
-	out := sandbox.Container{ID: c.ID, Name: cmp.Or(c.Labels[labelName], c.ID), Image: familiar(c.Image), Labels: c.Labels}
+func (e *Engine) describe(c containers.Container, p *task.Process) engine.Container {
+	out := engine.Container{ID: c.ID, Name: cmp.Or(c.Labels[labelName], c.ID), Image: familiar(c.Image), Labels: c.Labels}
 	if p == nil {
 		out.Error = "it was not started, or its shim has gone"
 		return out
@@ -260,8 +260,8 @@ func (e *Engine) describe(c containers.Container, p *task.Process) sandbox.Conta
 	return out
 }
 
-// List implements sandbox.Engine.
-func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.Container, error) {
+// List implements engine.Engine.
+func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	ctx, cancel := e.call(ctx, shortCall)
 	defer cancel()
 	var filter []string
@@ -285,7 +285,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.
 	for _, p := range r.Tasks {
 		running[cmp.Or(p.ContainerID, p.ID)] = p
 	}
-	var out []sandbox.Container
+	var out []engine.Container
 	for _, c := range list {
 		out = append(out, e.describe(c, running[c.ID]))
 	}

@@ -17,20 +17,21 @@ import (
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // spec is a container that runs a shell script.
-func spec(name, script string) sandbox.Spec {
-	return sandbox.Spec{
+func spec(name, script string) engine.Spec {
+	return engine.Spec{
 		Name: name, Image: images.Busybox, Labels: map[string]string{sandbox.Label: "test"},
 		Args: []string{"/bin/sh", "-c", script}, User: "65534:65534", Dir: "/workspace",
-		Tmpfs:  []sandbox.Tmpfs{{Target: "/tmp", Size: 1 << 20, Mode: 0o1777, Exec: true}},
+		Tmpfs:  []engine.Tmpfs{{Target: "/tmp", Size: 1 << 20, Mode: 0o1777, Exec: true}},
 		Memory: 64 << 20, CPUs: 1, Pids: 64,
 	}
 }
 
 // makeOne makes a container, which goes with t.
-func makeOne(t *testing.T, e *containerd.Engine, s sandbox.Spec) string {
+func makeOne(t *testing.T, e *containerd.Engine, s engine.Spec) string {
 	t.Helper()
 	if err := e.Remove(t.Context(), s.Name); err != nil {
 		t.Fatal(err)
@@ -56,19 +57,19 @@ func TestLifecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := e.Inspect(ctx, s.Name); !errors.Is(err, sandbox.ErrNoContainer) {
+	if _, err := e.Inspect(ctx, s.Name); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("before: %v", err)
 	}
-	if err := e.Start(ctx, s.Name); !errors.Is(err, sandbox.ErrNoContainer) {
+	if err := e.Start(ctx, s.Name); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("start of none: %v", err)
 	}
 	none := s
 	none.Image = "corral/none:1"
-	if _, err := e.Create(ctx, none); !errors.Is(err, sandbox.ErrNoImage) {
+	if _, err := e.Create(ctx, none); !errors.Is(err, engine.ErrNoImage) {
 		t.Errorf("no image: %v", err)
 	}
 	id := makeOne(t, e, s)
-	if _, err := e.Create(ctx, s); !errors.Is(err, sandbox.ErrNameTaken) {
+	if _, err := e.Create(ctx, s); !errors.Is(err, engine.ErrNameTaken) {
 		t.Errorf("the same name: %v", err)
 	}
 	c, err := e.Inspect(ctx, s.Name)
@@ -96,7 +97,7 @@ func TestLifecycle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := e.Inspect(ctx, id); !errors.Is(err, sandbox.ErrNoContainer) {
+	if _, err := e.Inspect(ctx, id); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("after: %v", err)
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), id) {
@@ -164,7 +165,7 @@ func TestAttachAgain(t *testing.T) {
 	s := spec("corral-test-attach", `while read line; do echo "got $line"; done; echo over; exit 7`)
 	s.Stdio = true
 	id := makeOne(t, e, s)
-	if _, err := e.Attach(t.Context(), id); !errors.Is(err, sandbox.ErrNoContainer) {
+	if _, err := e.Attach(t.Context(), id); !errors.Is(err, engine.ErrNoContainer) {
 		t.Errorf("attached before the start: %v", err)
 	}
 	if err := e.Start(t.Context(), id); err != nil {
@@ -223,7 +224,7 @@ func TestAttachAgain(t *testing.T) {
 
 func TestExit(t *testing.T) {
 	e := enginetest.Containerd(t)
-	for name, want := range map[string]sandbox.Container{
+	for name, want := range map[string]engine.Container{
 		"exit 3":                        {Exit: 3},
 		"x=a; while :; do x=$x$x; done": {Exit: 137, OOM: true},
 	} {
@@ -231,7 +232,7 @@ func TestExit(t *testing.T) {
 		if err := e.Start(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		c := sandbox.Container{Running: true}
+		c := engine.Container{Running: true}
 		for c.Running {
 			var err error
 			if c, err = e.Inspect(t.Context(), id); err != nil {
@@ -243,7 +244,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, c, want)
 		}
 	}
-	id := makeOne(t, e, func() sandbox.Spec {
+	id := makeOne(t, e, func() engine.Spec {
 		s := spec("corral-test-exit", "")
 		s.Args = []string{"/no/such/program"}
 		return s

@@ -8,11 +8,11 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // An Engine is a connection to containerd; there is none on this system.
-type Engine struct{ sandbox.Engine }
+type Engine struct{ engine.Engine }
 
 // New fails: containerd's containers are those of the machine it is on.
 func New(Options) (*Engine, error) {
@@ -23,8 +23,8 @@ func New(Options) (*Engine, error) {
 func (*Engine) Ping(context.Context) error { return errors.ErrUnsupported }
 
 // Versions fails.
-func (*Engine) Versions(context.Context) (sandbox.Versions, error) {
-	return sandbox.Versions{}, errors.ErrUnsupported
+func (*Engine) Versions(context.Context) (engine.Versions, error) {
+	return engine.Versions{}, errors.ErrUnsupported
 }
 
 // Images is nil.

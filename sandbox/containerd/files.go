@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/containerd/containers"
 	"golang.org/x/sys/unix"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Files of a container in its directory on this machine.
@@ -110,7 +110,7 @@ func (p *pipes) Close() error {
 	return errors.Join(errs...)
 }
 
-// Attach implements sandbox.Engine. The container's output is one reader's: it
+// Attach implements engine.Engine. The container's output is one reader's: it
 // is for the caller to see that there is no other.
 func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, error) {
 	ctx, cancel := e.call(ctx, shortCall)
@@ -130,7 +130,7 @@ func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, err
 	// Without the shim at the other end there is no reader.
 	in, err := os.OpenFile(filepath.Join(dir, stdinPipe), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w that runs: %s", sandbox.ErrNoContainer, id)
+		return nil, fmt.Errorf("%w that runs: %s", engine.ErrNoContainer, id)
 	}
 	if err != nil {
 		return fail(err)

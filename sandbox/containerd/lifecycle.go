@@ -23,7 +23,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/image-spec/identity"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // halfMade is how long containerd keeps what is not yet a container, if its
@@ -33,9 +33,9 @@ const halfMade = 10 * time.Minute
 // apparmorName is the profile of all containers: Docker's, under a name of ours.
 const apparmorName = "corral-default"
 
-// Create implements sandbox.Engine. The ID is the name, unless containerd takes
+// Create implements engine.Engine. The ID is the name, unless containerd takes
 // no such name.
-func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err error) {
+func (e *Engine) Create(ctx context.Context, s engine.Spec) (_ string, err error) {
 	ctx, cancel := e.call(ctx, longCall)
 	defer cancel()
 	fail := func(err error) (string, error) { return "", e.fail("make the container "+s.Name, err) }
@@ -43,7 +43,7 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err erro
 
 	img, err := e.image(ctx, s.Image)
 	if errdefs.IsNotFound(err) {
-		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, s.Image)
+		return "", fmt.Errorf("%w: %s", engine.ErrNoImage, s.Image)
 	}
 	if err != nil {
 		return fail(err)
@@ -107,7 +107,7 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err erro
 	_, err = e.c.NewContainer(ctx, id, client.WithSnapshotter(snapshotter), client.WithSnapshot(key), client.WithImageName(img.Name()),
 		client.WithContainerLabels(labels), client.WithRuntime(shim, runtimeOptions), client.WithSpec(spec))
 	if errdefs.IsAlreadyExists(err) {
-		return "", fmt.Errorf("%w: %s", sandbox.ErrNameTaken, s.Name)
+		return "", fmt.Errorf("%w: %s", engine.ErrNameTaken, s.Name)
 	}
 	if err != nil {
 		return fail(err)
@@ -136,7 +136,7 @@ func (e *Engine) rootfs(ctx context.Context, img client.Image, id string) (key s
 	return key, err
 }
 
-// Start implements sandbox.Engine.
+// Start implements engine.Engine.
 func (e *Engine) Start(ctx context.Context, id string) (err error) {
 	ctx, cancel := e.call(ctx, longCall)
 	defer cancel()
@@ -169,7 +169,7 @@ func (e *Engine) Start(ctx context.Context, id string) (err error) {
 	return nil
 }
 
-// Remove implements sandbox.Engine.
+// Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	ctx, cancel := e.call(ctx, longCall)
 	defer cancel()
@@ -200,7 +200,7 @@ func shimEnded(err error) bool {
 
 func (e *Engine) remove(ctx context.Context, id string) error {
 	c, err := e.container(ctx, id)
-	if errors.Is(err, sandbox.ErrNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		return nil
 	}
 	if err != nil {

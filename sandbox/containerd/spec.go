@@ -18,7 +18,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/seccomp"
 )
 
@@ -55,7 +55,7 @@ const defaultShm int64 = 64 << 20
 
 // ociSpec is a container in the terms of the runtime. dir has the container's
 // files on this machine.
-func ociSpec(s sandbox.Spec, id, cgroup, dir string, imageEnv []string, h host) (*specs.Spec, error) {
+func ociSpec(s engine.Spec, id, cgroup, dir string, imageEnv []string, h host) (*specs.Spec, error) {
 	if s.Network != "" {
 		return nil, noNetwork(s.Network)
 	}
@@ -127,7 +127,7 @@ func parseUser(user string) (specs.User, error) {
 	return specs.User{UID: uint32(uid), GID: uint32(gid), AdditionalGids: []uint32{uint32(gid)}}, nil
 }
 
-func resources(s sandbox.Spec, h host) *specs.LinuxResources {
+func resources(s engine.Spec, h host) *specs.LinuxResources {
 	r := &specs.LinuxResources{
 		Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}, // the runtime adds the usual ones
 	}
@@ -154,7 +154,7 @@ func resources(s sandbox.Spec, h host) *specs.LinuxResources {
 
 // ociMounts are the kernel's file systems, those of the specification and the
 // container's own files, a directory before what is below it.
-func ociMounts(s sandbox.Spec, dir string) ([]specs.Mount, error) {
+func ociMounts(s engine.Spec, dir string) ([]specs.Mount, error) {
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},

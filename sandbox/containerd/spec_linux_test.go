@@ -14,22 +14,22 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-func testSpec() sandbox.Spec {
-	return sandbox.Spec{
+func testSpec() engine.Spec {
+	return engine.Spec{
 		Name: "box", Image: "i", Args: []string{"/.corral/warden"}, User: "1000:1001", Dir: "/workspace",
 		Memory: 1 << 30, CPUs: 0.5, Pids: 100,
-		Mounts: []sandbox.Mount{{Source: "/srv/work", Target: "/workspace"}, {Source: "/lib/warden", Target: "/.corral/warden", ReadOnly: true}},
-		Tmpfs:  []sandbox.Tmpfs{{Target: "/tmp", Size: 1 << 20, Mode: 0o1777, Exec: true}, {Target: "/run/x", Size: 1 << 10, Mode: 0o755, Inodes: 9}},
+		Mounts: []engine.Mount{{Source: "/srv/work", Target: "/workspace"}, {Source: "/lib/warden", Target: "/.corral/warden", ReadOnly: true}},
+		Tmpfs:  []engine.Tmpfs{{Target: "/tmp", Size: 1 << 20, Mode: 0o1777, Exec: true}, {Target: "/run/x", Size: 1 << 10, Mode: 0o755, Inodes: 9}},
 	}
 }
 
 // Whatever is asked for, these hold.
 func TestSpecIsHardened(t *testing.T) {
-	loose := sandbox.Spec{User: "1:1"}
-	for name, s := range map[string]sandbox.Spec{"usual": testSpec(), "nothing asked for": loose} {
+	loose := engine.Spec{User: "1:1"}
+	for name, s := range map[string]engine.Spec{"usual": testSpec(), "nothing asked for": loose} {
 		t.Run(name, func(t *testing.T) {
 			spec, err := ociSpec(s, "box", "/corral/box", "/d", nil, host{cgroupNamespaces: true, swapLimit: true})
 			if err != nil {
@@ -135,11 +135,11 @@ func TestSpecOfMountsAndLimits(t *testing.T) {
 
 // What the engine does not have is refused, not left out.
 func TestSpecRefuses(t *testing.T) {
-	for name, change := range map[string]func(*sandbox.Spec){
-		"network":  func(s *sandbox.Spec) { s.Network = "bridge" },
-		"apparmor": func(s *sandbox.Spec) { s.AppArmor = "mine" },
-		"user":     func(s *sandbox.Spec) { s.User = "root" },
-		"volume":   func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "v", Target: "/v", Volume: true}} },
+	for name, change := range map[string]func(*engine.Spec){
+		"network":  func(s *engine.Spec) { s.Network = "bridge" },
+		"apparmor": func(s *engine.Spec) { s.AppArmor = "mine" },
+		"user":     func(s *engine.Spec) { s.User = "root" },
+		"volume":   func(s *engine.Spec) { s.Mounts = []engine.Mount{{Source: "v", Target: "/v", Volume: true}} },
 	} {
 		s := testSpec()
 		change(&s)
@@ -162,7 +162,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	for want, s := range map[string]sandbox.Spec{
+	for want, s := range map[string]engine.Spec{
 		"":                {Runtime: "sh", CPUs: 10_000}, // any program will do
 		"network":         {Network: "bridge", Runtime: "io.containerd.kata.v2"},
 		"runtime":         {Runtime: "corral-no-such-runtime"},

@@ -15,44 +15,44 @@ import (
 	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/errdefs"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Stats implements sandbox.StatsEngine. It reads the container's control group,
+// Stats implements engine.StatsEngine. It reads the container's control group,
 // which is this machine's: nothing is asked of the shim.
-func (e *Engine) Stats(ctx context.Context, id string) (sandbox.Stats, error) {
+func (e *Engine) Stats(ctx context.Context, id string) (engine.Stats, error) {
 	ctx, cancel := e.call(ctx, shortCall)
 	defer cancel()
 	id = identifier(id)
 	if _, err := e.container(ctx, id); err != nil {
-		return sandbox.Stats{}, err
+		return engine.Stats{}, err
 	}
-	ended := sandbox.Stats{OOMKills: -1}
+	ended := engine.Stats{OOMKills: -1}
 	r, err := e.c.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
 	if err = native(err); errdefs.IsNotFound(err) {
 		return ended, nil
 	}
 	if err != nil {
-		return sandbox.Stats{}, e.fail("look at the container "+id, err)
+		return engine.Stats{}, e.fail("look at the container "+id, err)
 	}
 	if r.Process.Status == task.Status_STOPPED || r.Process.Status == task.Status_CREATED {
 		return ended, nil
 	}
 	s, err := usage(cgroupRoot, e.cgroup(id))
 	if err != nil {
-		return sandbox.Stats{}, e.fail("read what the container "+id+" uses", err)
+		return engine.Stats{}, e.fail("read what the container "+id+" uses", err)
 	}
 	s.At = time.Now()
 	return s, nil
 }
 
-var _ sandbox.StatsEngine = (*Engine)(nil)
+var _ engine.StatsEngine = (*Engine)(nil)
 
 // usage is what a control group uses and may use, by the files that the kernel
 // has of it below root. It may be of version 1 or 2.
-func usage(root, cgroup string) (sandbox.Stats, error) {
+func usage(root, cgroup string) (engine.Stats, error) {
 	g := group{dir: filepath.Join(root, cgroup)}
-	var s sandbox.Stats
+	var s engine.Stats
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
 		s.Memory = withoutCache(g.number("memory.current"), g.field("memory.stat", "inactive_file"))
 		s.MemoryLimit = g.limit("memory.max")

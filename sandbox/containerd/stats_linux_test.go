@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // What the kernel has of a control group of each version, with and without
@@ -36,14 +36,14 @@ func TestUsage(t *testing.T) {
 		"corral/box/pids.current":   "4\n",
 		"corral/box/pids.max":       "512\n",
 	}
-	full := sandbox.Stats{Memory: 4 << 20, MemoryLimit: 64 << 20, CPU: 1500 * time.Millisecond, CPULimit: 0.5, Pids: 4, PidsLimit: 512, OOMKills: 3}
+	full := engine.Stats{Memory: 4 << 20, MemoryLimit: 64 << 20, CPU: 1500 * time.Millisecond, CPULimit: 0.5, Pids: 4, PidsLimit: 512, OOMKills: 3}
 	free := full
 	free.MemoryLimit, free.CPULimit, free.PidsLimit = 0, 0, 0
 	small := full
 	small.Memory = 1000
 	for name, tt := range map[string]struct {
 		files, instead map[string]string
-		want           sandbox.Stats
+		want           engine.Stats
 	}{
 		"version 1": {v1, nil, full},
 		"version 2": {v2, nil, full},

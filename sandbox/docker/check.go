@@ -11,10 +11,11 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Check implements sandbox.Checker.
-func (e *Engine) Check(ctx context.Context, s sandbox.Spec) ([]sandbox.Lack, error) {
+func (e *Engine) Check(ctx context.Context, s engine.Spec) ([]sandbox.Lack, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
 		return nil, err

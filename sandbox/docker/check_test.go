@@ -7,25 +7,25 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
-		spec   sandbox.Spec
+		spec   engine.Spec
 		podman bool
 		want   string // what is lacking, and why
 	}{
-		{spec: sandbox.Spec{}},
-		{spec: sandbox.Spec{Runtime: "runsc", CPUs: 4, Network: "bridge"}},
-		{spec: sandbox.Spec{Network: "team", Runtime: "io.containerd.kata.v2"}},
-		{spec: sandbox.Spec{Runtime: "/opt/bin/crun"}},
-		{spec: sandbox.Spec{Runtime: "kata"}, want: "runtime: the engine has no runtime kata: it has runc, runsc\n"},
-		{spec: sandbox.Spec{CPUs: 4.5}, want: "cpus: the engine's machine has 4 processors, and no container with 4.5 of them is made\n"},
-		{spec: sandbox.Spec{CPUs: 4.5}, podman: true},
-		{spec: sandbox.Spec{Network: "nosuch"}, want: "network: the engine has no network nosuch\n"},
-		{spec: sandbox.Spec{Network: "abcdef"}, want: `network: a sandbox is refused the network "abcdef": it is another name of the network host, with the driver host (network-host)` + "\n"},
-		{spec: sandbox.Spec{Network: "nosuch", Runtime: "kata", CPUs: 99}, want: "runtime: the engine has no runtime kata: it has runc, runsc\n" +
+		{spec: engine.Spec{}},
+		{spec: engine.Spec{Runtime: "runsc", CPUs: 4, Network: "bridge"}},
+		{spec: engine.Spec{Network: "team", Runtime: "io.containerd.kata.v2"}},
+		{spec: engine.Spec{Runtime: "/opt/bin/crun"}},
+		{spec: engine.Spec{Runtime: "kata"}, want: "runtime: the engine has no runtime kata: it has runc, runsc\n"},
+		{spec: engine.Spec{CPUs: 4.5}, want: "cpus: the engine's machine has 4 processors, and no container with 4.5 of them is made\n"},
+		{spec: engine.Spec{CPUs: 4.5}, podman: true},
+		{spec: engine.Spec{Network: "nosuch"}, want: "network: the engine has no network nosuch\n"},
+		{spec: engine.Spec{Network: "abcdef"}, want: `network: a sandbox is refused the network "abcdef": it is another name of the network host, with the driver host (network-host)` + "\n"},
+		{spec: engine.Spec{Network: "nosuch", Runtime: "kata", CPUs: 99}, want: "runtime: the engine has no runtime kata: it has runc, runsc\n" +
 			"cpus: the engine's machine has 4 processors, and no container with 99 of them is made\nnetwork: the engine has no network nosuch\n"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,10 +1,10 @@
-// Package docker is the Docker engine as a sandbox.Engine, over its API (from
+// Package docker is the Docker engine as a engine.Engine, over its API (from
 // engine 20.10, API 1.41, negotiated).
 //
 // Every container it makes is hardened the same way: all capabilities dropped,
 // no new privileges, the seccomp profile of package seccomp, the engine's AppArmor
 // profile, a read-only root, no network, private namespaces, no core dumps, and
-// no log of its output. What a caller can choose is in sandbox.Spec.
+// no log of its output. What a caller can choose is in engine.Spec.
 package docker
 
 import (
@@ -34,8 +34,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/turn"
-	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/boundary"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Options of an Engine.
@@ -60,7 +60,7 @@ type Engine struct {
 	looking turn.Lock
 	looked  bool
 	inside  string // its container; empty: it is in none
-	shared  []sandbox.Mount
+	shared  []engine.Mount
 }
 
 // New returns an Engine. It does not connect yet.
@@ -121,8 +121,8 @@ func (e *Engine) called() string {
 	return e.name
 }
 
-// Info implements sandbox.Engine.
-func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
+// Info implements engine.Engine.
+func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	if info, ok := e.remembered(); ok {
 		return info, e.Ping(ctx)
 	}
@@ -133,18 +133,18 @@ func (e *Engine) Info(ctx context.Context) (sandbox.EngineInfo, error) {
 	return info, err
 }
 
-func (e *Engine) ask(ctx context.Context) (sandbox.EngineInfo, error) {
+func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	name, err := e.kind(ctx)
 	if err != nil {
-		return sandbox.EngineInfo{}, e.fail("ask which engine it is", err)
+		return engine.Info{}, e.fail("ask which engine it is", err)
 	}
 	info, rootless, err := e.state(ctx, name)
 	if err != nil {
-		return sandbox.EngineInfo{}, e.fail("ask for the engine's state", err)
+		return engine.Info{}, e.fail("ask for the engine's state", err)
 	}
-	out := sandbox.EngineInfo{
+	out := engine.Info{
 		Name: name, Version: info.ServerVersion, Address: e.c.DaemonHost(), Arch: goarch(info.Architecture),
 		CPUs:     info.NCPU,
 		Rootless: rootless,
@@ -155,7 +155,7 @@ func (e *Engine) ask(ctx context.Context) (sandbox.EngineInfo, error) {
 	}
 	if out.Local {
 		if out.Container, out.Shared, err = e.nested(ctx); err != nil {
-			return sandbox.EngineInfo{}, err
+			return engine.Info{}, err
 		}
 		out.Nested = out.Container != ""
 		out.Local = !out.Nested
@@ -192,14 +192,14 @@ func (e *Engine) Ping(ctx context.Context) error {
 }
 
 // Versions says of what the engine consists.
-func (e *Engine) Versions(ctx context.Context) (sandbox.Versions, error) {
+func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	v, err := e.c.ServerVersion(ctx)
 	if err != nil {
-		return sandbox.Versions{}, e.fail("ask the engine for its version", err)
+		return engine.Versions{}, e.fail("ask the engine for its version", err)
 	}
-	out := sandbox.Versions{API: v.APIVersion}
+	out := engine.Versions{API: v.APIVersion}
 	for _, c := range v.Components {
 		if c.Name == "runc" {
 			out.Runc, out.RuncRevision = c.Version, c.Details["GitCommit"]
@@ -231,8 +231,8 @@ func goarch(uname string) string {
 	return uname
 }
 
-// Create implements sandbox.Engine.
-func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err error) {
+// Create implements engine.Engine.
+func (e *Engine) Create(ctx context.Context, s engine.Spec) (_ string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()
 	cfg, host, err := configs(s)
@@ -258,9 +258,9 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err erro
 	case err == nil:
 		return made.ID, nil
 	case errdefs.IsNotFound(err):
-		return "", fmt.Errorf("%w: %s", sandbox.ErrNoImage, s.Image)
+		return "", fmt.Errorf("%w: %s", engine.ErrNoImage, s.Image)
 	case errdefs.IsConflict(err):
-		return "", fmt.Errorf("%w: %s", sandbox.ErrNameTaken, s.Name)
+		return "", fmt.Errorf("%w: %s", engine.ErrNameTaken, s.Name)
 	case errdefs.IsInvalidArgument(err) && s.Runtime != "":
 		return "", corral.Errorf(corral.ErrInvalid, "see `corral doctor` for the runtimes the engine has", "cannot make the container %s with the runtime %s: %w", s.Name, s.Runtime, err)
 	}
@@ -268,7 +268,7 @@ func (e *Engine) Create(ctx context.Context, s sandbox.Spec) (_ string, err erro
 }
 
 // configs is a container in the API's terms.
-func configs(s sandbox.Spec) (*container.Config, *container.HostConfig, error) {
+func configs(s engine.Spec) (*container.Config, *container.HostConfig, error) {
 	cfg := &container.Config{
 		Image: s.Image, Entrypoint: s.Args, User: s.User, WorkingDir: s.Dir, Labels: s.Labels,
 		OpenStdin: s.Stdio, AttachStdin: s.Stdio, AttachStdout: s.Stdio,
@@ -357,29 +357,29 @@ func (e *Engine) checkNetwork(ctx context.Context, name container.NetworkMode) e
 	return nil
 }
 
-// Start implements sandbox.Engine.
+// Start implements engine.Engine.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()
 	err := e.c.ContainerStart(ctx, id, container.StartOptions{})
 	if errdefs.IsNotFound(err) && !strings.Contains(err.Error(), "executable file") {
-		return fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+		return fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
 	return e.fail("start the container "+id, err)
 }
 
-// Inspect implements sandbox.Engine.
-func (e *Engine) Inspect(ctx context.Context, id string) (sandbox.Container, error) {
+// Inspect implements engine.Engine.
+func (e *Engine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	c, err := e.c.ContainerInspect(ctx, id)
 	if errdefs.IsNotFound(err) {
-		return sandbox.Container{}, fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+		return engine.Container{}, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
 	if err != nil {
-		return sandbox.Container{}, e.fail("look at the container "+id, err)
+		return engine.Container{}, e.fail("look at the container "+id, err)
 	}
-	out := sandbox.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
+	out := engine.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Image: c.Config.Image, Labels: c.Config.Labels}
 	if c.State != nil {
 		out.Running, out.PID, out.Exit, out.OOM = c.State.Running, c.State.Pid, c.State.ExitCode, c.State.OOMKilled
 		out.Error = c.State.Error
@@ -387,8 +387,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) (sandbox.Container, err
 	return out, nil
 }
 
-// List implements sandbox.Engine.
-func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.Container, error) {
+// List implements engine.Engine.
+func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	f := filters.NewArgs()
@@ -399,18 +399,18 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]sandbox.
 	if err != nil {
 		return nil, e.fail("list containers", err)
 	}
-	var out []sandbox.Container
+	var out []engine.Container
 	for _, c := range list {
 		name := ""
 		if len(c.Names) > 0 {
 			name = strings.TrimPrefix(c.Names[0], "/")
 		}
-		out = append(out, sandbox.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning})
+		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning})
 	}
 	return out, nil
 }
 
-// Attach implements sandbox.Engine.
+// Attach implements engine.Engine.
 func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, error) {
 	dial, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()

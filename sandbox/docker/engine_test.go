@@ -9,12 +9,12 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Whatever a specification says, a container is hardened.
 func TestConfigsAreHardened(t *testing.T) {
-	for _, s := range []sandbox.Spec{{}, {User: "1:1", Memory: 5, Network: "team", Stdio: true}} {
+	for _, s := range []engine.Spec{{}, {User: "1:1", Memory: 5, Network: "team", Stdio: true}} {
 		cfg, host, err := configs(s)
 		if err != nil {
 			t.Fatal(err)
@@ -36,11 +36,11 @@ func TestConfigsAreHardened(t *testing.T) {
 
 // What a specification asks for is asked for.
 func TestConfigs(t *testing.T) {
-	s := sandbox.Spec{
+	s := engine.Spec{
 		Memory: 100, Swap: 20, CPUs: 1.5, Pids: 7, Shm: 9, Network: "team", AppArmor: "mine", Seccomp: &specs.LinuxSeccomp{DefaultAction: specs.ActErrno},
 		Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}, {Type: "RLIMIT_FSIZE", Soft: 5, Hard: 6}},
-		Tmpfs:   []sandbox.Tmpfs{{Target: "/tmp", Size: 10, Inodes: 3, Mode: 0o1777, Exec: true}, {Target: "/run", Size: 11, Mode: 0o755}},
-		Mounts:  []sandbox.Mount{{Source: "/srv/a", Target: "/a", ReadOnly: true}, {Source: "/srv/b", Target: "/b"}, {Source: "v", Target: "/v", Volume: true}},
+		Tmpfs:   []engine.Tmpfs{{Target: "/tmp", Size: 10, Inodes: 3, Mode: 0o1777, Exec: true}, {Target: "/run", Size: 11, Mode: 0o755}},
+		Mounts:  []engine.Mount{{Source: "/srv/a", Target: "/a", ReadOnly: true}, {Source: "/srv/b", Target: "/b"}, {Source: "v", Target: "/v", Volume: true}},
 	}
 	_, host, err := configs(s)
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Exec implements sandbox.ExecEngine. It returns once the command runs, or has
+// Exec implements engine.ExecEngine. It returns once the command runs, or has
 // run. An error that is not corral.ErrLost means that nothing ran; beside those
 // of an engine it is
 //
-//   - sandbox.ErrNoContainer, if the container is not there or does not run;
+//   - engine.ErrNoContainer, if the container is not there or does not run;
 //   - corral.ErrDir, if the working directory cannot be used;
-//   - a *sandbox.ExecFailure, if the program cannot be executed;
+//   - a *engine.ExecFailure, if the program cannot be executed;
 //   - errors.ErrUnsupported, for bytes that are not UTF-8: the engine takes
 //     arguments and variables as JSON.
 //
 // The command outlives ctx.
-func (e *Engine) Exec(ctx context.Context, id string, cmd sandbox.ExecSpec) (sandbox.Exec, error) {
+func (e *Engine) Exec(ctx context.Context, id string, cmd engine.ExecSpec) (engine.Exec, error) {
 	if err := checkText(cmd); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd sandbox.ExecSpec) (san
 	sized := opts
 	sized.Cmd = append([]string{shell, "-c", sizing, "sh", fmt.Sprint(cmd.Rows), fmt.Sprint(cmd.Cols)}, cmd.Args...)
 	x, err := e.exec(ctx, id, sized)
-	var failure *sandbox.ExecFailure
+	var failure *engine.ExecFailure
 	if errors.As(err, &failure) && strings.Contains(failure.Text, shell) {
 		x, err = e.exec(ctx, id, opts)
 	}
@@ -79,7 +79,7 @@ const (
 	detachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 )
 
-func checkText(cmd sandbox.ExecSpec) error {
+func checkText(cmd engine.ExecSpec) error {
 	for _, list := range [][]string{cmd.Args, cmd.Env, {cmd.Dir}} {
 		for _, s := range list {
 			if !utf8.ValidString(s) {
@@ -93,7 +93,7 @@ func checkText(cmd sandbox.ExecSpec) error {
 
 // exactEnv is the command's environment with orders to remove what the engine
 // would add: the container's variables, and some of its own.
-func (e *Engine) exactEnv(ctx context.Context, id string, cmd sandbox.ExecSpec) ([]string, error) {
+func (e *Engine) exactEnv(ctx context.Context, id string, cmd engine.ExecSpec) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	c, err := e.c.ContainerInspect(ctx, id)
@@ -118,11 +118,11 @@ func (e *Engine) exactEnv(ctx context.Context, id string, cmd sandbox.ExecSpec) 
 // execError names an error before anything ran.
 func (e *Engine) execError(ctx context.Context, id string, err error) error {
 	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+		return fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
 	if errdefs.IsConflict(err) || strings.Contains(err.Error(), "unable to upgrade") { // it has stopped, or does just now
-		if c, ierr := e.Inspect(ctx, id); errors.Is(ierr, sandbox.ErrNoContainer) || ierr == nil && !c.Running {
-			return fmt.Errorf("%w that runs: %s", sandbox.ErrNoContainer, id)
+		if c, ierr := e.Inspect(ctx, id); errors.Is(ierr, engine.ErrNoContainer) || ierr == nil && !c.Running {
+			return fmt.Errorf("%w that runs: %s", engine.ErrNoContainer, id)
 		}
 	}
 	return e.fail("run a command in the container "+id, err)
@@ -264,5 +264,5 @@ func startError(text string) error {
 	if strings.HasSuffix(text, "executable file not found in $PATH") || strings.HasSuffix(text, "no such file or directory") {
 		code = 127
 	}
-	return &sandbox.ExecFailure{Code: code, Text: text}
+	return &engine.ExecFailure{Code: code, Text: text}
 }

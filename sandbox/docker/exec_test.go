@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // scripted is an engine that does what a test says.
@@ -152,7 +152,7 @@ func TestExec(t *testing.T) {
 		states: []container.ExecInspect{{}, starting, running, exited(3)},
 	}
 	e := s.serve(t)
-	x, err := e.Exec(t.Context(), "box", sandbox.ExecSpec{Args: []string{"prog", "arg"}, Env: []string{"PATH=/p", "LANG=D", "A=b"}, Dir: "/d", User: "1:2"})
+	x, err := e.Exec(t.Context(), "box", engine.ExecSpec{Args: []string{"prog", "arg"}, Env: []string{"PATH=/p", "LANG=D", "A=b"}, Dir: "/d", User: "1:2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,10 +193,10 @@ func TestExecErrors(t *testing.T) {
 		{"no such directory", &scripted{output: oci(`chdir to cwd ("/x") set in config.json failed: no such file or directory`), states: []container.ExecInspect{failed}}, nil, corral.ErrDir, "/x"},
 		{"the failure is not all there", &scripted{output: oci("x")[:20], states: []container.ExecInspect{failed}}, nil, corral.ErrUnavailable, "does not say why"},
 		{"the engine's own failure", &scripted{output: frame(1, "unable to find user x"), states: []container.ExecInspect{failed}}, nil, corral.ErrUnavailable, "unable to find user x"},
-		{"container stopped before", &scripted{noExec: http.StatusConflict, stopped: true}, nil, sandbox.ErrNoContainer, "runs"},
+		{"container stopped before", &scripted{noExec: http.StatusConflict, stopped: true}, nil, engine.ErrNoContainer, "runs"},
 		{"container paused", &scripted{noExec: http.StatusConflict}, nil, corral.ErrUnavailable, "refused"},
-		{"container removed", &scripted{noExec: http.StatusNotFound}, nil, sandbox.ErrNoContainer, "box"},
-		{"container stopped in between", &scripted{noStart: http.StatusConflict, stopped: true}, nil, sandbox.ErrNoContainer, "runs"},
+		{"container removed", &scripted{noExec: http.StatusNotFound}, nil, engine.ErrNoContainer, "box"},
+		{"container stopped in between", &scripted{noStart: http.StatusConflict, stopped: true}, nil, engine.ErrNoContainer, "runs"},
 		{"start refused", &scripted{noStart: http.StatusInternalServerError}, nil, corral.ErrUnavailable, "500"},
 		{"connection cut at the start", &scripted{cut: true}, nil, corral.ErrLost, "may have been started"},
 		{"forgotten at once", &scripted{forgotten: true}, nil, corral.ErrLost, "may have been started"},
@@ -207,12 +207,12 @@ func TestExecErrors(t *testing.T) {
 			if test.args == nil {
 				test.args = []string{"prog"}
 			}
-			x, err := e.Exec(t.Context(), "box", sandbox.ExecSpec{Args: test.args})
+			x, err := e.Exec(t.Context(), "box", engine.ExecSpec{Args: test.args})
 			if err == nil {
 				x.Close()
 				t.Fatal("no error")
 			}
-			var failure *sandbox.ExecFailure
+			var failure *engine.ExecFailure
 			if errors.As(err, &failure) != (test.want == nil) || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error %v (%T)", err, err)
 			}
@@ -224,13 +224,13 @@ func TestExecGivesUpWithItsContext(t *testing.T) {
 	e := (&scripted{states: []container.ExecInspect{starting}}).serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := e.Exec(ctx, "box", sandbox.ExecSpec{Args: []string{"prog"}}); !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.Exec(ctx, "box", engine.ExecSpec{Args: []string{"prog"}}); !errors.Is(err, corral.ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestExecTerminal(t *testing.T) {
-	spec := sandbox.ExecSpec{Args: []string{"prog"}, TTY: true, Rows: 11, Cols: 22}
+	spec := engine.ExecSpec{Args: []string{"prog"}, TTY: true, Rows: 11, Cols: 22}
 	t.Run("new engine", func(t *testing.T) {
 		s := &scripted{version: "1.44", output: "bare\r\n", states: []container.ExecInspect{exited(0)}}
 		x, err := s.serve(t).Exec(t.Context(), "box", spec)
@@ -277,7 +277,7 @@ func TestExecTerminal(t *testing.T) {
 
 func TestExecInput(t *testing.T) {
 	s := &scripted{states: []container.ExecInspect{running}}
-	x, err := s.serve(t).Exec(t.Context(), "box", sandbox.ExecSpec{Args: []string{"cat"}, Stdin: true})
+	x, err := s.serve(t).Exec(t.Context(), "box", engine.ExecSpec{Args: []string{"cat"}, Stdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestExecResult(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &scripted{states: []container.ExecInspect{running}, stopped: test.engine.stopped}
-			x, err := s.serve(t).Exec(t.Context(), "box", sandbox.ExecSpec{Args: []string{"prog"}})
+			x, err := s.serve(t).Exec(t.Context(), "box", engine.ExecSpec{Args: []string{"prog"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +331,7 @@ func TestExecResult(t *testing.T) {
 }
 
 func TestExecResultIsCancelled(t *testing.T) {
-	x, err := (&scripted{states: []container.ExecInspect{running}}).serve(t).Exec(t.Context(), "box", sandbox.ExecSpec{Args: []string{"prog"}})
+	x, err := (&scripted{states: []container.ExecInspect{running}}).serve(t).Exec(t.Context(), "box", engine.ExecSpec{Args: []string{"prog"}})
 	if err != nil {
 		t.Fatal(err)
 	}

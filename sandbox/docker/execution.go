@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // execution is a command that runs, or has run: a sandbox.Exec.
@@ -118,7 +118,7 @@ func (x *execution) orphaned(ctx context.Context, code int) error {
 	}
 	for range 2 {
 		c, err := x.e.Inspect(ctx, x.container)
-		if errors.Is(err, sandbox.ErrNoContainer) || err == nil && !c.Running {
+		if errors.Is(err, engine.ErrNoContainer) || err == nil && !c.Running {
 			return corral.Errorf(corral.ErrLost, "", "the container %s ended with the command in it", x.container)
 		}
 		select {

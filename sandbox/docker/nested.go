@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A program that runs in a container of the engine that it uses, through the
@@ -25,7 +25,7 @@ import (
 // nested is in which container of this engine this program runs, empty for none,
 // and what it shares with the engine's machine then. It may be in a container of another
 // engine, or in one that has this engine in it: then paths are the same.
-func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox.Mount, err error) {
+func (e *Engine) nested(ctx context.Context) (container string, shared []engine.Mount, err error) {
 	if err := e.looking.Take(ctx); err != nil {
 		return "", nil, e.fail("look at the container that this program is in", err)
 	}
@@ -57,8 +57,8 @@ func (e *Engine) nested(ctx context.Context) (container string, shared []sandbox
 
 // sharing are the mounts of a container, by where they are for who is in it, and
 // without a source whatever else is mounted there: it hides what is below.
-func sharing(mounts []container.MountPoint, points []string, real func(string) (string, error)) []sandbox.Mount {
-	var list []sandbox.Mount
+func sharing(mounts []container.MountPoint, points []string, real func(string) (string, error)) []engine.Mount {
+	var list []engine.Mount
 	known := map[string]bool{}
 	for _, m := range mounts {
 		target, err := real(m.Destination)
@@ -66,11 +66,11 @@ func sharing(mounts []container.MountPoint, points []string, real func(string) (
 			continue // hidden, or in memory
 		}
 		known[target] = true
-		list = append(list, sandbox.Mount{Source: m.Source, Target: target, ReadOnly: !m.RW, Volume: m.Type == mount.TypeVolume})
+		list = append(list, engine.Mount{Source: m.Source, Target: target, ReadOnly: !m.RW, Volume: m.Type == mount.TypeVolume})
 	}
 	for _, p := range points {
 		if !known[p] {
-			list = append(list, sandbox.Mount{Target: p})
+			list = append(list, engine.Mount{Target: p})
 		}
 	}
 	return list

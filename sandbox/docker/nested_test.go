@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/corral-exec/corral/internal/test/testdir"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // What a program in a container shares with the engine's machine is what is
@@ -45,7 +45,7 @@ func TestSharing(t *testing.T) {
 		}
 		return strings.Replace(path, "/var/run/", "/run/", 1), nil
 	}
-	want := []sandbox.Mount{
+	want := []engine.Mount{
 		{Source: "/srv/data", Target: "/data"},
 		{Source: "/var/lib/docker/volumes/v/_data", Target: "/v", ReadOnly: true, Volume: true},
 		{Source: "/srv/sock", Target: "/run/engine"},

@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Podman has Docker's API, and differs in a few places.
@@ -87,20 +87,20 @@ var podmans struct {
 }
 
 type said struct {
-	info sandbox.EngineInfo
+	info engine.Info
 	at   time.Time
 }
 
 const remembering = time.Minute
 
-func (e *Engine) remembered() (sandbox.EngineInfo, bool) {
+func (e *Engine) remembered() (engine.Info, bool) {
 	podmans.Lock()
 	defer podmans.Unlock()
 	s, ok := podmans.said[e.c.DaemonHost()]
 	return s.info, ok && time.Since(s.at) < remembering
 }
 
-func (e *Engine) remember(info sandbox.EngineInfo) {
+func (e *Engine) remember(info engine.Info) {
 	if info.Name != podman {
 		return
 	}

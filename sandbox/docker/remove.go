@@ -11,7 +11,7 @@ import (
 // again is how long to wait before looking once more.
 const again = 50 * time.Millisecond
 
-// Remove implements sandbox.Engine.
+// Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()

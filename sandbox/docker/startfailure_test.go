@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // What engines say, word for word.
@@ -34,7 +34,7 @@ func TestStartError(t *testing.T) {
 		{"\xff\n\x00two \x1b lines", corral.ErrUnavailable, 0, "cannot run a command in the container: \uFFFD two lines"},
 	} {
 		err := startError(test.said)
-		var failure *sandbox.ExecFailure
+		var failure *engine.ExecFailure
 		if errors.As(err, &failure) != (test.kind == nil) || test.kind != nil && !errors.Is(err, test.kind) || err.Error() != test.text {
 			t.Errorf("%q:\n  %v\n  not %q (%v)", test.said, err, test.text, test.kind)
 			continue

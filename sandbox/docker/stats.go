@@ -14,34 +14,34 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // maxStats bounds an answer of the engine, in bytes.
 const maxStats = 1 << 20
 
-// Stats implements sandbox.StatsEngine.
-func (e *Engine) Stats(ctx context.Context, id string) (sandbox.Stats, error) {
+// Stats implements engine.StatsEngine.
+func (e *Engine) Stats(ctx context.Context, id string) (engine.Stats, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	c, err := e.c.ContainerInspect(ctx, id)
 	if errdefs.IsNotFound(err) {
-		return sandbox.Stats{}, fmt.Errorf("%w: %s", sandbox.ErrNoContainer, id)
+		return engine.Stats{}, fmt.Errorf("%w: %s", engine.ErrNoContainer, id)
 	}
 	if err != nil {
-		return sandbox.Stats{}, e.fail("look at the container "+id, err)
+		return engine.Stats{}, e.fail("look at the container "+id, err)
 	}
 	if c.State == nil || !c.State.Running {
-		return sandbox.Stats{OOMKills: -1}, nil
+		return engine.Stats{OOMKills: -1}, nil
 	}
 	r, err := e.c.ContainerStatsOneShot(ctx, c.ID)
 	if err != nil {
-		return sandbox.Stats{}, e.fail("ask what the container "+id+" uses", err)
+		return engine.Stats{}, e.fail("ask what the container "+id+" uses", err)
 	}
 	defer r.Body.Close()
 	var got container.StatsResponse
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxStats)).Decode(&got); err != nil {
-		return sandbox.Stats{}, e.fail("read what the container "+id+" uses", err)
+		return engine.Stats{}, e.fail("read what the container "+id+" uses", err)
 	}
 	s := usage(got)
 	s.OOMKills = oomKills("/", c.State.Pid, c.ID)
@@ -56,7 +56,7 @@ func (e *Engine) Stats(ctx context.Context, id string) (sandbox.Stats, error) {
 
 // usage is an answer of the engine in our terms. It leaves out pages of files that
 // are not in use, as Docker's own commands do: the container does not need them.
-func usage(r container.StatsResponse) sandbox.Stats {
+func usage(r container.StatsResponse) engine.Stats {
 	cache := r.MemoryStats.Stats["total_inactive_file"] // cgroup v1
 	if v2, ok := r.MemoryStats.Stats["inactive_file"]; ok && cache == 0 {
 		cache = v2
@@ -65,7 +65,7 @@ func usage(r container.StatsResponse) sandbox.Stats {
 	if cache < memory {
 		memory -= cache
 	}
-	return sandbox.Stats{
+	return engine.Stats{
 		At: r.Read, Memory: int64(memory), CPU: time.Duration(r.CPUStats.CPUUsage.TotalUsage), Pids: int64(r.PidsStats.Current),
 	}
 }
@@ -108,4 +108,4 @@ func oomKills(root string, pid int, id string) int64 {
 	return -1
 }
 
-var _ sandbox.StatsEngine = (*Engine)(nil)
+var _ engine.StatsEngine = (*Engine)(nil)

@@ -13,12 +13,13 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // fillTarget is where a volume is in the container that fills it.
 const fillTarget = "/corral-volume"
 
-// Fill implements sandbox.Filler. The file is copied through a container that
+// Fill implements engine.Filler. The file is copied through a container that
 // is never started.
 func (e *Engine) Fill(ctx context.Context, name, image, file string, content []byte) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
@@ -41,7 +42,7 @@ func (e *Engine) Fill(ctx context.Context, name, image, file string, content []b
 		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: fillTarget}}},
 		nil, nil, "")
 	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("%w: %s", sandbox.ErrNoImage, image)
+		return fmt.Errorf("%w: %s", engine.ErrNoImage, image)
 	}
 	if err != nil {
 		return e.fail("make a container to fill the volume "+name, err)
@@ -61,7 +62,7 @@ func (e *Engine) Fill(ctx context.Context, name, image, file string, content []b
 	return e.fail("fill the volume "+name, e.c.CopyToContainer(ctx, made.ID, fillTarget, &b, container.CopyToContainerOptions{}))
 }
 
-// RemoveVolume implements sandbox.VolumeEngine.
+// RemoveVolume implements engine.VolumeEngine.
 func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, longCall)
 	defer cancel()

@@ -9,9 +9,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
-	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Names of engines. Auto is the first of the others that answers.
@@ -24,11 +24,11 @@ const (
 
 // An Engine is a connection to an engine.
 type Engine interface {
-	sandbox.Engine
+	engine.Engine
 	Images() images.Engine
 	// Ping says whether it answers, in as little time as that takes.
 	Ping(ctx context.Context) error
-	Versions(ctx context.Context) (sandbox.Versions, error)
+	Versions(ctx context.Context) (engine.Versions, error)
 }
 
 // A Kind is an engine that Auto tries.

@@ -13,13 +13,14 @@ import (
 	"github.com/corral-exec/corral/internal/test/sandboxtest"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/containerd"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func run(t *testing.T, name string, cfg sandbox.Config) {
 	address := enginetest.Containerd(t).Address()
-	pl := sandboxtest.Place{Name: name, Config: cfg, Engine: func() (sandbox.Engine, error) {
+	pl := sandboxtest.Place{Name: name, Config: cfg, Engine: func() (engine.Engine, error) {
 		return containerd.New(containerd.Options{Address: address})
 	}}
 	pl.Run(t)

@@ -23,6 +23,7 @@ import (
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func TestPodman(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		pl := sandboxtest.Place{
 			Name: "podman fds", Config: sandbox.Config{Driver: sandbox.DriverFDs},
-			Engine: func() (sandbox.Engine, error) { return open(host) },
+			Engine: func() (engine.Engine, error) { return open(host) },
 		}
 		pl.Run(t)
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // A Place is where the suite is run: sandboxes, each over a state directory of
@@ -30,7 +31,7 @@ type Place struct {
 	Router bool           // they are behind a Router
 	// Engine connects to the engine, which has the image images.Busybox; nil: to
 	// Docker's.
-	Engine func() (sandbox.Engine, error)
+	Engine func() (engine.Engine, error)
 
 	mu     sync.Mutex
 	states map[corral.Executor]string
@@ -78,7 +79,7 @@ func (pl *Place) reopen(t testing.TB, old corral.Executor) corral.Executor {
 // Run runs the suite.
 func (pl *Place) Run(t *testing.T) {
 	if pl.Engine == nil {
-		pl.Engine = func() (sandbox.Engine, error) { return docker.New(docker.Options{}) }
+		pl.Engine = func() (engine.Engine, error) { return docker.New(docker.Options{}) }
 		enginetest.New(t)
 	}
 	pl.states = map[corral.Executor]string{}

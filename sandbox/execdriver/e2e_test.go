@@ -1,6 +1,6 @@
 //go:build e2e
 
-package sandbox_test
+package execdriver_test
 
 import (
 	"context"
@@ -24,6 +24,8 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
+	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/execdriver"
 )
 
 const execUser = "1000:1000"
@@ -66,11 +68,11 @@ func (b *execBox) container(ctx context.Context) (string, error) {
 			return b.id, nil
 		}
 	}
-	id, err := b.place.engine.Create(ctx, sandbox.Spec{
+	id, err := b.place.engine.Create(ctx, engine.Spec{
 		Name: "corral-exec-" + corral.NewID(), Image: images.Busybox, Labels: map[string]string{"corral": "execdriver-test"},
 		Args: []string{"/bin/sh", "-c", "while :; do sleep 3600 & wait $!; done"}, User: execUser, Dir: sandbox.Workdir,
-		Mounts: []sandbox.Mount{{Source: b.place.workspace, Target: sandbox.Workdir}},
-		Tmpfs:  []sandbox.Tmpfs{{Target: "/tmp", Size: 64 << 20, Mode: 0o1777}},
+		Mounts: []engine.Mount{{Source: b.place.workspace, Target: sandbox.Workdir}},
+		Tmpfs:  []engine.Tmpfs{{Target: "/tmp", Size: 64 << 20, Mode: 0o1777}},
 		Memory: 1 << 30, Pids: 4096,
 	})
 	if err != nil {
@@ -132,7 +134,7 @@ func prepareExec(_ context.Context, cmd corral.Command) (wardenexec.Prepared, er
 }
 
 func (pl *execPlace) open(t testing.TB, b *execBox) corral.Executor {
-	d, err := sandbox.NewExecDriver(sandbox.ExecOptions{
+	d, err := execdriver.New(execdriver.Options{
 		Engine: pl.engine, Container: b.container, Kill: b.kill, Prepare: prepareExec,
 		Dir: b.dir, Info: corral.Info{Host: corral.HostSandbox, Sandboxed: true}, User: execUser,
 	})
@@ -159,7 +161,7 @@ func (pl *execPlace) target() exectest.Target {
 			return pl.open(t, b)
 		},
 		Reopen: func(t testing.TB, old corral.Executor) corral.Executor {
-			if err := old.(*sandbox.ExecDriver).Close(); err != nil {
+			if err := old.(*execdriver.Driver).Close(); err != nil {
 				t.Fatal(err)
 			}
 			pl.mu.Lock()

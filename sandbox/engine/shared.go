@@ -1,4 +1,4 @@
-package sandbox
+package engine
 
 import (
 	"path"
@@ -9,13 +9,16 @@ import (
 	"github.com/corral-exec/corral/sandbox/boundary"
 )
 
-// here reports whether the engine mounts what this program names: all of it, or
-// what the two share.
-func (info EngineInfo) here() bool { return info.Local || info.Nested }
+// Workdir is where a sandbox has its workspace.
+const Workdir = "/workspace"
 
-// translate are mounts as the engine's machine has them. What it does not have,
+// Here reports whether the engine mounts what this program names: all of it, or
+// what the two share.
+func (info Info) Here() bool { return info.Local || info.Nested }
+
+// Translate are mounts as the engine's machine has them. What it does not have,
 // or must not give away under that name, is an error.
-func (info EngineInfo) translate(mounts []Mount) ([]Mount, error) {
+func (info Info) Translate(mounts []Mount) ([]Mount, error) {
 	if info.Local {
 		return mounts, nil
 	}
@@ -35,7 +38,7 @@ func (info EngineInfo) translate(mounts []Mount) ([]Mount, error) {
 
 // onEngine is the source of a mount as the engine's machine has it, where the two
 // share only what is mounted into this program's own container.
-func (info EngineInfo) onEngine(m Mount) (string, error) {
+func (info Info) onEngine(m Mount) (string, error) {
 	dir := m.Source
 	if !info.Nested {
 		return "", corral.Errorf(corral.ErrUnavailable, "leave it out (a workspace: access none), or use an engine on this machine", "%s cannot be mounted by the engine at %s, which does not see this machine's files", dir, info.Address)

@@ -1,4 +1,4 @@
-package sandbox
+package execdriver
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 func TestExecDriverSpec(t *testing.T) {
@@ -20,13 +21,13 @@ func TestExecDriverSpec(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		cmd  corral.Command
-		want ExecSpec
+		want engine.ExecSpec
 	}{
-		{"plain", corral.Command{Args: []string{"exit", "0"}}, ExecSpec{Args: []string{"exit", "0"}}},
-		{"input", corral.Command{Args: []string{"exit", "0"}, Stdin: true}, ExecSpec{Args: []string{"exit", "0"}, Stdin: true}},
-		{"terminal", corral.Command{Args: []string{"exit", "0"}, TTY: &corral.Size{Cols: 7}}, ExecSpec{Args: []string{"exit", "0"}, TTY: true, Rows: corral.DefaultSize.Rows, Cols: 7}},
-		{"merged", corral.Command{Args: []string{"exit", "0"}, MergeStderr: true}, ExecSpec{Args: []string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh", "exit", "0"}}},
-		{"merged on a terminal", corral.Command{Args: []string{"exit", "0"}, MergeStderr: true, TTY: &corral.Size{Rows: 1, Cols: 2}}, ExecSpec{Args: []string{"exit", "0"}, TTY: true, Rows: 1, Cols: 2}},
+		{"plain", corral.Command{Args: []string{"exit", "0"}}, engine.ExecSpec{Args: []string{"exit", "0"}}},
+		{"input", corral.Command{Args: []string{"exit", "0"}, Stdin: true}, engine.ExecSpec{Args: []string{"exit", "0"}, Stdin: true}},
+		{"terminal", corral.Command{Args: []string{"exit", "0"}, TTY: &corral.Size{Cols: 7}}, engine.ExecSpec{Args: []string{"exit", "0"}, TTY: true, Rows: corral.DefaultSize.Rows, Cols: 7}},
+		{"merged", corral.Command{Args: []string{"exit", "0"}, MergeStderr: true}, engine.ExecSpec{Args: []string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh", "exit", "0"}}},
+		{"merged on a terminal", corral.Command{Args: []string{"exit", "0"}, MergeStderr: true, TTY: &corral.Size{Rows: 1, Cols: 2}}, engine.ExecSpec{Args: []string{"exit", "0"}, TTY: true, Rows: 1, Cols: 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := mustStart(t, d, test.cmd)
@@ -37,7 +38,7 @@ func TestExecDriverSpec(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			info := p.Info()
-			if info.Dir != "/d" || info.PID != 0 || !info.Sandboxed || len(info.Warnings) != 2 || info.Warnings[1] != execWarning {
+			if info.Dir != "/d" || info.PID != 0 || !info.Sandboxed || len(info.Warnings) != 2 || info.Warnings[1] != warning {
 				t.Errorf("Info %+v", info)
 			}
 		})
@@ -87,7 +88,7 @@ func TestExecDriverRefuses(t *testing.T) {
 }
 
 func TestExecDriverNotExecuted(t *testing.T) {
-	failure := &ExecFailure{Code: 127, Text: `"x": not found`}
+	failure := &engine.ExecFailure{Code: 127, Text: `"x": not found`}
 	for _, test := range []struct {
 		name string
 		cmd  corral.Command
@@ -126,7 +127,7 @@ func TestExecDriverArgumentTooLong(t *testing.T) {
 }
 
 func TestExecDriverStartErrors(t *testing.T) {
-	gone := errors.Join(ErrNoContainer)
+	gone := errors.Join(engine.ErrNoContainer)
 	for _, test := range []struct {
 		name   string
 		engine *fakeEngine

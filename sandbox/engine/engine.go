@@ -1,4 +1,4 @@
-package sandbox
+package engine
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // cannot be reached or refuses permission, with a hint how to get there.
 type Engine interface {
 	// Info says which engine it is. It is also how to ask whether it is there.
-	Info(ctx context.Context) (EngineInfo, error)
+	Info(ctx context.Context) (Info, error)
 
 	// Create makes a container and does not start it. ErrNoImage if the
 	// image is not there, ErrNameTaken if the name is.
@@ -40,8 +40,8 @@ var (
 	ErrNameTaken   = errors.New("a container with that name exists")
 )
 
-// EngineInfo describes an engine.
-type EngineInfo struct {
+// Info describes an engine.
+type Info struct {
 	Name     string `json:"name"`    // "docker", "podman"
 	Version  string `json:"version"` // of the engine
 	Address  string `json:"address"` // where it was reached

@@ -1,4 +1,4 @@
-package sandbox
+package engine
 
 import "github.com/corral-exec/corral/internal/streamexec"
 

@@ -1,4 +1,4 @@
-package sandbox
+package engine
 
 // Versions are those of an engine's parts, for a person who looks for a fault. Each
 // may be empty.

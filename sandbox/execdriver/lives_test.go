@@ -1,4 +1,4 @@
-package sandbox
+package execdriver
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestExecDriverSameID(t *testing.T) {
 	d := fakeDriver(t, e, dir)
 	cmd := named("id", "say", "out", "err")
 	first := mustWait(t, mustStart(t, d, cmd))
-	again := func(d *execDriver) {
+	again := func(d *Driver) {
 		t.Helper()
 		p := mustStart(t, d, cmd)
 		if exit := mustWait(t, p); !reflect.DeepEqual(exit, first) {

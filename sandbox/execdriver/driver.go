@@ -1,4 +1,7 @@
-package sandbox
+// Package execdriver is the last resort: a corral.Executor over an engine's exec API,
+// for images in which no warden can run. What that API lacks is lacking here, and
+// answered with errors.ErrUnsupported; docs/reference/exec-driver.md is the list.
+package execdriver
 
 import (
 	"context"
@@ -12,11 +15,12 @@ import (
 	"github.com/corral-exec/corral/internal/streamexec"
 	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// execOptions of an execDriver. Log is optional.
-type execOptions struct {
-	Engine ExecEngine
+// Options of a Driver. Log is optional.
+type Options struct {
+	Engine engine.ExecEngine
 	// Container returns a container that runs, made if need be.
 	Container func(ctx context.Context) (id string, err error)
 	// Kill ends that container and whatever runs in it. The next Container
@@ -28,28 +32,27 @@ type execOptions struct {
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
 	User string      // uid:gid; empty: the container's
-	// OutputRate is Config.OutputRate at the moment. Nil: 0.
+	// OutputRate is sandbox.Config.OutputRate at the moment. Nil: 0.
 	OutputRate func() int64
 	Log        *slog.Logger
 }
 
-// execDriver is the last resort: a corral.Executor over the engine's exec API,
-// for images in which no warden can run. What that API lacks is lacking here,
-// and answered with errors.ErrUnsupported; docs/reference/exec-driver.md is the list.
-type execDriver struct {
+// A Driver is the corral.Executor of one sandbox.
+type Driver struct {
 	*streamexec.Processes
-	opts execOptions
+	opts Options
 
 	mu   sync.Mutex
-	live map[*execStream]struct{} // those that are being started or run
+	live map[*stream]struct{} // those that are being started or run
 }
 
-func newExecDriver(opts execOptions) (*execDriver, error) {
-	d := &execDriver{opts: opts, live: map[*execStream]struct{}{}}
+// New makes a Driver, with what an earlier one left in its directory.
+func New(opts Options) (*Driver, error) {
+	d := &Driver{opts: opts, live: map[*stream]struct{}{}}
 	var err error
 	d.Processes, err = streamexec.Open(streamexec.Options{
 		Dir: opts.Dir, Retain: wardenexec.Retain, Name: "the sandbox",
-		Signal: noExecSignals, Unseen: execUnseen, Log: opts.Log,
+		Signal: noSignals, Unseen: unseen, Log: opts.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -57,30 +60,30 @@ func newExecDriver(opts execOptions) (*execDriver, error) {
 	return d, nil
 }
 
-// execWarning goes with every process.
-const execWarning = "This sandbox runs commands through its engine's exec API: they cannot be signalled, a time-out ends every command in the sandbox, and what still runs is lost when Corral ends."
+// warning goes with every process.
+const warning = "This sandbox runs commands through its engine's exec API: they cannot be signalled, a time-out ends every command in the sandbox, and what still runs is lost when Corral ends."
 
 // withoutWarden is the hint of every answer that something is not supported.
 const withoutWarden = "use the sandbox driver fds or frames, for which the image must let a warden run"
 
-// noExecSignals: the engine's exec API sends none. A process that has ended
+// noSignals: the engine's exec API sends none. A process that has ended
 // without a descendant holding its output has, as far as can be seen, left
 // nothing to signal.
-func noExecSignals(_ context.Context, info corral.Info, s corral.Signal, running, held bool) error {
+func noSignals(_ context.Context, info corral.Info, s corral.Signal, running, held bool) error {
 	if !running && !held {
 		return corral.Errorf(corral.ErrEnded, "", "process %s has ended", info.ID)
 	}
 	return corral.Errorf(errors.ErrUnsupported, withoutWarden, "cannot send %v to %s: the engine's exec API sends no signals", s, info.ID)
 }
 
-// execUnseen is the error of a process whose end no life of this program saw.
-func execUnseen(id string) error {
+// unseen is the error of a process whose end no life of this program saw.
+func unseen(id string) error {
 	return corral.Errorf(corral.ErrLost, "see its log for what it did; starting it again may do it twice. To keep commands across restarts, "+withoutWarden,
 		"it is not known how process %s ended: no gateway was there, and finding it again through the engine's exec API is an %w", id, errors.ErrUnsupported)
 }
 
 // Start implements corral.Executor.
-func (d *execDriver) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+func (d *Driver) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
 	return d.Processes.Start(ctx, d, cmd)
 }
 
@@ -90,7 +93,7 @@ func (d *execDriver) Start(ctx context.Context, cmd corral.Command) (corral.Proc
 const maxArgument = 128 << 10
 
 // Prepare implements streamexec.Place.
-func (d *execDriver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
+func (d *Driver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
 	prep, err := d.opts.Prepare(ctx, cmd)
 	if err != nil {
 		return streamexec.Job{}, err
@@ -101,7 +104,7 @@ func (d *execDriver) Prepare(ctx context.Context, cmd corral.Command) (streamexe
 	}
 	info := d.opts.Info
 	info.Dir, info.Notice = prep.Dir, prep.Notice
-	info.Warnings = append(append([]string(nil), prep.Warnings...), execWarning)
+	info.Warnings = append(append([]string(nil), prep.Warnings...), warning)
 	spec := d.spec(cmd, prep)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
 		return d.start(ctx, info.ID, container, spec)
@@ -109,8 +112,8 @@ func (d *execDriver) Prepare(ctx context.Context, cmd corral.Command) (streamexe
 }
 
 // spec is the command in the engine's terms.
-func (d *execDriver) spec(cmd corral.Command, prep wardenexec.Prepared) ExecSpec {
-	spec := ExecSpec{Args: prep.Args, Env: prep.Env, Dir: prep.Dir, User: d.opts.User, Stdin: cmd.Stdin, TTY: cmd.TTY != nil}
+func (d *Driver) spec(cmd corral.Command, prep wardenexec.Prepared) engine.ExecSpec {
+	spec := engine.ExecSpec{Args: prep.Args, Env: prep.Env, Dir: prep.Dir, User: d.opts.User, Stdin: cmd.Stdin, TTY: cmd.TTY != nil}
 	switch {
 	case spec.TTY:
 		spec.Rows, spec.Cols = cmd.TTY.Rows, cmd.TTY.Cols
@@ -127,15 +130,15 @@ func (d *execDriver) spec(cmd corral.Command, prep wardenexec.Prepared) ExecSpec
 }
 
 // start starts a command, once more if the container has ended meanwhile.
-func (d *execDriver) start(ctx context.Context, id, container string, spec ExecSpec) (_ *execStream, err error) {
+func (d *Driver) start(ctx context.Context, id, container string, spec engine.ExecSpec) (_ *stream, err error) {
 	for _, list := range [][]string{spec.Args, spec.Env} {
 		for _, s := range list {
 			if len(s) >= maxArgument {
-				return nil, &ExecFailure{Code: 126, Text: spec.Args[0] + ": argument list too long"}
+				return nil, &engine.ExecFailure{Code: 126, Text: spec.Args[0] + ": argument list too long"}
 			}
 		}
 	}
-	s := &execStream{d: d, id: id, container: container}
+	s := &stream{d: d, id: id, container: container}
 	if d.opts.OutputRate != nil {
 		s.pace = outlog.NewPace(d.opts.OutputRate())
 	}
@@ -146,14 +149,14 @@ func (d *execDriver) start(ctx context.Context, id, container string, spec ExecS
 		}
 	}()
 	s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
-	if errors.Is(err, ErrNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		if container, err = d.opts.Container(ctx); err != nil {
 			return nil, err
 		}
 		d.move(s, container)
 		s.Exec, err = d.opts.Engine.Exec(ctx, container, spec)
 	}
-	if errors.Is(err, ErrNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "try again", "cannot run a command in the sandbox: it ends at once: %w", err)
 	}
 	if err != nil {
@@ -162,8 +165,8 @@ func (d *execDriver) start(ctx context.Context, id, container string, spec ExecS
 	return s, nil
 }
 
-// busy reports whether a command runs in a container.
-func (d *execDriver) busy(container string) bool {
+// Busy reports whether a command runs in a container.
+func (d *Driver) Busy(container string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for s := range d.live {
@@ -174,28 +177,28 @@ func (d *execDriver) busy(container string) bool {
 	return false
 }
 
-func (d *execDriver) enter(s *execStream) {
+func (d *Driver) enter(s *stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.live[s] = struct{}{}
 }
 
-func (d *execDriver) leave(s *execStream) {
+func (d *Driver) leave(s *stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.live, s)
 }
 
-func (d *execDriver) move(s *execStream, container string) {
+func (d *Driver) move(s *stream, container string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.container, s.doomed = container, false
 }
 
-// execStream is a command that runs; it is a streamexec.Stream.
-type execStream struct {
-	Exec
-	d    *execDriver
+// stream is a command that runs; it is a streamexec.Stream.
+type stream struct {
+	engine.Exec
+	d    *Driver
 	id   string
 	pace *outlog.Pace
 
@@ -203,20 +206,20 @@ type execStream struct {
 	doomed    bool   // the same; its container is killed for the sake of another
 }
 
-func (s *execStream) Read(p []byte) (int, corral.Stream, error) {
+func (s *stream) Read(p []byte) (int, corral.Stream, error) {
 	n, stream, err := s.Exec.Read(p)
 	return n, corral.Stream(stream), err
 }
 
 // Took implements streamexec.Paced.
-func (s *execStream) Took(n int64) time.Duration { return s.pace.Took(n) }
+func (s *stream) Took(n int64) time.Duration { return s.pace.Took(n) }
 
-func (s *execStream) Resize(ctx context.Context, size corral.Size) error {
+func (s *stream) Resize(ctx context.Context, size corral.Size) error {
 	return s.Exec.Resize(ctx, size.Rows, size.Cols)
 }
 
 // Result is what the engine says of a command's end: 128+n for a signal.
-func (s *execStream) Result(ctx context.Context) (corral.Exit, error) {
+func (s *stream) Result(ctx context.Context) (corral.Exit, error) {
 	code, err := s.Exec.Result(ctx)
 	return corral.Exit{Code: code}, err
 }
@@ -228,7 +231,7 @@ const sigkilled = 128 + int(corral.SIGKILL)
 const killTime = time.Minute
 
 // Expire kills the container. The others in it did not end by themselves.
-func (s *execStream) Expire(ctx context.Context, _ time.Duration) (struck bool, err error) {
+func (s *stream) Expire(ctx context.Context, _ time.Duration) (struck bool, err error) {
 	s.d.mu.Lock()
 	for q := range s.d.live {
 		if q != s && q.container == s.container {
@@ -245,7 +248,7 @@ func (s *execStream) Expire(ctx context.Context, _ time.Duration) (struck bool, 
 	return true, nil
 }
 
-func (s *execStream) Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error) {
+func (s *stream) Settle(exit corral.Exit, err error, struck bool) (corral.Exit, error) {
 	s.d.mu.Lock()
 	doomed := s.doomed
 	s.d.mu.Unlock()
@@ -258,7 +261,7 @@ func (s *execStream) Settle(exit corral.Exit, err error, struck bool) (corral.Ex
 	return exit, err
 }
 
-func (s *execStream) Close() error {
+func (s *stream) Close() error {
 	s.d.leave(s)
 	return s.Exec.Close()
 }

@@ -1,4 +1,4 @@
-package sandbox
+package execdriver
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // fakeEngine is an ExecEngine whose commands are functions of this package.
@@ -22,7 +23,7 @@ type fakeEngine struct {
 	mu    sync.Mutex
 	made  int      // containers
 	kills []string // containers
-	specs []ExecSpec
+	specs []engine.ExecSpec
 	live  []*fakeExec
 
 	noExec   []error       // of the first calls of Exec; nil: it works
@@ -73,7 +74,7 @@ func (e *fakeEngine) kill(_ context.Context, id string) error {
 	return nil
 }
 
-func (e *fakeEngine) Exec(_ context.Context, id string, spec ExecSpec) (Exec, error) {
+func (e *fakeEngine) Exec(_ context.Context, id string, spec engine.ExecSpec) (engine.Exec, error) {
 	if e.hang != nil {
 		<-e.hang
 	}
@@ -105,7 +106,7 @@ type fakeOutput struct {
 // fakeExec is a command.
 type fakeExec struct {
 	container string
-	spec      ExecSpec
+	spec      engine.ExecSpec
 	out       chan fakeOutput
 	rest      fakeOutput
 	stdin     *io.PipeReader
@@ -214,10 +215,10 @@ func (x *fakeExec) Close() error {
 	return x.stdin.Close()
 }
 
-// fakeDriver is an execDriver over a fakeEngine, in a directory.
-func fakeDriver(t *testing.T, e *fakeEngine, dir string) *execDriver {
+// fakeDriver is an Driver over a fakeEngine, in a directory.
+func fakeDriver(t *testing.T, e *fakeEngine, dir string) *Driver {
 	t.Helper()
-	d, err := newExecDriver(execOptions{
+	d, err := New(Options{
 		Engine: e, Container: e.container, Kill: e.kill, Dir: dir, User: "1:2",
 		Info: corral.Info{Host: corral.HostSandbox, Sandboxed: true},
 		Prepare: func(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
@@ -246,7 +247,7 @@ func command(args ...string) corral.Command { return corral.Command{Args: args} 
 
 func named(id string, args ...string) corral.Command { return corral.Command{ID: id, Args: args} }
 
-func mustStart(t *testing.T, d *execDriver, cmd corral.Command) corral.Process {
+func mustStart(t *testing.T, d *Driver, cmd corral.Command) corral.Process {
 	t.Helper()
 	p, err := d.Start(t.Context(), cmd)
 	if err != nil {

@@ -1,4 +1,4 @@
-package sandbox_test
+package execdriver_test
 
 import (
 	"flag"
@@ -93,9 +93,9 @@ func TestExecDriverLimitsAreDistinct(t *testing.T) {
 	}
 }
 
-var updateExecDriver = flag.Bool("update-exec-driver", false, "write the table of docs/reference/exec-driver.md")
+var update = flag.Bool("update", false, "write the table of docs/reference/exec-driver.md")
 
-func TestExecDriverDoc(t *testing.T) {
+func TestDoc(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\n| cases | how | why |\n|---|---|---|\n")
 	for _, l := range execLimits {
@@ -103,8 +103,8 @@ func TestExecDriverDoc(t *testing.T) {
 	}
 	table.WriteString("\n")
 	doctable.Table{
-		File:  "../docs/reference/exec-driver.md",
-		Begin: "<!-- table: go test ./sandbox -run TestExecDriverDoc -update-exec-driver -->\n",
+		File:  "../../docs/reference/exec-driver.md",
+		Begin: "<!-- table: go test ./sandbox/execdriver -run TestDoc -update -->\n",
 		End:   "<!-- end of table -->\n",
-	}.Check(t, table.String(), *updateExecDriver)
+	}.Check(t, table.String(), *update)
 }

@@ -1,4 +1,4 @@
-package sandbox
+package engine
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestOnEngine(t *testing.T) {
-	info := EngineInfo{Nested: true, Shared: []Mount{
+	info := Info{Nested: true, Shared: []Mount{
 		{Source: "/srv/data", Target: "/data"}, {Source: "/home/u/x", Target: "/data/deep"}, {Source: "/var/lib/docker/volumes/v/_data", Target: "/v", Volume: true},
 		{Source: "/srv/ro", Target: "/ro", ReadOnly: true}, {Source: "/etc", Target: "/e"}, {Source: "/root/w", Target: "/w"}, {Source: "/", Target: "/host"},
 		{Target: "/data/tmpfs"}, {Target: "/"},
@@ -48,28 +48,28 @@ func TestOnEngine(t *testing.T) {
 	if got, err := info.onEngine(Mount{Source: "/w", Target: Workdir}); err != nil || got != "/root/w" {
 		t.Errorf("a workspace of root's: %q, %v", got, err)
 	}
-	if _, err := (EngineInfo{Address: "tcp://x:1"}).onEngine(Mount{Source: "/data"}); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "tcp://x:1") {
+	if _, err := (Info{Address: "tcp://x:1"}).onEngine(Mount{Source: "/data"}); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "tcp://x:1") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestTranslate(t *testing.T) {
 	mounts := []Mount{{Source: "/data/w", Target: Workdir}, {Source: "volume", Target: "/.corral", Volume: true}, {Source: "/data/b", Target: "/b", ReadOnly: true}}
-	nested := EngineInfo{Nested: true, Shared: []Mount{{Source: "/srv", Target: "/data"}}}
+	nested := Info{Nested: true, Shared: []Mount{{Source: "/srv", Target: "/data"}}}
 	want := []Mount{{Source: "/srv/w", Target: Workdir}, mounts[1], {Source: "/srv/b", Target: "/b", ReadOnly: true}}
-	if got, err := nested.translate(mounts); err != nil || !slices.Equal(got, want) {
+	if got, err := nested.Translate(mounts); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if mounts[0].Source != "/data/w" {
 		t.Error("what was to be translated is not what it was")
 	}
-	if got, err := (EngineInfo{Local: true}).translate(mounts); err != nil || !slices.Equal(got, mounts) {
+	if got, err := (Info{Local: true}).Translate(mounts); err != nil || !slices.Equal(got, mounts) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := (EngineInfo{Address: "tcp://x:1"}).translate(mounts); !errors.Is(err, corral.ErrUnavailable) {
+	if _, err := (Info{Address: "tcp://x:1"}).Translate(mounts); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
-	if got, err := (EngineInfo{Address: "tcp://x:1"}).translate(mounts[1:2]); err != nil || !slices.Equal(got, mounts[1:2]) {
+	if got, err := (Info{Address: "tcp://x:1"}).Translate(mounts[1:2]); err != nil || !slices.Equal(got, mounts[1:2]) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
