@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/seccomp"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // allowed is what a configuration asks for that was judged, and may have.
@@ -26,7 +27,7 @@ type allowed struct {
 	mounts  []engine.Mount      // the binds, without symbolic links, and the secrets
 	profile *specs.LinuxSeccomp // the configured one
 	anyUser bool                // User is the default, and another one is as good
-	uids    uidRange            // UIDRange
+	uids    users.Range         // UIDRange
 	halve   bool                // CPUs is the default, and not more than half of the machine's
 }
 

@@ -172,7 +172,7 @@ func removeBox(ctx context.Context, engine engine.Engine, state string, rec boxR
 		return err
 	}
 	reached(stepContainerRemoved)
-	if err := returnUser(rec); err != nil {
+	if err := rec.returnUser(); err != nil {
 		return err
 	}
 	noted = errors.Join(noted, keepLife(state, rec))

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // Driver is a way to reach the inside of a container.
@@ -192,7 +193,7 @@ func (c *Config) complete() error {
 	}
 	set(&c.UIDRange, DefaultUIDRange)
 	var uerr error
-	if c.uids, uerr = parseUIDRange(c.UIDRange); uerr != nil {
+	if c.uids, uerr = users.ParseRange(c.UIDRange); uerr != nil {
 		return uerr
 	}
 	if err := c.judge(); err != nil {

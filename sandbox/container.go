@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenbin"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // Labels of our containers.
@@ -47,7 +48,7 @@ func (c *Config) gvisor() bool { return strings.HasPrefix(filepath.Base(c.Runtim
 // from box to box is added by spec.
 func (c *Config) plan() engine.Spec {
 	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
-	if c.anyUser && !c.uids.none() && !c.isolatedKernel() {
+	if c.anyUser && !c.uids.None() && !c.isolatedKernel() {
 		s.UIDRange = c.UIDRange
 	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first
@@ -164,7 +165,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
-		return s.nameUser(boxDir(s.StateDir, spec.Labels[labelBox]), c.PID, spec.User)
+		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), userOf(s.User), userOf(spec.User))
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
 	"github.com/corral-exec/corral/sandbox/engine"
@@ -130,26 +130,11 @@ func setLock(f *os.File, kind int16) error {
 
 // lockFile locks a file, waiting as long as ctx lets it.
 func lockFile(ctx context.Context, name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the sandbox: %w", err)
+	f, err := filelock.Open(ctx, name)
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, corral.Errorf(corral.ErrUnavailable, "wait for it, or end it", "another program uses the sandbox: %w", err)
 	}
-	for delay := time.Millisecond; ; delay = min(2*delay, 50*time.Millisecond) {
-		err := setLock(f, unix.F_WRLCK)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EAGAIN) {
-			f.Close()
-			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			f.Close()
-			return nil, corral.Errorf(corral.ErrUnavailable, "wait for it, or end it", "another program uses the sandbox (%s is locked): %w", name, ctx.Err())
-		}
-	}
+	return f, err
 }
 
 // lockOwner says that an ephemeral state directory is in use, until this

@@ -48,6 +48,3 @@ func ownerLives(string) bool { return true }
 func (c *Config) owner() string { return nobody }
 
 func ownerOf(string) (int, bool) { return 0, false }
-
-// lockFile is for what only root has on Linux.
-func lockFile(context.Context, string) (*os.File, error) { return nil, errors.ErrUnsupported }

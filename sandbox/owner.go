@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/sandbox/users"
 )
 
 // What a command writes belongs to the user outside, and what is the user's the
@@ -57,10 +58,15 @@ func (c *Config) checkOwner(info engine.Info) error {
 	return nil
 }
 
+// remapped is a user of a container as it is outside.
+func remapped(text string, info engine.Info) files.User {
+	u := userOf(text)
+	return files.User{UID: u.UID + info.RemapUID, GID: u.GID + info.RemapGID}
+}
+
 // mapped is cfg.User as it is outside.
 func (c *Config) mapped(info engine.Info) files.User {
-	uid, gid := splitUser(c.User)
-	return files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
+	return remapped(c.User, info)
 }
 
 // own has the container's user be to the files of this machine what their owner
@@ -82,10 +88,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 	if !info.Local || info.Rootless {
 		return undo, nil
 	}
-	uid, gid := splitUser(s.User)
-	shown := files.User{UID: uid + info.RemapUID, GID: gid + info.RemapGID}
-	uid, gid = splitUser(c.User)
-	owner := files.User{UID: uid, GID: gid}
+	shown, owner := remapped(s.User, info), userOf(c.User)
 	private := owner
 	if info.RemapUID != 0 && c.hasPrivate() {
 		private = c.mapped(info)
@@ -93,7 +96,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 			return fail(err)
 		}
 	}
-	maps := map[files.User]*idmapping{}
+	maps := map[files.User]*users.Mapping{}
 	defer func() {
 		for _, m := range maps {
 			err = errors.Join(err, m.Close())
@@ -111,11 +114,11 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 			continue
 		}
 		if maps[disk] == nil {
-			if maps[disk], err = newIdmapping(disk, shown); err != nil {
+			if maps[disk], err = users.NewMapping(disk, shown); err != nil {
 				return fail(err)
 			}
 		}
-		dir, release, err := maps[disk].mount(held.at(m.Target), !m.ReadOnly)
+		dir, release, err := maps[disk].Mount(held.at(m.Target), !m.ReadOnly)
 		if err != nil {
 			return fail(corral.Errorf(corral.ErrUnavailable, "set sandbox.uidRange to shared, and with an engine that remaps users use access none; or have Linux from 5.12 with a file system that can be mounted with mapped IDs (ext4, xfs, btrfs)",
 				"%s cannot be mounted so that its owner stays: %w", m.Source, err))
@@ -153,8 +156,8 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 			return nil, err
 		}
 	default:
-		uid, gid := splitUser(set.User)
-		d.User = &files.User{UID: uid, GID: gid}
+		user := userOf(set.User)
+		d.User = &user
 	}
 	d.Shown = e.shownUser
 	all.Workspace = d
@@ -183,6 +186,6 @@ func (e *Executor) shownUser() (*files.User, error) {
 	if errors.Is(err, os.ErrNotExist) || err == nil && box.UID == 0 {
 		return nil, nil
 	}
-	uid, gid := splitUser(box.User)
-	return &files.User{UID: uid, GID: gid}, err
+	user := userOf(box.User)
+	return &user, err
 }

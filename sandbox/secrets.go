@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // A Secret is where the content of a file in SecretsDir is from: one of the two.
@@ -136,16 +137,16 @@ func (c *Config) writeSecrets() (err error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return corral.Errorf(corral.ErrUnavailable, "remove it", "%s is no directory for secrets", dir)
 	}
-	uid, gid := splitUser(c.User)
+	user := userOf(c.User)
 	if os.Geteuid() != 0 {
-		uid, gid = -1, -1 // commands run as us
+		user = files.User{UID: -1, GID: -1} // commands run as us
 		// Our own directory is not to be written to by commands either.
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return fmt.Errorf("cannot write secrets: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.Chmod(dir, 0o500)) }()
 	}
-	if err := os.Chown(dir, uid, gid); err != nil {
+	if err := os.Chown(dir, user.UID, user.GID); err != nil {
 		return fmt.Errorf("cannot give the sandbox its secrets: %w", err)
 	}
 	old, err := os.ReadDir(dir)
@@ -166,7 +167,7 @@ func (c *Config) writeSecrets() (err error) {
 		}
 		// No other user can read it at any moment.
 		err = atomicfile.Write(filepath.Join(dir, name), content, atomicfile.Options{
-			Mode: 0o400, Prepare: func(f *os.File) error { return f.Chown(uid, gid) },
+			Mode: 0o400, Prepare: func(f *os.File) error { return f.Chown(user.UID, user.GID) },
 		})
 		if err != nil {
 			return fmt.Errorf("cannot write the secret %s: %w", name, err)

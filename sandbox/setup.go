@@ -40,7 +40,7 @@ func (s *setup) ownerWarning() []string {
 	if s.WorkspaceAccess != AccessReadWrite {
 		return nil
 	}
-	if user, _ := splitUser(s.User); s.Workspace != "" {
+	if user := userOf(s.User).UID; s.Workspace != "" {
 		if uid, ok := ownerOf(s.Workspace); ok && uid != user {
 			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace, uid, user, s.User, s.Workspace)}
 		}

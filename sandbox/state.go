@@ -12,13 +12,15 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/sandbox/engine"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
-func splitUser(user string) (uid, gid int) {
-	u, g, _ := strings.Cut(user, ":") // checked by checkUser
-	uid, _ = strconv.Atoi(u)
-	gid, _ = strconv.Atoi(g)
-	return uid, gid
+// userOf reads uid:gid, which checkUser has checked.
+func userOf(text string) (u files.User) {
+	uid, gid, _ := strings.Cut(text, ":")
+	u.UID, _ = strconv.Atoi(uid)
+	u.GID, _ = strconv.Atoi(gid)
+	return u
 }
 
 // lockName is the file in a state directory that its owners lock.
@@ -66,7 +68,7 @@ func Sweep(ctx context.Context, engine engine.Engine, stateDir string) ([]string
 	note(nil, sweepNascent(stateDir))
 	note(sweepBoxes(ctx, engine, stateDir))
 	note(sweepLeft(ctx, engine, stateDir))
-	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), sweepUsers(ctx)))
+	note(nil, errors.Join(sweepImages(ctx, engine, stateDir), sweepWorkspaces(ctx, engine, stateDir), sweepSecrets(stateDir), lent.Sweep(ctx)))
 	slices.Sort(removed)
 	return slices.Compact(removed), errors.Join(errs...)
 }

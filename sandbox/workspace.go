@@ -169,14 +169,7 @@ func (s *setup) makePrivate(ctx context.Context, id string) error {
 		}
 		reached(stepMounted)
 	}
-	if os.Geteuid() != 0 {
-		return nil // commands run as us
-	}
-	uid, gid := splitUser(s.User)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		return fmt.Errorf("cannot give the sandbox its workspace: %w", err)
-	}
-	return nil
+	return give(dir, userOf(s.User))
 }
 
 // checkPrivate refuses a private workspace that may take more than is configured

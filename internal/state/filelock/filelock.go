@@ -5,7 +5,9 @@
 package filelock
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 )
@@ -28,6 +30,30 @@ func Own(f *os.File) error {
 		if err := TryLock(f); !errors.Is(err, ErrLocked) || time.Now().After(end) {
 			return err
 		}
+	}
+}
+
+// Open opens a file, made if it does not exist, with an exclusive lock. It waits as
+// long as ctx lets it: then the error is ErrLocked, and that of ctx.
+func Open(ctx context.Context, name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for delay := time.Millisecond; ; delay = min(2*delay, patience/20) {
+		if err = TryLock(f); err == nil {
+			return f, nil
+		}
+		if errors.Is(err, ErrLocked) {
+			select {
+			case <-time.After(delay):
+				continue
+			case <-ctx.Done():
+				err = fmt.Errorf("%s: %w: %w", name, ErrLocked, ctx.Err())
+			}
+		}
+		f.Close()
+		return nil, err
 	}
 }
 

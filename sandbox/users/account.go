@@ -1,9 +1,11 @@
-package sandbox
+package users
 
 import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // Programs ask which name their user has (ssh, whoami, node), and no image knows
@@ -19,7 +21,7 @@ const accountName = "sandbox"
 func withAccount(passwd []byte, owner, uid, gid int) []byte {
 	fields := accountOf(passwd, owner)
 	if len(fields) < 7 {
-		fields = []string{freeName(passwd), "x", "", "", "", Workdir, "/bin/sh"}
+		fields = []string{freeName(passwd), "x", "", "", "", engine.Workdir, "/bin/sh"}
 	}
 	fields[2], fields[3] = strconv.Itoa(uid), strconv.Itoa(gid)
 	return appendLine(passwd, strings.Join(fields, ":"))

@@ -1,6 +1,7 @@
-package sandbox
+package users
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral/internal/warden/spawn"
+	"github.com/corral-exec/corral/sandbox/files"
 )
 
 // maxAccounts bounds an image's /etc/passwd, in bytes.
 const maxAccounts = 1 << 20
 
-// nameUser has a container that runs know its user by a name: before any command,
-// files of the box are mounted over its /etc/passwd and /etc/group. An image
-// without them, or whose files are larger than anybody's, stays as it is.
-func (s *setup) nameUser(box string, pid int, user string) error {
-	uid, gid := splitUser(user)
-	ownUID, ownGID := splitUser(s.User)
+// Name has a container that runs know its user, shown, by the name that the image has
+// for owner: before any command, files in dir are mounted over its /etc/passwd and
+// /etc/group. pid is its init. An image without them, or with larger ones than
+// maxAccounts, stays as it is.
+func Name(pid int, dir string, owner, shown files.User) error {
 	root, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return ignoreMissing(err) // it has ended
@@ -31,10 +32,10 @@ func (s *setup) nameUser(box string, pid int, user string) error {
 		name string
 		with func([]byte) []byte
 	}{
-		{"passwd", func(b []byte) []byte { return withAccount(b, ownUID, uid, gid) }},
-		{"group", func(b []byte) []byte { return withGroup(b, ownGID, gid) }},
+		{"passwd", func(b []byte) []byte { return withAccount(b, owner.UID, shown.UID, shown.GID) }},
+		{"group", func(b []byte) []byte { return withGroup(b, owner.GID, shown.GID) }},
 	} {
-		if err := replaceIn(root, pid, "etc/"+f.name, filepath.Join(box, f.name), f.with); err != nil {
+		if err := replaceIn(root, pid, "etc/"+f.name, filepath.Join(dir, f.name), f.with); err != nil {
 			return fmt.Errorf("cannot name the sandbox's user in /etc/%s: %w", f.name, err)
 		}
 	}
@@ -103,3 +104,10 @@ func moveInto(pid, tree, target int) error {
 }
 
 var empty [1]byte // a path
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}

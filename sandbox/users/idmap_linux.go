@@ -1,4 +1,4 @@
-package sandbox
+package users
 
 import (
 	"errors"
@@ -20,27 +20,29 @@ import (
 )
 
 // idmapDir has mounts for as long as a container takes to start. They are in no
-// directory that anybody removes with what is in it, since that is the
+// directory that is removed with what is in it, since that is the
 // workspace.
 const idmapDir = "/run/corral-mounts"
 
-// idmapping is a user namespace by which mounts show one user's files as
-// another's, and the other way round. Everybody else stays who they are.
-type idmapping struct{ ns *os.File }
+// A Mapping is a user namespace by which mounts show one user's files as
+// another's, and the other way round. All others stay who they are.
+type Mapping struct{ ns *os.File }
 
-func newIdmapping(disk, shown files.User) (*idmapping, error) {
+// NewMapping shows what is disk's as shown's.
+func NewMapping(disk, shown files.User) (*Mapping, error) {
 	ns, err := userNamespace(swap(disk.UID, shown.UID), swap(disk.GID, shown.GID))
 	if err != nil {
 		return nil, err
 	}
-	return &idmapping{ns}, nil
+	return &Mapping{ns}, nil
 }
 
-func (m *idmapping) Close() error { return m.ns.Close() }
+// Close ends the mapping; mounts that were made by it stay.
+func (m *Mapping) Close() error { return m.ns.Close() }
 
 // clone is a mount, nowhere yet, of a file or directory that is held, with what
 // is mounted below it if that is asked for.
-func (m *idmapping) clone(fd int, below bool) (tree int, err error) {
+func (m *Mapping) clone(fd int, below bool) (tree int, err error) {
 	flags, at := uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH), uint(unix.AT_EMPTY_PATH)
 	if below {
 		flags, at = flags|unix.AT_RECURSIVE, at|unix.AT_RECURSIVE
@@ -56,8 +58,8 @@ func (m *idmapping) clone(fd int, below bool) (tree int, err error) {
 	return tree, nil
 }
 
-// mount mounts what is held in a place of its own.
-func (m *idmapping) mount(fd int, below bool) (target string, release func() error, err error) {
+// Mount mounts what is held in a place of its own.
+func (m *Mapping) Mount(fd int, below bool) (target string, release func() error, err error) {
 	// The engine's runtime has to get through it as another user, and there are
 	// no names in it that can be guessed.
 	if err := os.MkdirAll(idmapDir, 0o711); err != nil {
@@ -116,16 +118,16 @@ func sweepIdmaps() {
 	}
 }
 
-// anyIdmapping is for the question whether there can be one.
-var anyIdmapping = sync.OnceValues(func() (*idmapping, error) {
-	return newIdmapping(files.User{UID: minUID, GID: minUID}, files.User{UID: minUID + 1, GID: minUID + 1})
+// anyMapping is for the question whether there can be one.
+var anyMapping = sync.OnceValues(func() (*Mapping, error) {
+	return NewMapping(files.User{UID: minUID, GID: minUID}, files.User{UID: minUID + 1, GID: minUID + 1})
 })
 
-// checkIdmap says why what is at a path, or will be, cannot be mounted with
+// CheckMapped says why what is at a path, or will be, cannot be mounted with
 // mapped IDs, with what is mounted below it if that is asked for. It is mounted
 // nowhere.
-func checkIdmap(path string, below bool) error {
-	m, err := anyIdmapping()
+func CheckMapped(path string, below bool) error {
+	m, err := anyMapping()
 	if err != nil {
 		return err
 	}
