@@ -52,7 +52,7 @@ func New(cfg Config) (*Executor, error) {
 	var err error
 	e.Executor, err = wardenexec.New(wardenexec.Options{
 		Dir: logDir(cfg.StateDir), Ephemeral: cfg.InProcess,
-		Connect: connect, EndedIdle: e.endedIdle, Prepare: e.cfg.prepare,
+		Connect: connect, EndedIdle: e.endedIdle, Prepare: e.cfg.plan,
 		Info: corral.Info{Host: corral.HostGateway},
 		Log:  cfg.Log,
 	})

@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -121,12 +120,6 @@ func (c *Config) planNode(ctx context.Context, cmd corral.Command, login string,
 		p.Args, p.Env = l.Args, l.Env
 	}
 	return warnings, err
-}
-
-// prepare turns a command into what the warden executes.
-func (c *Config) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-	p, err := c.plan(ctx, cmd)
-	return wardenexec.Prepared{Args: p.Args, Env: p.Env.Vars, Dir: p.Dir, Notice: p.Notice, Warnings: p.Warnings}, err
 }
 
 func (c *Config) getenv(name string) string {

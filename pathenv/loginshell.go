@@ -8,17 +8,11 @@ package pathenv
 // current directory) whichever of the two values is empty.
 const prependPrefix = `PATH="${` + prependVariable + `:+$` + prependVariable + `${PATH:+:}}${PATH-}"; export PATH; unset ` + prependVariable + `; `
 
-// A Launch is a program with its arguments and its environment.
-type Launch struct {
-	Args []string
-	Env  Environment
-}
-
 // LoginShell returns how /bin/sh runs text as a login shell, with dirs before
 // the PATH that its profile leaves.
-func (e Environment) LoginShell(text string, dirs []string) Launch {
+func (e Environment) LoginShell(text string, dirs []string) Plan {
 	text, env := e.AfterProfile(text, dirs)
-	return Launch{Args: []string{"/bin/sh", "-lc", text}, Env: env}
+	return Plan{Args: []string{"/bin/sh", "-lc", text}, Env: env}
 }
 
 // AfterProfile returns the text and the environment for a shell that reads

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral"
 	"pgregory.net/rapid"
+
+	"github.com/corral-exec/corral"
 )
 
 func TestSplit(t *testing.T) {

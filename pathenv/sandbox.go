@@ -41,17 +41,17 @@ type SandboxOptions struct {
 // internal variable. Configured variables that look like credentials are left
 // out unless Keep lists them; those of the call are kept, since the caller
 // handed them over on purpose.
-func Sandbox(o SandboxOptions) (Launch, error) {
+func Sandbox(o SandboxOptions) (Plan, error) {
 	if (o.Shell == "") == (len(o.Args) == 0) {
-		return Launch{}, corral.Errorf(corral.ErrInvalid, "set exactly one of them", "cannot prepare a command for the sandbox: want either shell text or arguments")
+		return Plan{}, corral.Errorf(corral.ErrInvalid, "set exactly one of them", "cannot prepare a command for the sandbox: want either shell text or arguments")
 	}
 	if err := checkDirs(o.PathPrepend, ":"); err != nil {
-		return Launch{}, err
+		return Plan{}, err
 	}
 	hint := "leave them out; the internal variables of Corral are its own"
 	anything := func(string) bool { return false }
 	if err := checkCall("in the sandbox", hint, o.Call, anything); err != nil {
-		return Launch{}, err
+		return Plan{}, err
 	}
 
 	b := newBuilder("linux")
@@ -79,10 +79,10 @@ func Sandbox(o SandboxOptions) (Launch, error) {
 	path := mergeParts(append(first, pathPart{OriginImage, image})...)
 	env, err := b.finish(o.Profile, o.TTY, path, o.Call)
 	if err != nil {
-		return Launch{}, err
+		return Plan{}, err
 	}
 	if o.Shell == "" {
-		return Launch{Args: o.Args, Env: env}, nil
+		return Plan{Args: o.Args, Env: env}, nil
 	}
 	return env.LoginShell(o.Shell, prepend), nil
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral"
 )
 
 func TestSandbox(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral"
 )
 
 // A vector is a known answer; see testdata/README.md.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/execdriver"
 )
@@ -100,7 +101,7 @@ func (e *Executor) Configure(cfg Config) error {
 	return nil
 }
 
-func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
+func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (pathenv.Plan, error) {
 	return e.set.Load().prepare(ctx, cmd)
 }
 

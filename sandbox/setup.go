@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 )
 
@@ -21,7 +20,7 @@ type setup struct {
 	warnings []string // for every command
 
 	// What commands that ask for nothing special are started with.
-	plainShell, plainArgs func() (pathenv.Launch, error)
+	plainShell, plainArgs func() (pathenv.Plan, error)
 }
 
 func newSetup(cfg Config) (*setup, error) {
@@ -30,8 +29,8 @@ func newSetup(cfg Config) (*setup, error) {
 	}
 	s := &setup{Config: cfg, hash: hashOf(cfg.plan())}
 	s.warnings = s.ownerWarning()
-	s.plainShell = sync.OnceValues(func() (pathenv.Launch, error) { return s.newLaunch(corral.Command{Shell: plainText}) })
-	s.plainArgs = sync.OnceValues(func() (pathenv.Launch, error) { return s.newLaunch(corral.Command{Args: []string{plainText}}) })
+	s.plainShell = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Shell: plainText}) })
+	s.plainArgs = sync.OnceValues(func() (pathenv.Plan, error) { return s.newLaunch(corral.Command{Args: []string{plainText}}) })
 	return s, nil
 }
 
@@ -49,22 +48,23 @@ func (s *setup) ownerWarning() []string {
 }
 
 // prepare turns a command into what the warden executes.
-func (s *setup) prepare(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-	launch, err := s.launch(cmd)
+func (s *setup) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
+	p, err := s.launch(cmd)
 	if err != nil {
-		return wardenexec.Prepared{}, err
+		return pathenv.Plan{}, err
 	}
-	dir := cmd.Dir
-	if !strings.HasPrefix(dir, "/") {
-		dir = path.Join(Workdir, dir)
+	p.Dir = cmd.Dir
+	if !strings.HasPrefix(p.Dir, "/") {
+		p.Dir = path.Join(Workdir, p.Dir)
 	}
-	notice, left := launch.Env.Report()
-	warnings := append(append([]string(nil), s.warnings...), left...)
-	return wardenexec.Prepared{Args: launch.Args, Env: launch.Env.Vars, Dir: dir, Notice: notice, Warnings: warnings}, nil
+	var left []string
+	p.Notice, left = p.Env.Report()
+	p.Warnings = append(append([]string(nil), s.warnings...), left...)
+	return p, nil
 }
 
-// launch is what a command is started with.
-func (s *setup) launch(cmd corral.Command) (pathenv.Launch, error) {
+// launch is what a command is started with, without its directory.
+func (s *setup) launch(cmd corral.Command) (pathenv.Plan, error) {
 	if len(cmd.Env) > 0 || len(cmd.PathPrepend) > 0 || cmd.TTY != nil {
 		return s.newLaunch(cmd)
 	}
@@ -85,7 +85,7 @@ func (s *setup) launch(cmd corral.Command) (pathenv.Launch, error) {
 // plainText stands for the text of any command.
 const plainText = ":"
 
-func (s *setup) newLaunch(cmd corral.Command) (pathenv.Launch, error) {
+func (s *setup) newLaunch(cmd corral.Command) (pathenv.Plan, error) {
 	home := Workdir
 	if s.WorkspaceAccess == AccessReadOnly {
 		home = "/tmp"

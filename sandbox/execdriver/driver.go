@@ -15,6 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/streamexec"
 	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -27,7 +28,7 @@ type Options struct {
 	// is another one.
 	Kill func(ctx context.Context, id string) error
 	// Prepare turns a valid command into what is to be executed.
-	Prepare func(ctx context.Context, cmd corral.Command) (wardenexec.Prepared, error)
+	Prepare func(ctx context.Context, cmd corral.Command) (pathenv.Plan, error)
 
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
@@ -94,7 +95,7 @@ const maxArgument = 128 << 10
 
 // Prepare implements streamexec.Place.
 func (d *Driver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Job, error) {
-	prep, err := d.opts.Prepare(ctx, cmd)
+	plan, err := d.opts.Prepare(ctx, cmd)
 	if err != nil {
 		return streamexec.Job{}, err
 	}
@@ -103,17 +104,17 @@ func (d *Driver) Prepare(ctx context.Context, cmd corral.Command) (streamexec.Jo
 		return streamexec.Job{}, err
 	}
 	info := d.opts.Info
-	info.Dir, info.Notice = prep.Dir, prep.Notice
-	info.Warnings = append(append([]string(nil), prep.Warnings...), warning)
-	spec := d.spec(cmd, prep)
+	info.Dir, info.Notice = plan.Dir, plan.Notice
+	info.Warnings = append(append([]string(nil), plan.Warnings...), warning)
+	spec := d.spec(cmd, plan)
 	return streamexec.Job{Info: info, Start: func(ctx context.Context, info *corral.Info) (streamexec.Stream, error) {
 		return d.start(ctx, info.ID, container, spec)
 	}}, nil
 }
 
 // spec is the command in the engine's terms.
-func (d *Driver) spec(cmd corral.Command, prep wardenexec.Prepared) engine.ExecSpec {
-	spec := engine.ExecSpec{Args: prep.Args, Env: prep.Env, Dir: prep.Dir, User: d.opts.User, Stdin: cmd.Stdin, TTY: cmd.TTY != nil}
+func (d *Driver) spec(cmd corral.Command, plan pathenv.Plan) engine.ExecSpec {
+	spec := engine.ExecSpec{Args: plan.Args, Env: plan.Env.Vars, Dir: plan.Dir, User: d.opts.User, Stdin: cmd.Stdin, TTY: cmd.TTY != nil}
 	switch {
 	case spec.TTY:
 		spec.Rows, spec.Cols = cmd.TTY.Rows, cmd.TTY.Cols
@@ -124,7 +125,7 @@ func (d *Driver) spec(cmd corral.Command, prep wardenexec.Prepared) engine.ExecS
 			spec.Cols = corral.DefaultSize.Cols
 		}
 	case cmd.MergeStderr: // an engine has two pipes, whose order it does not keep
-		spec.Args = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, prep.Args...)
+		spec.Args = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, plan.Args...)
 	}
 	return spec
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/exectest"
 	"github.com/corral-exec/corral/internal/test/testdir"
-	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/docker"
@@ -121,16 +120,15 @@ func (b *execBox) remove(t testing.TB) {
 	}
 }
 
-func prepareExec(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-	l, err := pathenv.Sandbox(pathenv.SandboxOptions{
+func prepareExec(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
+	p, err := pathenv.Sandbox(pathenv.SandboxOptions{
 		Shell: cmd.Shell, Args: cmd.Args, Call: cmd.Env, PathPrepend: cmd.PathPrepend, Home: sandbox.Workdir, TTY: cmd.TTY != nil,
 	})
-	dir := cmd.Dir
-	if !strings.HasPrefix(dir, "/") {
-		dir = path.Join(sandbox.Workdir, dir)
+	if p.Dir = cmd.Dir; !strings.HasPrefix(p.Dir, "/") {
+		p.Dir = path.Join(sandbox.Workdir, p.Dir)
 	}
-	notice, warnings := l.Env.Report()
-	return wardenexec.Prepared{Args: l.Args, Env: l.Env.Vars, Dir: dir, Notice: notice, Warnings: warnings}, err
+	p.Notice, p.Warnings = p.Env.Report()
+	return p, err
 }
 
 func (pl *execPlace) open(t testing.TB, b *execBox) corral.Executor {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -221,8 +221,8 @@ func fakeDriver(t *testing.T, e *fakeEngine, dir string) *Driver {
 	d, err := New(Options{
 		Engine: e, Container: e.container, Kill: e.kill, Dir: dir, User: "1:2",
 		Info: corral.Info{Host: corral.HostSandbox, Sandboxed: true},
-		Prepare: func(_ context.Context, cmd corral.Command) (wardenexec.Prepared, error) {
-			return wardenexec.Prepared{Args: slices.Clone(cmd.Args), Env: []string{"A=b"}, Dir: "/d", Warnings: []string{"Beware."}}, nil
+		Prepare: func(_ context.Context, cmd corral.Command) (pathenv.Plan, error) {
+			return pathenv.Plan{Args: slices.Clone(cmd.Args), Env: pathenv.Environment{Vars: []string{"A=b"}}, Dir: "/d", Warnings: []string{"Beware."}}, nil
 		},
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // Options of an Executor.
@@ -40,7 +41,7 @@ type Options struct {
 	Untrusted bool
 
 	// Prepare turns a valid command into what the warden is to execute.
-	Prepare func(ctx context.Context, cmd corral.Command) (Prepared, error)
+	Prepare func(ctx context.Context, cmd corral.Command) (pathenv.Plan, error)
 	// Info is what is the same for every process here.
 	Info corral.Info
 	// OutputRate is how many bytes of output in a second are taken from a
@@ -48,15 +49,6 @@ type Options struct {
 	OutputRate func() int64
 
 	Log *slog.Logger
-}
-
-// Prepared is a command made ready for where it runs.
-type Prepared struct {
-	Args     []string
-	Env      []string // the whole environment, as NAME=value
-	Dir      string   // absolute, as seen where it runs
-	Notice   string   // for Info.Notice
-	Warnings []string
 }
 
 // pace is what output of a process is taken by.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // fake is a connection to a warden that does what a test says.
@@ -69,8 +70,8 @@ func fakeExecutor(t *testing.T, connect func(start bool) (wire.Conn, error)) *Ex
 	e, err := New(Options{
 		Dir:     t.TempDir(),
 		Connect: func(_ context.Context, start bool) (wire.Conn, error) { return connect(start) },
-		Prepare: func(context.Context, corral.Command) (Prepared, error) {
-			return Prepared{Args: []string{"x"}, Dir: "/"}, nil
+		Prepare: func(context.Context, corral.Command) (pathenv.Plan, error) {
+			return pathenv.Plan{Args: []string{"x"}, Dir: "/"}, nil
 		},
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // roles are what this program does as a process that a test starts.
@@ -108,8 +109,8 @@ func FuzzHostileWarden(f *testing.F) {
 				used = true
 				return h, nil
 			},
-			Prepare: func(context.Context, corral.Command) (Prepared, error) {
-				return Prepared{Args: []string{"true"}, Dir: "/"}, nil
+			Prepare: func(context.Context, corral.Command) (pathenv.Plan, error) {
+				return pathenv.Plan{Args: []string{"true"}, Dir: "/"}, nil
 			},
 		})
 		if err != nil {

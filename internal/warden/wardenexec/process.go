@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wire"
+	"github.com/corral-exec/corral/pathenv"
 )
 
 // process is a corral.Process. How its output and input move is its carrier's
@@ -110,7 +111,7 @@ func (p *process) settled(err error) {
 
 // start starts the command, unless the warden runs one with that ID already.
 func (p *process) start(ctx context.Context, cmd corral.Command) error {
-	prep, err := p.e.opts.Prepare(ctx, cmd)
+	plan, err := p.e.opts.Prepare(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 		return err
 	}
 	p.tag.Info.Info = p.e.opts.Info
-	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Notice, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, prep.Dir, prep.Notice, prep.Warnings, originOf(ctx, cmd)
+	p.tag.Info.ID, p.tag.Info.Dir, p.tag.Info.Notice, p.tag.Info.Warnings, p.tag.Info.Origin = p.id, plan.Dir, plan.Notice, plan.Warnings, originOf(ctx, cmd)
 	p.tag.Limit = cmd.Log
 	if err := p.confine(cmd.Domain, c); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 			known = !errors.Is(err, corral.ErrNotFound) // it has ended and been forgotten since Hello
 		}
 		if !known {
-			if a, tag, err = p.startOn(ctx, c, cmd, prep); err == nil {
+			if a, tag, err = p.startOn(ctx, c, cmd, plan); err == nil {
 				return p.started(ctx, c, a, tag)
 			}
 		}
@@ -182,13 +183,13 @@ const maxAttempts = 10
 // startOn starts the command over a connection, with a tag. If that is refused,
 // with an answer, nothing runs under its ID; after any other error something may,
 // if it was sent before.
-func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, prep Prepared) (a answer, tag []byte, err error) {
+func (p *process) startOn(ctx context.Context, c *client, cmd corral.Command, plan pathenv.Plan) (a answer, tag []byte, err error) {
 	p.setLog(outlog.New(p.e.records.root, p.id, cmd.Log))
 	if err := p.e.records.start(p.id, c.warden, p.tag.agent()); err != nil {
 		return answer{}, nil, err
 	}
 	p.tag.Nonce = corral.NewID()
-	m := p.startMessage(cmd, prep)
+	m := p.startMessage(cmd, plan)
 	fds, err := p.newCarrier(c, m.Flags)
 	if err != nil {
 		return answer{}, nil, err
@@ -226,8 +227,8 @@ func (p *process) letGo() {
 	}
 }
 
-func (p *process) startMessage(cmd corral.Command, prep Prepared) *wire.Message {
-	m := &wire.Message{Type: wire.Start, ID: p.id, Args: prep.Args, Env: prep.Env, Dir: prep.Dir, Timeout: uint64(cmd.Timeout)}
+func (p *process) startMessage(cmd corral.Command, plan pathenv.Plan) *wire.Message {
+	m := &wire.Message{Type: wire.Start, ID: p.id, Args: plan.Args, Env: plan.Env.Vars, Dir: plan.Dir, Timeout: uint64(cmd.Timeout)}
 	switch {
 	case cmd.Grace == 0:
 		m.Grace = uint64(corral.DefaultGrace)
