@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	client "github.com/containerd/containerd"
-	"github.com/containerd/containerd/cio"
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	contrib "github.com/containerd/containerd/contrib/seccomp"
+	contrib "github.com/containerd/containerd/v2/contrib/seccomp"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/corral-exec/corral"
@@ -147,7 +147,7 @@ func resources(s engine.Spec, h host) *specs.LinuxResources {
 		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
 	}
 	if s.Pids > 0 {
-		r.Pids = &specs.LinuxPids{Limit: s.Pids}
+		r.Pids = &specs.LinuxPids{Limit: &s.Pids}
 	}
 	return r
 }

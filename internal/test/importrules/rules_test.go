@@ -53,7 +53,7 @@ var unlinked = map[string][]string{
 	// What an embedding program links: no engine for the host, one engine for
 	// Docker, no server for a client. See docs/how-to/development.md.
 	"hostexec":       {module + "/sandbox", "net/http", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
-	"sandbox/docker": {"github.com/containerd/containerd/", "github.com/nats-io/", "google.golang.org/grpc"},
+	"sandbox/docker": {"github.com/containerd/containerd/v2/", "github.com/nats-io/", "google.golang.org/grpc"},
 	"client":         slices.Concat(executors, []string{module + "/policy/guard", "github.com/docker/", "github.com/containerd/", "github.com/nats-io/", "google.golang.org/grpc"}),
 	// What decides and what agents call start nothing by themselves.
 	"policy/guard": executors,
