@@ -73,7 +73,7 @@ func (a *app) approvalsLs(at withDesk) *cobra.Command {
 		Long: `List the approvals that are pending, the oldest first; with --all also those that
 were answered or expired in the last day. With --quiet only their slugs are
 printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				f := approval.Filter{Agent: agent, State: approval.Pending}
@@ -272,7 +272,6 @@ func (a *app) answers(cmd *cobra.Command, at withDesk, answer func() approval.An
 	var by string
 	cmd.Flags().StringVar(&by, "by", "", "`NAME`: who says so, for others to see (default you)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the approval as JSON")
-	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return at(cmd.Context(), func(ctx context.Context, d desk) error {
 			give := answer()

@@ -77,7 +77,7 @@ func (a *app) rulesCommand() *cobra.Command {
 		Use: "rules [flags]", Short: "List the rules that approvals are remembered in",
 		Long: `List what the file of approvals says to an agent: its own rules, and those of all
 agents. Deny rules go before ask rules, and those before what is allowed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
 				got, err := k.Rules(ctx, agent)
@@ -121,7 +121,7 @@ wildcards. To deny or ask, a name is enough.`,
 		Example: `  corral approvals add '/usr/bin/git status'
   corral approvals add --exact '/usr/bin/rm -rf build'
   corral approvals add --deny 'rm -rf' --agent '*' --reason 'use trash'`,
-		Args: onePattern, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: onePattern,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := policy.Rule{Action: policy.Allow, Pattern: args[0], Reason: reason}
 			if path := pathWithSpaces(args[0]); path != "" {
@@ -148,7 +148,6 @@ wildcards. To deny or ask, a name is enough.`,
 	f.BoolVar(&exact, "exact", false, "it is about exactly these arguments, not about all that begin with them")
 	f.StringVar(&reason, "reason", "", "`TEXT`: why there is the rule, for people")
 	a.addRulesAgentFlag(cmd, &agent)
-	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -186,7 +185,7 @@ func (a *app) removeRuleCommand() *cobra.Command {
 		Use: "remove [flags] PATTERN|ID", Short: "Remove a rule", Aliases: []string{"rm"},
 		Long: `Remove the rules of an agent that have this pattern or this ID. corral approvals
 rules prints both.`,
-		Args: exactly("pattern or ID of a rule"), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: exactly("pattern or ID of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
 				n, err := k.RemoveRule(ctx, agent, args[0])
@@ -204,7 +203,7 @@ rules prints both.`,
 func (a *app) rulesFileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "file", Short: "Print where the file of approvals is, or would be",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
 				got, err := k.Rules(ctx, session.DefaultAgent)

@@ -25,7 +25,7 @@ func (a *app) approvalsWatch() *cobra.Command {
 comes. Elsewhere, or with --json, print a line for each that is pending, and for
 each change. It goes on until a signal ends it, also across restarts of the
 gateway.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var q *asker
 			if !asJSON {

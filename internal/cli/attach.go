@@ -47,7 +47,6 @@ func (a *app) attachCommand() *cobra.Command {
 	f.SortFlags = false
 	f.Var(&o.keys, "detach-keys", "`KEYS`: what is typed to detach, with commas between, or none")
 	fromEnvironment(f, "detach-keys")
-	must(cmd.RegisterFlagCompletionFunc("detach-keys", cobra.NoFileCompletions))
 	f.BoolVarP(&o.stdin, "stdin", "i", true, "pass on standard input; =false: only watch")
 	f.BoolVar(&o.raw, "raw", false, rawUsage)
 	o.window.addFlags(cmd, 10)

@@ -220,7 +220,7 @@ func (a *app) configSchema() *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of the file",
 		Long: `Print the JSON Schema of the file (draft 2020-12): every key with what it means,
 its values and its default. Editors complete and check the file with it.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.show(strings.TrimSuffix(string(config.Schema()), "\n"))
 		},
@@ -238,7 +238,7 @@ func (a *app) configPath() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "path [flags]", Short: "Print where the file is, or would be",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := a.writableConfig()
 			if err != nil {

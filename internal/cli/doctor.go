@@ -60,7 +60,7 @@ With --deep it also makes a sandbox, tries to get out of it in all the ways that
 docs/reference/escape.md lists, and removes it; that takes some seconds. No try
 does any harm where it succeeds. The program corral-escape makes the tries; it is
 looked for where corral is, and on PATH.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, escapes := a.diagnose(cmd.Context(), deep)
 			d := newDiagnosis(checks)

@@ -23,7 +23,7 @@ func (a *app) eventsCommand() *cobra.Command {
 the background. With --follow it goes on until a signal ends it, also across
 restarts of the gateway, and without --after it begins with what comes next.
 --agent '*' has those of every agent; --json one document on each line.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := client.EventOptions{After: after, AllAgents: everyAgent(agent), Once: !follow}
 			if after < 0 && !follow {
@@ -53,7 +53,6 @@ restarts of the gateway, and without --after it begins with what comes next.
 	f.Var(number{offset{&after}}, "after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept")
 	a.addAgentFlag(cmd, &agent)
 	f.BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
-	must(cmd.RegisterFlagCompletionFunc("after", cobra.NoFileCompletions))
 	return cmd
 }
 

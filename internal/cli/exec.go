@@ -116,7 +116,6 @@ func (a *app) execCommand() *cobra.Command {
 			}
 			return a.exec(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	// What follows the command is the command's.
@@ -156,9 +155,6 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
-	for _, name := range []string{"id", "timeout", "wait-approval", "max-output", "memory", "cpus", "pids"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 

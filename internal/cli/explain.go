@@ -57,7 +57,7 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [flags] 'COMMAND' | explain [flags] -- PROGRAM [ARG]...",
 		Short: "Say what would become of a command, and why",
-		Long:  explainLong, Example: explainExample, ValidArgsFunction: cobra.NoFileCompletions,
+		Long:  explainLong, Example: explainExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.shape = onlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
 			if err := o.named(cmd.Flags()); err != nil {
@@ -97,7 +97,6 @@ func (a *app) explainCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
-	must(cmd.RegisterFlagCompletionFunc("sender", cobra.NoFileCompletions))
 	return cmd
 }
 

@@ -68,7 +68,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gateway [flags]", Short: "Serve commands, sessions and tools over HTTP",
 		Long: gatewayLong, Example: gatewayExample,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
@@ -103,14 +103,8 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	own := []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
 	group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
-	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	must(cmd.MarkFlagDirname("path-prepend"))
 	a.addSandboxesFlags(cmd)
-	for _, name := range []string{"memory", "cpus", "pids"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 // optional is a flag of which the help says the default in its own words.

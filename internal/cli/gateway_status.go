@@ -53,7 +53,7 @@ func (a *app) gatewayStatus() *cobra.Command {
 how it is.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				s, err := a.askGateway(ctx)

@@ -60,7 +60,7 @@ Any other is pulled from its registry.`,
 func (a *app) imagesList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
 				list, err := store.List(ctx)

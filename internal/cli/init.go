@@ -31,7 +31,7 @@ The sandbox is turned on if a container engine answers. A configuration that is
 there stays as it is.`,
 		Example: `  corral init
   corral init --config ./corral.json5`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := a.writableConfig()
 			if err != nil {

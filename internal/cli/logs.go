@@ -52,9 +52,6 @@ func (w *window) addFlags(cmd *cobra.Command, tail lineCount) {
 	f := cmd.Flags()
 	f.Var(&w.tail, "tail", "`LINES`: begin so many lines before the end, or all")
 	f.Var(offset{&w.since}, "since-offset", "`BYTES`: begin at this offset, such as the end of what was read before")
-	for _, name := range []string{"tail", "since-offset"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 // offset is a place in a log, in bytes from 0.

@@ -31,7 +31,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	o := &gatewayFlags{}
 	cmd := &cobra.Command{
 		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
-		Long: mcpLong, Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: mcpLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
@@ -42,7 +42,6 @@ func (a *app) mcpCommand() *cobra.Command {
 	a.addAgentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&model, "model", "", "`NAME`: that the client uses, such as openai/gpt-5.2; some tools are for some models")
 	fromEnvironment(cmd.Flags(), "model")
-	must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
 	group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
 	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise"} {

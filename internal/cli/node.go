@@ -79,7 +79,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node [flags]", Short: "Make this machine a node of a gateway",
 		Long: nodeLong, Example: nodeExample,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
@@ -109,9 +109,6 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	fromEnvironment(f, "gateway", "workspace", "sandbox", "log-format", "log-level")
 	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
 	group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
-	for _, name := range []string{"gateway", "name"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	must(cmd.MarkFlagFilename("token-file"))
 	must(cmd.MarkFlagDirname("workspace"))
 }
@@ -298,7 +295,7 @@ func (a *app) nodeInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a node",
 		Long: nodeInstallLong, Example: "  corral node install --gateway corral://gw.example.com:7422/UKEY/CERT\n  corral node install --user --token-file ~/.config/corral/token",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkNode(o); err != nil {
 				return err

@@ -28,7 +28,7 @@ connected to its gateway, whether somebody has to approve it, and by what it
 decides on commands: that is of the agent main, by the files as they are now.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.nodeDir()
 			if err != nil {

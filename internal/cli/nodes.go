@@ -57,7 +57,7 @@ func (a *app) nodesLs() *cobra.Command {
 		Long: `List the nodes, by name, and the hosts of nodes.ssh; with --all also the nodes
 that were revoked. One is online if it was heard of in the last seconds; an SSH
 host while there is a connection to it. With --quiet only their IDs are printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				got, err := c.Nodes(ctx)

@@ -76,7 +76,6 @@ end. Labels that are not named stay.`,
 // addLabelFlag defines the labels that a node gets.
 func addLabelFlag(cmd *cobra.Command, labels *[]string) {
 	cmd.Flags().StringArrayVar(labels, "label", nil, "`KEY=VALUE`: label that the node gets; may be repeated")
-	must(cmd.RegisterFlagCompletionFunc("label", cobra.NoFileCompletions))
 }
 
 func labelTwice(key string) error {
@@ -148,7 +147,6 @@ ask again it needs no more than any other machine.`,
 // addByFlag defines who decides.
 func addByFlag(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "`NAME`: who says so, for others to see (default you)")
-	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
 }
 
 // nodeText is a node in a line.

@@ -29,7 +29,7 @@ no other. It is no secret: who has it can ask.
 
 The addresses in it are those of --nodes-advertise, or those that this machine
 has.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				j, err := c.JoinNodes(ctx)
@@ -76,7 +76,7 @@ that were answered in the last hour. Compare the code with the one that the
 machine shows: it is made of its key and the gateway's. What else is said about a
 machine, but for the address, it says itself. With --quiet only the codes are
 printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeRequests(ctx)
@@ -166,7 +166,6 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME`: that the node gets (default what the machine suggests)")
-	must(cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions))
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
 	addJSONFlag(cmd, &asJSON)
@@ -250,7 +249,7 @@ func (a *app) tokensNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "new [flags]", Short: "Make a setup token and print it",
 		Long: "Make a setup token and print it, this once: only a hash of it is kept.",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch { // to a gateway 0 is the default
 			case ttl == 0:
@@ -277,8 +276,6 @@ func (a *app) tokensNew() *cobra.Command {
 	f := cmd.Flags()
 	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, at most 2160h")
 	f.IntVar(&n.Uses, "uses", 1, "`N`: how many machines it pairs, at most 1000")
-	must(cmd.RegisterFlagCompletionFunc("ttl", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("uses", cobra.NoFileCompletions))
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
 	addJSONFlag(cmd, &asJSON)
@@ -289,7 +286,7 @@ func (a *app) tokensLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the setup tokens that can be used",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeTokens(ctx)

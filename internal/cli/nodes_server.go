@@ -27,7 +27,7 @@ says its key. Without a gateway that runs, the nodes are those that the last one
 left.`,
 		Example: `  corral nodes server-config >/etc/nats/corral.conf    # and: include corral.conf
   corral nodes server-config --allow UKEY`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config()
 			if err != nil {
@@ -52,9 +52,6 @@ left.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&gateways, "gateway-key", nil, "`KEY`: public nkey of a gateway's user; may be repeated (default the one in nats.creds)")
 	f.StringArrayVar(&allow, "allow", nil, "`KEY`: public nkey of a machine that may ask to be a node; may be repeated")
-	for _, name := range []string{"gateway-key", "allow"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 

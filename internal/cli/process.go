@@ -64,7 +64,6 @@ func (a *app) actionCommand(act action) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
 				if act.args > 0 {
@@ -159,7 +158,6 @@ func (a *app) actions() []action {
 	timeout := func(what string, most time.Duration) func(*cobra.Command, *tool.ProcessRequest) {
 		return func(cmd *cobra.Command, r *tool.ProcessRequest) {
 			cmd.Flags().Var(msFlag{&r.Timeout, most}, "timeout", "`TIME`: "+what)
-			must(cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
 		}
 	}
 	return []action{
@@ -206,7 +204,6 @@ func (a *app) actions() []action {
 			addChoice(cmd, (*string)(&r.Until), "until", "what for (default the pattern if there is one, else exit)",
 				string(tool.UntilExit), string(tool.UntilOutput), string(tool.UntilPattern))
 			cmd.Flags().StringVar(&r.Pattern, "pattern", "", "`REGEXP`: to be found in output that no poll has returned")
-			must(cmd.RegisterFlagCompletionFunc("pattern", cobra.NoFileCompletions))
 			timeout("how long to wait, 10m at most (default 30s)", tool.MaxWait)(cmd, r)
 		}},
 		{name: tool.ActionKill, use: id, args: 1, short: "End a session"},
@@ -238,17 +235,11 @@ func onlyText(a *app, args []string) (string, error) {
 func logFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
 	cmd.Flags().Var(countFlag{&r.Offset}, "offset", "`LINE`: the first line, from 0")
 	cmd.Flags().Var(countFlag{&r.Limit}, "limit", "`N`: how many lines; without --offset, the last ones (default 200)")
-	for _, name := range []string{"offset", "limit"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 func sizeFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
 	cmd.Flags().Var(countFlag{&r.Rows}, "rows", "`N`: lines of the terminal")
 	cmd.Flags().Var(countFlag{&r.Cols}, "cols", "`N`: columns of the terminal")
-	for _, name := range []string{"rows", "cols"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 // countFlag is a number that may be left out.

@@ -29,7 +29,7 @@ An ID is shortened to where no other begins the same; every command that wants
 one takes such a beginning.`,
 		Example: `  corral ps --all
   corral kill $(corral ps -q)`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
 				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })

@@ -119,7 +119,7 @@ What is refused is shown as it was asked for. Of a file with mistakes the rest i
 explained, too.
 
 Exit code: 0 if commands could run in it; 1 if something is refused or missing.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				e, err := a.explainSandbox(ctx, agent)

@@ -115,7 +115,7 @@ func (a *app) sandboxPrune() *cobra.Command {
 containers that are old, which the next command replaces. Nothing is removed in
 which a command runs, or that a program uses, such as a gateway: that does the
 same by itself, as it is configured.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if idle < 0 || age < 0 {
 				return corral.Errorf(corral.ErrInvalid, "use 0 for never", "a negative time means nothing")
@@ -151,7 +151,5 @@ same by itself, as it is configured.`,
 	cmd.Flags().DurationVar(&idle, "idle", 0, "`TIME`: how long a sandbox is not used until it goes, such as 24h, or 0 for never (default as configured)")
 	cmd.Flags().DurationVar(&age, "age", 0, "`TIME`: how old a container gets, such as 168h, or 0 for any age (default as configured)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	must(cmd.RegisterFlagCompletionFunc("idle", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("age", cobra.NoFileCompletions))
 	return cmd
 }

@@ -64,7 +64,6 @@ flags that commands of the sandbox are given.`,
 // addConversationFlag defines in which conversation a command is run.
 func (a *app) addConversationFlag(cmd *cobra.Command, key *string) {
 	cmd.Flags().StringVar(key, "session", "", "`KEY`: the conversation, where each has a sandbox of its own (sandbox.scope)")
-	must(cmd.RegisterFlagCompletionFunc("session", cobra.NoFileCompletions))
 }
 
 // shellOf has o be about a sandbox by its name.

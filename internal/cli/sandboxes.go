@@ -35,7 +35,7 @@ belongs to the state directory that it was made with.`,
 func (a *app) sandboxList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, _ string, rows []daemon.SandboxRow) error {
 				if asJSON {
@@ -138,7 +138,7 @@ func (a *app) sandboxSweep() *cobra.Command {
 		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
 killed, and those of which the state is gone. It happens by itself before a
 sandbox is made.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
 				dir, err := a.stateDir()

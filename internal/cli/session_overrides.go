@@ -48,7 +48,6 @@ func (a *app) overridesCommand(use, short string, args cobra.PositionalArgs, do 
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: args,
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
 				now, err := do(ctx, c, args)

@@ -25,7 +25,7 @@ func (a *app) gatewayInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a gateway",
 		Long: installLong, Example: "  corral gateway install --user --listen 127.0.0.1:7777\n  corral gateway install --print",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkGateway(o); err != nil {
 				return err
@@ -181,7 +181,7 @@ func (a *app) uninstallCommand(kind unit.Kind, long string) *cobra.Command {
 	var user bool
 	cmd := &cobra.Command{
 		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.Command, Long: long,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := unit.Dir(user, a.getenv)
 			if err != nil {

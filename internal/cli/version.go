@@ -43,10 +43,9 @@ func newVersionInfo(linked string, build *debug.BuildInfo) versionInfo {
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "version",
-		Short:             "Say which version of corral this is",
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "version",
+		Short: "Say which version of corral this is",
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.printVersion(asJSON)
 		},
