@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -123,9 +124,9 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 	for _, rec := range list {
 		expires := ""
 		if rec.State == approval.Pending || rec.State == approval.Allowed {
-			expires = ageText(rec.ExpiresAt.Sub(now))
+			expires = words.Age(rec.ExpiresAt.Sub(now))
 		}
-		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
+		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {words.Age(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
 			{brief(rec.Line(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
 		if all {
 			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})

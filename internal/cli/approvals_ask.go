@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/internal/terminal"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -55,7 +56,7 @@ func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 // it was meant for another, which somebody else may have settled meanwhile.
 func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
 	q.lines.Ask()
-	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, rec.About()...)
+	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), words.Age(time.Until(rec.ExpiresAt)))}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)
 	if err := q.say(lines...); err != nil {
 		return approval.Answer{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
@@ -45,7 +46,7 @@ func (f fileRules) RemoveRule(_ context.Context, agent, ref string) (int, error)
 // of the file that it would use.
 func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper) error) error {
 	err := a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
-	if !errors.Is(err, errNoGateway) {
+	if !errors.Is(err, reach.ErrNoGateway) {
 		return err
 	}
 	dir, err := a.stateDir()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -42,17 +43,17 @@ func (a *app) completeSessions(most int) cobra.CompletionFunc {
 		if most > 0 && len(args) >= most {
 			return nil, noFiles
 		}
-		var words []string
+		var list []string
 		a.askClient(cmd, "", func(ctx context.Context, c *client.Client) error {
-			list, err := c.Sessions(ctx, false)
-			for _, s := range list {
+			all, err := c.Sessions(ctx, false)
+			for _, s := range all {
 				if !slices.Contains(args, s.ID) {
-					words = append(words, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+printable(s.Name)))
+					list = append(list, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+words.Printable(s.Name)))
 				}
 			}
 			return err
 		})
-		return words, noFiles
+		return list, noFiles
 	}
 }
 

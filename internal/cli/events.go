@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -72,5 +73,5 @@ func (a *app) printEvent(e session.Event, agents, asJSON bool) error {
 	if agents {
 		line += e.Agent + "  "
 	}
-	return a.printLine(line + printable(e.Text))
+	return a.printLine(line + words.Printable(e.Text))
 }

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -105,16 +102,5 @@ func TestSamePlace(t *testing.T) {
 	fromEnvironment(a.flags, "sandbox")
 	if err := a.samePlace(&execFlags{}, off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
 		t.Errorf("by a variable: %v", err)
-	}
-}
-
-// A gateway that is there and cannot be called is none that is not there.
-func TestSilentGateway(t *testing.T) {
-	for err, want := range map[error]bool{
-		syscall.ENOENT: false, syscall.ECONNREFUSED: false, syscall.EACCES: true, syscall.EAGAIN: true, os.ErrDeadlineExceeded: true,
-	} {
-		if silent(fmt.Errorf("cannot: %w", err)) != want {
-			t.Errorf("%v: not %v", err, want)
-		}
 	}
 }

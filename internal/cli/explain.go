@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
@@ -165,7 +166,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
 	c, err := a.connect(o.agent)
-	if errors.Is(err, errNoGateway) {
+	if errors.Is(err, reach.ErrNoGateway) {
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
 	if err != nil {

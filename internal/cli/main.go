@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (a *app) report(err error) {
 	} else {
 		fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
 	}
-	if hint := hintFor(err, sandboxHint(err)); hint != "" {
+	if hint := cmp.Or(corral.Hint(err), sandboxHint(err)); hint != "" {
 		fmt.Fprintln(a.stderr, "hint:", inFlags(hint))
 	}
 }
@@ -225,14 +226,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &bad) && bad.GetFlag().Value.Type() == "bool" {
 		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
 	}
-	return corral.Errorf(corral.ErrInvalid, hintFor(err, "see "+cmd.CommandPath()+" --help"), "%w", err)
-}
-
-func hintFor(err error, otherwise string) string {
-	if hint := corral.Hint(err); hint != "" {
-		return hint
-	}
-	return otherwise
+	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
 
 // must is for what can only fail by a mistake in this package.

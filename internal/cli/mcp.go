@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/tool/mcp"
 	"github.com/corral-exec/corral/tool/remote"
 )
@@ -81,7 +82,7 @@ func (a *app) serveMCP(ctx context.Context, agent, model string, o *gatewayFlags
 		server := mcp.New(mcp.Config{Tools: tools, Version: a.versionInfo().Version, Log: log})
 		return a.serveStreams(ctx, server)
 	}
-	if !errors.Is(err, errNoGateway) {
+	if !errors.Is(err, reach.ErrNoGateway) {
 		return err
 	}
 	if err := a.checkGateway(o); err != nil {

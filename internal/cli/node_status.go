@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // nodeState is what corral node status prints.
@@ -96,7 +97,7 @@ func (a *app) printNode(r node.Report, dir string) error {
 	a.nodePolicy(r, dir).print(w)
 	hint := ""
 	if p != nil {
-		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, ageText(time.Since(p.StartedAt)))
+		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, words.Age(time.Since(p.StartedAt)))
 		hint = p.Hint
 		if p.Code != "" {
 			hint = "on the gateway: corral nodes approve " + p.Code

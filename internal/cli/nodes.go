@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -116,7 +117,7 @@ func agedText(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return ageText(now.Sub(t))
+	return words.Age(now.Sub(t))
 }
 
 func systemText(os, arch string) string { return strings.Trim(visible(os)+"/"+visible(arch), "/") }

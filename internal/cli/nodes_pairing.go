@@ -16,6 +16,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -49,8 +51,8 @@ has.`,
 				}
 				return a.show(j.Command)
 			})
-			if errors.Is(err, errNoGateway) && corral.Hint(err) == startGateway {
-				return corral.Errorf(errNoGateway, startGateway+" --nodes ADDRESS:PORT", "%w", err)
+			if errors.Is(err, reach.ErrNoGateway) && corral.Hint(err) == reach.StartHint {
+				return corral.Errorf(reach.ErrNoGateway, reach.StartHint+" --nodes ADDRESS:PORT", "%w", err)
 			}
 			return err
 		},
@@ -118,7 +120,7 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 	}
 	for _, q := range list {
 		row := []cell{{q.Code, bold}, {q.Name, plain}, {q.From, plain}, {systemText(q.OS, q.Arch), plain}, {visible(q.Version), plain},
-			{ageText(now.Sub(q.AskedAt)), plain}, {ageText(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
+			{words.Age(now.Sub(q.AskedAt)), plain}, {words.Age(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
 		if all {
 			row = slices.Insert(row, 1, cell{q.State, plain})
 		}
@@ -299,7 +301,7 @@ func (a *app) tokensLs() *cobra.Command {
 				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
-					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {ageText(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
+					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {words.Age(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
 				}
 				return a.writeTable(t)
 			})

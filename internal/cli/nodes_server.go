@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 func (a *app) nodesServerConfig() *cobra.Command {
@@ -75,7 +76,7 @@ func (a *app) knownNodes(cmd *cobra.Command) ([]client.Node, error) {
 	if err == nil && len(list.Listen) > 0 {
 		return slices.DeleteFunc(list.Nodes, func(n client.Node) bool { return n.Kind == client.NodeSSH }), nil
 	}
-	if err != nil && !errors.Is(err, errNoGateway) && !errors.Is(err, corral.ErrNotFound) {
+	if err != nil && !errors.Is(err, reach.ErrNoGateway) && !errors.Is(err, corral.ErrNotFound) {
 		return nil, err
 	}
 	dir, err := a.stateDir()

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -88,11 +89,11 @@ func sessionTable(list, shown []session.Status, agents bool, now time.Time) tabl
 	for _, s := range shown {
 		age := ""
 		if !s.StartedAt.IsZero() {
-			age = ageText(now.Sub(s.StartedAt))
+			age = words.Age(now.Sub(s.StartedAt))
 		}
 		ran := ""
 		if s.Ended() && !s.StartedAt.IsZero() {
-			ran = ageText(s.Duration(now))
+			ran = words.Age(s.Duration(now))
 		}
 		host := string(s.Host)
 		if s.Node != "" {
@@ -115,7 +116,7 @@ func shownCommand(s session.Status) string {
 	if s.Description != "" {
 		text += " (" + s.Description + ")"
 	}
-	return runewidth.Truncate(printable(text), most, "…")
+	return runewidth.Truncate(words.Printable(text), most, "…")
 }
 
 // stateCell is how a session is, in a word or two.

@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -290,7 +291,7 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 		if err == nil {
 			return a.gatewayFiles(ctx, opt, cmp.Or(o.agent, name), name, do)
 		}
-		if !errors.Is(err, errNoGateway) {
+		if !errors.Is(err, reach.ErrNoGateway) {
 			return err
 		}
 	}

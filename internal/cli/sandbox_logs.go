@@ -11,6 +11,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 func (a *app) sandboxLogs() *cobra.Command {
@@ -56,7 +57,9 @@ It is not the output of commands: corral logs shows that.`,
 // What comes from inside does nothing to a terminal.
 func printLife(w io.Writer, l api.SandboxLife) error {
 	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, "# "+printable(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) {
+		lines = append(lines, "# "+words.Printable(fmt.Sprintf(format, args...)))
+	}
 	from := ""
 	if l.Pooled {
 		from = ", for the pool"
@@ -65,7 +68,7 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 	if s := l.Setup; s != nil {
 		say("%s  setup command begins", s.Started.Format(time.RFC3339))
 		for line := range strings.Lines(s.Output) {
-			lines = append(lines, printable(strings.TrimRight(line, "\r\n")))
+			lines = append(lines, words.Printable(strings.TrimRight(line, "\r\n")))
 		}
 		switch {
 		case s.Ended == nil:
@@ -73,7 +76,7 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 		case s.Exit == "":
 			say("%s  setup command: it is not known how it ended (%d bytes)", s.Ended.Format(time.RFC3339), s.Bytes)
 		default:
-			say("%s  setup command: %s after %s (%d bytes)", s.Ended.Format(time.RFC3339), s.Exit, ageText(s.Ended.Sub(s.Started)), s.Bytes)
+			say("%s  setup command: %s after %s (%d bytes)", s.Ended.Format(time.RFC3339), s.Exit, words.Age(s.Ended.Sub(s.Started)), s.Bytes)
 		}
 	}
 	if l.Error != "" {

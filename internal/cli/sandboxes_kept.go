@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )
@@ -43,14 +44,14 @@ func (a *app) keptSandboxes(ctx context.Context, local bool, do func(ctx context
 		if !local {
 			opt, _, err := a.findGateway()
 			if err == nil {
-				opt.Retry = awayLimit
+				opt.Retry = reach.AwayLimit
 				c, err := client.New(opt)
 				if err != nil {
 					return err
 				}
 				return errors.Join(do(ctx, gatewaySandboxes{c}, true), c.Close())
 			}
-			if !errors.Is(err, errNoGateway) {
+			if !errors.Is(err, reach.ErrNoGateway) {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"math"
 	"path/filepath"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // Modes of the sandbox.
@@ -103,6 +105,18 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 		s.Binds = append(s.Binds, ExpandHomes(level.Value)...)
 	}
 	return s
+}
+
+// EngineChoice is the engine of the commands that are about no agent.
+func (o *Options) EngineChoice() string {
+	if o.Settings.Engine != "" {
+		return o.Settings.Engine
+	}
+	c, err := o.Config.Load()
+	if err != nil { // which other checks and commands say
+		return engines.Auto
+	}
+	return cmp.Or(string(c.Agent("").Sandbox.Engine.Value), engines.Auto)
 }
 
 func ExpandHomes(paths []string) []string {
