@@ -68,7 +68,7 @@ func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
 
 func (a *app) approvalsLs(at withDesk) *cobra.Command {
 	var agent string
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the approvals that are pending, of all agents",
 		Long: `List the approvals that are pending, the oldest first; with --all also those that
@@ -88,32 +88,13 @@ printed.`,
 				if err != nil {
 					return err
 				}
-				return a.printApprovals(list, all, asJSON)
+				return printList(a, list, func(rec approval.Record) string { return rec.Slug }, func() table { return approvalTable(list, all, time.Now()) })
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are not pending")
 	a.addWhoseFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (a *app) printApprovals(list []approval.Record, all, asJSON bool) error {
-	switch {
-	case asJSON:
-		if list == nil {
-			list = []approval.Record{}
-		}
-		return a.printJSON(list, nil)
-	case a.quiet:
-		for _, rec := range list {
-			if err := a.printLine(rec.Slug); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return a.writeTable(approvalTable(list, all, time.Now()))
+	return withJSON(cmd)
 }
 
 func approvalTable(list []approval.Record, all bool, now time.Time) table {
@@ -142,7 +123,6 @@ const mostOfCommand = 60
 var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
 
 func (a *app) approvalsShow(at withDesk) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] ID", Short: "Print all about an approval",
 		Long: `Print all about an approval: the command, where it would run, why it needs an
@@ -152,18 +132,11 @@ scope.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				rec, err := d.Approval(ctx, args[0])
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(rec, nil)
-				}
-				return a.show(strings.Join(describeApproval(rec, time.Now()), "\n"))
+				return a.answer(rec, err, func() string { return strings.Join(describeApproval(rec, time.Now()), "\n") })
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) approvalsAllow(at withDesk) *cobra.Command {
@@ -251,8 +224,8 @@ func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent st
 			denied = append(denied, rec)
 		}
 	}
-	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
-		return errors.Join(failed, a.printJSON(denied, err))
+	if a.json() {
+		return errors.Join(failed, a.printJSON(denied, nil))
 	}
 	lines := []string{}
 	for _, rec := range denied {
@@ -262,29 +235,22 @@ func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent st
 		lines = []string{"Nothing is pending."}
 	}
 	if len(lines) > 0 {
-		failed = errors.Join(failed, a.show(strings.Join(lines, "\n")))
+		failed = errors.Join(failed, a.printLine(strings.Join(lines, "\n")))
 	}
 	return failed
 }
 
 // answers makes cmd one that answers an approval.
 func (a *app) answers(cmd *cobra.Command, at withDesk, answer func() approval.Answer) {
-	var asJSON bool
 	var by string
 	cmd.Flags().StringVar(&by, "by", "", "`NAME`: who says so, for others to see (default you)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the approval as JSON")
+	cmd.Flags().Bool("json", false, "print the approval as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return at(cmd.Context(), func(ctx context.Context, d desk) error {
 			give := answer()
 			give.By = cmp.Or(by, a.whoAnswers())
 			rec, err := d.Answer(ctx, args[0], give)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.printJSON(rec, nil)
-			}
-			return a.show(strings.Join(answeredText(rec), "\n"))
+			return a.answer(rec, err, func() string { return strings.Join(answeredText(rec), "\n") })
 		})
 	}
 }

@@ -73,7 +73,6 @@ func (a *app) addRulesAgentFlag(cmd *cobra.Command, agent *string) {
 
 func (a *app) rulesCommand() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rules [flags]", Short: "List the rules that approvals are remembered in",
 		Long: `List what the file of approvals says to an agent: its own rules, and those of all
@@ -88,23 +87,16 @@ agents. Deny rules go before ask rules, and those before what is allowed.`,
 				for _, w := range got.Warnings {
 					a.warn(visible(w))
 				}
-				if asJSON {
-					if got.Rules == nil {
-						got.Rules = []policy.Rule{}
-					}
-					return a.printJSON(got.Rules, nil)
-				}
 				t := table{headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
 				for _, r := range got.Rules {
 					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {approval.RuleText(r), plain}, {visible(r.Reason), plain}})
 				}
-				return a.writeTable(t)
+				return printList(a, got.Rules, nil, func() table { return t })
 			})
 		},
 	}
 	a.addRulesAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 var actionStyles = map[policy.Action]style{policy.Deny: red, policy.Query: yellow, policy.Allow: green}
@@ -214,7 +206,7 @@ func (a *app) rulesFileCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(strings.TrimSpace(got.File))
+				return a.printLine(strings.TrimSpace(got.File))
 			})
 		},
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 func (a *app) approvalsWatch() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch [flags]", Short: "Ask about each approval as it comes, or print them",
 		Long: `On a terminal, ask about each approval that is pending, and then about each as it
@@ -28,7 +26,7 @@ gateway.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var q *asker
-			if !asJSON {
+			if !a.json() {
 				if q = a.openAsker(); q != nil {
 					defer q.lines.Close()
 				}
@@ -38,12 +36,8 @@ gateway.`,
 					switch {
 					case q != nil:
 						return q.answer(ctx, c, rec)
-					case asJSON:
-						data, err := json.Marshal(rec)
-						if err != nil {
-							return err
-						}
-						return a.printLine(string(data))
+					case a.json():
+						return a.printJSON(rec, nil)
 					}
 					return a.printLine(changeText(rec))
 				})
@@ -55,7 +49,7 @@ gateway.`,
 		},
 	}
 	a.addWhoseFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
+	cmd.Flags().Bool("json", false, "print JSON, a document on each line")
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -71,12 +70,4 @@ func sandboxHint(err error) string {
 		return "corral sandbox explain shows what else a sandbox is refused"
 	}
 	return ""
-}
-
-// show writes the text that was asked for.
-func (a *app) show(text string) error {
-	if _, err := fmt.Fprintln(a.stdout, text); err != nil {
-		return fmt.Errorf("cannot write the result: %w", err)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -38,7 +39,7 @@ func newDiagnosis(checks []doctor.Finding) diagnosis {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON, deep bool
+	var deep bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Check what Corral needs, and say how to get it",
@@ -72,16 +73,13 @@ looked for where corral is, and on PATH.`,
 			if d.Status == doctor.Fail {
 				err = &exitError{exitFindings, ""}
 			}
-			if asJSON {
+			if a.json() {
 				return a.printJSON(d, err)
 			}
-			if werr := a.printDiagnosis(d); werr != nil {
-				return werr
-			}
-			return err
+			return cmp.Or(a.printDiagnosis(d), err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().BoolVar(&deep, "deep", false, "make a sandbox and try to get out of it")
 	a.addSandboxFlags(cmd)
 	for _, name := range []string{"driver", "workspace", "workspace-access", "user", "memory", "cpus", "pids", "name", "ephemeral"} {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 func (a *app) eventsCommand() *cobra.Command {
 	var agent string
-	var follow, asJSON bool
+	var follow bool
 	after := int64(-1)
 	cmd := &cobra.Command{
 		Use: "events [flags]", Short: "Print what became of sessions in the background",
@@ -41,7 +40,7 @@ restarts of the gateway, and without --after it begins with what comes next.
 						}
 						return err
 					}
-					if err := a.printEvent(e, o.AllAgents, asJSON); err != nil {
+					if err := a.printEvent(e, o.AllAgents); err != nil {
 						return err
 					}
 				}
@@ -53,21 +52,17 @@ restarts of the gateway, and without --after it begins with what comes next.
 	f.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	f.Var(number{offset{&after}}, "after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept")
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
+	f.Bool("json", false, "print JSON, a document on each line")
 	return cmd
 }
 
-func (a *app) printEvent(e session.Event, agents, asJSON bool) error {
-	if e.Type == client.EventMissed && !asJSON {
+func (a *app) printEvent(e session.Event, agents bool) error {
+	if e.Type == client.EventMissed && !a.json() {
 		a.warn(fmt.Sprintf("Some events before number %d are no longer kept.", e.Seq))
 		return nil
 	}
-	if asJSON {
-		data, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		return a.printLine(string(data))
+	if a.json() {
+		return a.printJSON(e, nil)
 	}
 	line := fmt.Sprintf("%d  %s  ", e.Seq, e.Time.Local().Format(time.DateTime))
 	if agents {

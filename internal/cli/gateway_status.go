@@ -20,7 +20,6 @@ import (
 )
 
 func (a *app) gatewayStatus() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status [flags]", Short: "Say whether a gateway runs, and how it is",
 		Long: `Say whether a gateway runs with the state directory, or where CORRAL_URL says, and
@@ -48,18 +47,14 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 				if !s.Ready {
 					end = &exitError{exitFindings, ""}
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(s, end)
 				}
-				if err := a.printState(s); err != nil {
-					return err
-				}
-				return end
+				return cmp.Or(a.printState(s), end)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printState(s reach.State) error {

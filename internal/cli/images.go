@@ -58,7 +58,6 @@ Any other is pulled from its registry.`,
 }
 
 func (a *app) imagesList() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,15 +70,14 @@ func (a *app) imagesList() *cobra.Command {
 				for _, i := range list {
 					rows = append(rows, newImageRow(i))
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(rows, nil)
 				}
 				return a.printImages(rows)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printImages(rows []imageRow) error {
@@ -166,7 +164,6 @@ Without a name it is the default image, ` + images.Default + `.`,
 type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)
 
 func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
 		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
@@ -182,7 +179,7 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(newImageRow(img), nil)
 				}
 				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), words.Bytes(img.Size))
@@ -190,12 +187,10 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) imagesRemove() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
 		Args: atLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
@@ -213,17 +208,16 @@ func (a *app) imagesRemove() *cobra.Command {
 					}
 					removed = append(removed, ref)
 				}
-				return a.printRemoved(removed, asJSON, errors.Join(errs...))
+				return a.printRemoved(removed, errors.Join(errs...))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // printRemoved names what was removed, also if not all of it could be.
-func (a *app) printRemoved(names []string, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printRemoved(names []string, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Removed []string `json:"removed"`
 			failure

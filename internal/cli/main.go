@@ -61,17 +61,27 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil && a.helpErr != nil {
 		err = fmt.Errorf("cannot write the help: %w", a.helpErr)
 	}
-	if a.wantsJSON(cmd) && said(err) {
+	if !a.misread && wantsJSON(cmd.Flags()) && said(err) {
 		err = a.printJSON(newFailure(err), err)
 	}
 	a.report(err)
 	return exitCode(err)
 }
 
-// wantsJSON reports whether a command was given --json.
-func (a *app) wantsJSON(cmd *cobra.Command) bool {
-	f := cmd.Flags().Lookup("json")
-	return f != nil && f.Value.String() == "true" && !a.misread
+func addJSONFlag(cmd *cobra.Command) { cmd.Flags().Bool("json", false, "print JSON") }
+
+// withJSON is cmd with the flag --json.
+func withJSON(cmd *cobra.Command) *cobra.Command {
+	addJSONFlag(cmd)
+	return cmd
+}
+
+// json reports whether the command was given --json.
+func (a *app) json() bool { return wantsJSON(a.flags) }
+
+func wantsJSON(flags *pflag.FlagSet) bool {
+	f := flags.Lookup("json")
+	return f != nil && f.Value.String() == "true"
 }
 
 // said reports whether there is more to an error than its exit code.
@@ -139,7 +149,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version && len(args) == 0 {
-				return a.printVersion(false)
+				return a.printVersion()
 			}
 			return onlyCommands(cmd, args)
 		},

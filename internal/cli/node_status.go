@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -21,7 +22,6 @@ type nodeState struct {
 }
 
 func (a *app) nodeStatus() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
 		Long: `Say whether a node runs with the state directory, and how it is: whether it is
@@ -43,17 +43,13 @@ Exit code: 0 if it takes commands, 1 if it does not.`,
 			if !r.Ready {
 				end = &exitError{exitFindings, ""}
 			}
-			if asJSON {
+			if a.json() {
 				return a.printJSON(nodeState{r, dir, a.nodePolicy(r, dir)}, end)
 			}
-			if err := a.printNode(r, dir); err != nil {
-				return err
-			}
-			return end
+			return cmp.Or(a.printNode(r, dir), end)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printNode(r node.Report, dir string) error {

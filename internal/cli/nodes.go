@@ -47,12 +47,8 @@ func (a *app) withGateway(cmd *cobra.Command, do func(context.Context, *client.C
 	return a.withClient(cmd.Context(), session.DefaultAgent, do)
 }
 
-func addJSONFlag(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
-}
-
 func (a *app) nodesLs() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the nodes",
 		Long: `List the nodes, by name, and the hosts of nodes.ssh; with --all also the nodes
@@ -69,27 +65,17 @@ host while there is a connection to it. With --quiet only their IDs are printed.
 				if !all {
 					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
 				}
-				switch {
-				case asJSON:
-					return a.printJSON(list, nil)
-				case a.quiet:
-					for _, n := range list {
-						if err := a.printLine(n.ID); err != nil {
-							return err
-						}
+				return printList(a, list, func(n client.Node) string { return n.ID }, func() table {
+					if got.Pending > 0 {
+						a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
 					}
-					return nil
-				}
-				if got.Pending > 0 {
-					a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
-				}
-				return a.writeTable(nodeTable(list, time.Now()))
+					return nodeTable(list, time.Now())
+				})
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were revoked")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim, client.NodeUnknown: dim}
@@ -133,30 +119,17 @@ func labelsText(labels map[string]string) string {
 }
 
 func (a *app) nodesShow() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] NODE", Short: "Print all about a node",
 		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.Node(ctx, args[0])
-				return a.showNode(n, err, asJSON, strings.Join(describeNode(n, time.Now()), "\n"))
+				return a.answer(n, err, func() string { return strings.Join(describeNode(n, time.Now()), "\n") })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
-}
-
-// showNode prints a node as JSON, or a text about it.
-func (a *app) showNode(n client.Node, err error, asJSON bool, text string) error {
-	switch {
-	case err != nil:
-		return err
-	case asJSON:
-		return a.printJSON(n, nil)
-	}
-	return a.show(text)
+	return withJSON(cmd)
 }
 
 // describeNode is all about a node.

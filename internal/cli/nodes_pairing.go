@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) nodesJoin() *cobra.Command {
-	var webSocket, asJSON bool
+	var webSocket bool
 	cmd := &cobra.Command{
 		Use: "join [flags]", Short: "Print what to run on a machine that is to be a node",
 		Long: `Print what to run on a machine that is to be a node. The line says where the
@@ -46,10 +46,7 @@ has.`,
 				if !slices.ContainsFunc(j.Hosts, reachedByOthers) {
 					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with --nodes 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
 				}
-				if asJSON {
-					return a.printJSON(j, nil)
-				}
-				return a.show(j.Command)
+				return a.answer(j, nil, func() string { return j.Command })
 			})
 			if errors.Is(err, reach.ErrNoGateway) && corral.Hint(err) == reach.StartHint {
 				return corral.Errorf(reach.ErrNoGateway, reach.StartHint+" --nodes ADDRESS:PORT", "%w", err)
@@ -58,8 +55,7 @@ has.`,
 		},
 	}
 	cmd.Flags().BoolVar(&webSocket, "websocket", false, "for a machine that can connect by WebSocket alone")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // reachedByOthers reports whether HOST:PORT may mean the same on another machine.
@@ -70,7 +66,7 @@ func reachedByOthers(address string) bool {
 }
 
 func (a *app) nodesPending() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "pending [flags]", Short: "List the machines that ask to be nodes",
 		Long: `List the machines that ask to be nodes, the oldest first; with --all also those
@@ -88,24 +84,12 @@ printed.`,
 				if !all {
 					list = slices.DeleteFunc(list, answered)
 				}
-				switch {
-				case asJSON:
-					return a.printJSON(list, nil)
-				case a.quiet:
-					for _, q := range list {
-						if err := a.printLine(q.Code); err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-				return a.writeTable(requestTable(list, all, time.Now()))
+				return printList(a, list, func(q client.NodeRequest) string { return q.Code }, func() table { return requestTable(list, all, time.Now()) })
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were answered")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // stillPending is the state of a request that nobody has answered.
@@ -143,7 +127,6 @@ func requestNote(q client.NodeRequest, now time.Time) string {
 }
 
 func (a *app) nodesApprove() *cobra.Command {
-	var asJSON bool
 	var name, by string
 	var words []string
 	cmd := &cobra.Command{
@@ -163,15 +146,14 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 				if err == nil && name == "" && n.Host != "" && !strings.EqualFold(n.Host, n.Name) {
 					a.warn(fmt.Sprintf("The machine calls itself %s, and is called %s here; corral nodes rename gives it another name.", brief(n.Host, mostOfCommand), visible(n.Name)))
 				}
-				return a.showNode(n, err, asJSON, "Paired: "+nodeText(n))
+				return a.answer(n, err, func() string { return "Paired: " + nodeText(n) })
 			})
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME`: that the node gets (default what the machine suggests)")
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // rejected is what corral nodes reject prints as JSON.
@@ -187,26 +169,19 @@ type withdrawn struct {
 
 func (a *app) nodesReject() *cobra.Command {
 	var by string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
 		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				if err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers())); err != nil {
-					return err
-				}
-				if asJSON {
-					return a.printJSON(rejected{args[0], "rejected"}, nil)
-				}
-				return a.show("Rejected: " + visible(args[0]))
+				err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
+				return a.answer(rejected{args[0], "rejected"}, err, func() string { return "Rejected: " + visible(args[0]) })
 			})
 		},
 	}
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // completeCodes completes the codes of machines that ask.
@@ -243,7 +218,6 @@ file (--token-file) or in CORRAL_NODE_TOKEN, never on its command line.`,
 }
 
 func (a *app) tokensNew() *cobra.Command {
-	var asJSON bool
 	var by string
 	var words []string
 	n := client.NewNodeToken{Uses: 1}
@@ -265,13 +239,7 @@ func (a *app) tokensNew() *cobra.Command {
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewNodeToken(ctx, n)
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(made, nil)
-				}
-				return a.show(made.Token)
+				return a.answer(made, err, func() string { return made.Token })
 			})
 		},
 	}
@@ -280,57 +248,44 @@ func (a *app) tokensNew() *cobra.Command {
 	f.IntVar(&n.Uses, "uses", 1, "`N`: how many machines it pairs, at most 1000")
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) tokensLs() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the setup tokens that can be used",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeTokens(ctx)
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case asJSON:
-					return a.printJSON(list, nil)
 				}
 				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
 					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {words.Age(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
 				}
-				return a.writeTable(t)
+				return printList(a, list, nil, func() table { return t })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) tokensRm() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
 		Args: exactly("ID of a setup token"), ValidArgsFunction: a.completeTokens,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				switch err := c.WithdrawNodeToken(ctx, args[0]); {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(withdrawn{args[0]}, nil)
-				}
-				return a.show("Withdrawn: " + visible(args[0]))
+				err := c.WithdrawNodeToken(ctx, args[0])
+				return a.answer(withdrawn{args[0]}, err, func() string { return "Withdrawn: " + visible(args[0]) })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // completeTokens completes the IDs of setup tokens.

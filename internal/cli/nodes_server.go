@@ -47,7 +47,7 @@ left.`,
 			if err != nil {
 				return err
 			}
-			return a.show(strings.TrimSuffix(text, "\n"))
+			return a.printLine(strings.TrimSuffix(text, "\n"))
 		},
 	}
 	f := cmd.Flags()

@@ -49,7 +49,6 @@ wait do the same for people.`,
 
 func (a *app) actionCommand(act action) *cobra.Command {
 	var agent string
-	var asJSON bool
 	req := &tool.ProcessRequest{Action: act.name}
 	cmd := &cobra.Command{
 		Use: strings.TrimSpace(string(act.name) + " [flags] " + act.use), Short: act.short, Long: act.long,
@@ -78,7 +77,7 @@ func (a *app) actionCommand(act action) *cobra.Command {
 						return err
 					}
 				}
-				return a.process(ctx, c, req, asJSON)
+				return a.process(ctx, c, req)
 			})
 		},
 	}
@@ -89,13 +88,13 @@ func (a *app) actionCommand(act action) *cobra.Command {
 		act.flags(cmd, req)
 	}
 	a.addAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().SortFlags = false
 	return cmd
 }
 
 // process calls the tool, and prints what it says.
-func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRequest, asJSON bool) error {
+func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRequest) error {
 	result, err := c.Process(ctx, *req)
 	if err != nil {
 		return err
@@ -104,7 +103,7 @@ func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRe
 	if result.Failed() {
 		end = corral.Errorf(kindOf(result.Reason), result.Hint, "%s", result.Error)
 	}
-	if asJSON {
+	if a.json() {
 		return a.printJSON(result, end)
 	}
 	if end != nil {

@@ -20,7 +20,7 @@ import (
 
 func (a *app) psCommand() *cobra.Command {
 	var agent string
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ps [flags]", Short: "List the sessions of the gateway",
 		Long: `List the sessions that run, the newest first; with --all also those that have
@@ -34,15 +34,16 @@ one takes such a beginning.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
 				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })
-				return a.printSessions(list, shown, everyAgent(agent), asJSON)
+				return printList(a, shown, func(s session.Status) string { return s.ID }, func() table {
+					return sessionTable(list, shown, everyAgent(agent), time.Now())
+				})
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all", "a", false, "also those that have ended")
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func everyAgent(agent string) bool { return agent == api.AllAgents }
@@ -60,25 +61,6 @@ func (a *app) withSessions(ctx context.Context, agent string, do func([]session.
 		}
 		return do(list)
 	})
-}
-
-// printSessions prints those of a list that are to be shown.
-func (a *app) printSessions(list, shown []session.Status, agents, asJSON bool) error {
-	switch {
-	case asJSON:
-		if shown == nil {
-			shown = []session.Status{}
-		}
-		return a.printJSON(shown, nil)
-	case a.quiet:
-		for _, s := range shown {
-			if err := a.printLine(s.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return a.writeTable(sessionTable(list, shown, agents, time.Now()))
 }
 
 func sessionTable(list, shown []session.Status, agents bool, now time.Time) table {
@@ -196,6 +178,34 @@ func match(list []session.Status, id, agent string) (string, error) {
 		found, more = found[:most], fmt.Sprintf(" and %d more", n)
 	}
 	return "", corral.Errorf(corral.ErrInvalid, "give more of it", "%s is the beginning of several sessions: %s%s", id, strings.Join(found, ", "), more)
+}
+
+// answer prints what a call returned: as JSON if that is wanted, and else as text.
+func (a *app) answer(got any, err error, text func() string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json():
+		return a.printJSON(got, nil)
+	}
+	return a.printLine(text())
+}
+
+// printList prints a list: as JSON if that is wanted, with --quiet the name of each
+// that has one, and else as a table.
+func printList[T any](a *app, list []T, name func(T) string, rows func() table) error {
+	switch {
+	case a.json():
+		return a.printJSON(append([]T{}, list...), nil)
+	case a.quiet && name != nil:
+		for _, one := range list {
+			if err := a.printLine(name(one)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return a.writeTable(rows())
 }
 
 // printLine prints a line that was asked for.

@@ -23,7 +23,6 @@ import (
 
 func (a *app) sandboxExplain() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "explain [flags]", Short: "Say what a sandbox would be like, and what it is refused",
 		Long: `Say what an agent's sandbox would be like by the configuration: its engine, what
@@ -50,7 +49,7 @@ Exit code: 0 if commands could run in it; 1 if something is refused or missing.`
 				if len(e.Mistakes)+len(e.Refusals)+len(e.Problems) > 0 || e.Engine.Error != "" {
 					bad = &exitError{exitFindings, ""}
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(e, bad)
 				}
 				return errors.Join(sandboxView{e}.print(a.stdout), bad)
@@ -59,8 +58,7 @@ Exit code: 0 if commands could run in it; 1 if something is refused or missing.`
 	}
 	a.addAgentFlag(cmd, &agent)
 	cmd.Flags().Lookup("agent").Usage = "`NAME`: whose sandbox"
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // A sandboxView shows a sandbox to people.

@@ -185,7 +185,6 @@ func (a *app) sandboxCat() *cobra.Command {
 
 func (a *app) sandboxListFiles() *cobra.Command {
 	var o fileFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls-files [flags] NAME[:PATH]...", Short: "List directories of a sandbox",
 		Long: `List what is in directories of a sandbox: permissions as ls -l shows them, owner,
@@ -207,7 +206,7 @@ characters in it is quoted.`,
 					if err != nil {
 						return err
 					}
-					if asJSON {
+					if a.json() {
 						all = append(all, page.Entries...)
 					} else if err := printFiles(a.stdout, page.Entries); err != nil {
 						return err
@@ -217,15 +216,14 @@ characters in it is quoted.`,
 					}
 				}
 			})
-			if asJSON && err == nil {
+			if a.json() && err == nil {
 				return a.printJSON(all, nil)
 			}
 			return err
 		},
 	}
 	a.addFileFlags(cmd, &o)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func printFiles(w io.Writer, list []files.Info) error {

@@ -23,7 +23,6 @@ type sandboxDetails struct {
 }
 
 func (a *app) sandboxShow() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] NAME", Short: "Say what there is of a sandbox",
 		Long: `Say what there is of a sandbox: whose it is, when it was used, its private
@@ -42,15 +41,14 @@ others are left for commands that have not ended yet.`,
 						d.Running = append(d.Running, b.Container)
 					}
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(d, nil)
 				}
 				return a.printSandbox(d)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printSandbox(d sandboxDetails) error {
@@ -107,7 +105,6 @@ func (d sandboxDetails) workspaces() (lines [][2]string) {
 }
 
 func (a *app) sandboxPrune() *cobra.Command {
-	var asJSON bool
 	var idle, age time.Duration
 	cmd := &cobra.Command{
 		Use: "prune [flags]", Short: "Remove sandboxes that were not used for long, and containers that are old",
@@ -144,12 +141,11 @@ same by itself, as it is configured.`,
 				if removed == nil {
 					removed = []string{}
 				}
-				return a.printRemoved(removed, asJSON, err)
+				return a.printRemoved(removed, err)
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&idle, "idle", 0, "`TIME`: how long a sandbox is not used until it goes, such as 24h, or 0 for never (default as configured)")
 	cmd.Flags().DurationVar(&age, "age", 0, "`TIME`: how old a container gets, such as 168h, or 0 for any age (default as configured)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }

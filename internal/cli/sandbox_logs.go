@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) sandboxLogs() *cobra.Command {
-	var all, local, asJSON bool
+	var all, local bool
 	cmd := &cobra.Command{
 		Use: "logs [flags] NAME", Short: "Say what became of a sandbox's container, and of its setup command",
 		Long: `Say what became of the container that a sandbox had last: when it was made, what
@@ -31,7 +31,7 @@ It is not the output of commands: corral logs shows that.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(log, nil)
 				}
 				if len(log.Containers) == 0 {
@@ -49,8 +49,7 @@ It is not the output of commands: corral logs shows that.`,
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "of all its containers of which something is kept")
 	addLocalFlag(cmd, &local)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // printLife prints what is known of a container. Lines of ours begin with "# ".

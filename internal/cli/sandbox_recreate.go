@@ -25,7 +25,7 @@ func addLocalFlag(cmd *cobra.Command, local *bool) {
 }
 
 func (a *app) sandboxRecreate() *cobra.Command {
-	var all, local, asJSON bool
+	var all, local bool
 	cmd := &cobra.Command{
 		Use: "recreate [flags] NAME...", Short: "Give sandboxes a new container",
 		Long: `Give sandboxes a new container, as configured now. Commands that run go on in the
@@ -62,15 +62,14 @@ that commands of the sandbox are given.`,
 					}
 					done = append(done, got)
 				}
-				return a.printRecreated(done, asJSON, errors.Join(errs...))
+				return a.printRecreated(done, errors.Join(errs...))
 			})
 		},
 	}
 	a.addSandboxesFlags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all that have a container, of the gateway if one runs")
 	addLocalFlag(cmd, &local)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // sandboxShape are the flags that say what a sandbox is like.
@@ -94,8 +93,8 @@ func withContainers(ctx context.Context, k gateway.Sandboxes, own bool) ([]strin
 	return names, nil
 }
 
-func (a *app) printRecreated(done []api.Recreated, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printRecreated(done []api.Recreated, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Recreated []api.Recreated `json:"recreated"`
 			failure

@@ -13,7 +13,6 @@ import (
 
 func (a *app) killCommand() *cobra.Command {
 	var agent, signal string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "kill [flags] ID...", Short: "End sessions",
 		Long: `End sessions: SIGTERM to the whole process tree, and SIGKILL to what is left of it
@@ -42,14 +41,14 @@ is sent.`,
 					}
 					killed = append(killed, p.Info().ID)
 				}
-				return a.printKilled(killed, asJSON, errors.Join(errs...))
+				return a.printKilled(killed, errors.Join(errs...))
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&signal, "signal", "s", "", "`SIGNAL`: send this one, such as INT or 9, and do not wait")
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	must(cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"}, noFiles)))
 	return cmd
 }
@@ -62,8 +61,8 @@ func kill(ctx context.Context, p *client.Process, number corral.Signal) error {
 	return err
 }
 
-func (a *app) printKilled(ids []string, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printKilled(ids []string, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Killed []string `json:"killed"`
 			failure
@@ -82,7 +81,6 @@ func (a *app) printKilled(ids []string, asJSON bool, err error) error {
 
 func (a *app) waitCommand() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "wait [flags] ID", Short: "Wait for the end of a session",
 		Long: `Wait for the end of a session, also across restarts of the gateway. The exit code
@@ -98,7 +96,7 @@ is the command's, as that of corral exec. With --json how it ended is printed.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(st, sessionEnd(st))
 				}
 				return sessionEnd(st)
@@ -106,8 +104,7 @@ is the command's, as that of corral exec. With --json how it ended is printed.`,
 		},
 	}
 	a.addAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // sessionEnd is the error that has the exit code of a session that has ended.
