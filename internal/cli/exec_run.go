@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/tool"
 )
 
 // exec runs the command that the command line asks for.
@@ -38,7 +39,7 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	res, err := a.runCommand(ctx, o, args, program)
 	res.Info.Warnings = warnings // among them those of the process
 	result, end := NewResult(res, err, time.Since(began)), a.ending(o, res, err)
-	if result.Reason == ReasonTimeout || result.Reason == ReasonOOM {
+	if result.Reason == tool.ReasonTimeout || result.Reason == tool.ReasonOOM {
 		result.Error, result.Hint = inFlags(end.Error()), inFlags(corral.Hint(end))
 	}
 	return a.printJSON(result, end)
