@@ -19,32 +19,9 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// ruleKeeper is where rules are: at the gateway, or in the file.
-type ruleKeeper interface {
-	Rules(ctx context.Context, agent string) (client.Rules, error)
-	AddRule(ctx context.Context, agent string, r policy.Rule) error
-	RemoveRule(ctx context.Context, agent, ref string) (int, error)
-}
-
-// fileRules are those of a file of this machine.
-type fileRules struct{ *approval.File }
-
-func (f fileRules) Rules(_ context.Context, agent string) (client.Rules, error) {
-	host, err := f.File.Rules(agent)
-	return client.Rules{File: f.Path(), Rules: host.Rules, Warnings: host.Warnings}, err
-}
-
-func (f fileRules) AddRule(_ context.Context, agent string, r policy.Rule) error {
-	return f.Add(agent, "", r)
-}
-
-func (f fileRules) RemoveRule(_ context.Context, agent, ref string) (int, error) {
-	return approval.RemoveRule(f.File, agent, ref)
-}
-
 // withRules calls do with the rules of the gateway, or if none runs, with those
 // of the file that it would use.
-func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper) error) error {
+func (a *app) withRules(ctx context.Context, do func(context.Context, reach.RuleKeeper) error) error {
 	err := a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
 	if !errors.Is(err, reach.ErrNoGateway) {
 		return err
@@ -61,7 +38,7 @@ func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(ctx, fileRules{f}), f.Close())
+	return errors.Join(do(ctx, reach.FileRules{File: f}), f.Close())
 }
 
 // addRulesAgentFlag defines whose rules they are.
@@ -79,7 +56,7 @@ func (a *app) rulesCommand() *cobra.Command {
 agents. Deny rules go before ask rules, and those before what is allowed.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, agent)
 				if err != nil {
 					return err
@@ -132,7 +109,7 @@ wildcards. To deny or ask, a name is enough.`,
 			case ask:
 				r.Action = policy.Query
 			}
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error { return k.AddRule(ctx, agent, r) })
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error { return k.AddRule(ctx, agent, r) })
 		},
 	}
 	f := cmd.Flags()
@@ -180,7 +157,7 @@ func (a *app) removeRuleCommand() *cobra.Command {
 rules prints both.`,
 		Args: exactly("pattern or ID of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				n, err := k.RemoveRule(ctx, agent, args[0])
 				if err == nil && n > 1 {
 					a.warn(fmt.Sprintf("%d rules had that pattern, and are removed.", n))
@@ -198,9 +175,9 @@ func (a *app) rulesFileCommand() *cobra.Command {
 		Use: "file", Short: "Print where the file of approvals is, or would be",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, session.DefaultAgent)
-				if f, ok := k.(fileRules); ok {
+				if f, ok := k.(reach.FileRules); ok {
 					got.File, err = f.Path(), nil // also of one with a mistake
 				}
 				if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 const attachLong = `Attach to a session: its output as it comes, from some lines before the end on,
@@ -60,7 +61,7 @@ func (a *app) attach(ctx context.Context, o *attachFlags, id string) error {
 		return err
 	}
 	defer c.Close()
-	p, err := find(ctx, c, id)
+	p, err := reach.Session(ctx, c, id)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,9 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 		}
 		return nil, "", nil
 	case errors.Is(err, reach.ErrNoGateway) && len(o.wanted) == 0:
-		a.without = a.withoutGateway()
-		return nil, "", nil
+		p, err := a.place()
+		a.without = p.Unasked(a.defaults)
+		return nil, "", err
 	case err != nil:
 		return nil, "", err
 	}
@@ -50,26 +51,6 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 		return nil, "", errors.Join(err, c.Close())
 	}
 	return c, host, nil
-}
-
-// withoutGateway says why the policy does not decide on a command that runs on this
-// machine, where one would expect it to; empty: one would not.
-func (a *app) withoutGateway() string {
-	dir, err := a.stateDir()
-	if err != nil {
-		return ""
-	}
-	const unasked = "so that no policy decides on this command"
-	r, err := daemon.ReadRecord(dir)
-	switch configured := a.defaults; {
-	case daemon.LoneRecord(dir) != nil:
-		return fmt.Sprintf("corral mcp (pid %d) is the gateway of the state directory, for its own client alone, %s.", daemon.LoneRecord(dir).PID, unasked)
-	case err == nil && r != nil:
-		return fmt.Sprintf("The gateway (pid %d) is gone, and was not stopped, %s; corral gateway starts one.", r.PID, unasked)
-	case len(configured.Rules) > 0, configured.Security.Source.Name != daemon.SourceDefault, configured.Ask.Source.Name != daemon.SourceDefault:
-		return "No gateway runs, " + unasked + ", whatever is configured; corral gateway starts one."
-	}
-	return ""
 }
 
 func gatewayName(r *daemon.Record) string {
@@ -104,7 +85,7 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 	case err != nil:
 		return "", err
 	}
-	if err := a.samePlace(o, r.Route); err != nil {
+	if err := a.wanted(o).Check(r.Route); err != nil {
 		return "", err
 	}
 	if o.configured && r.TimeoutSeconds != nil {
@@ -137,44 +118,19 @@ func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*d
 	return record, err
 }
 
-// samePlace is an error if a gateway would run a command elsewhere than the call
-// asks for: nothing that is meant for a sandbox runs without one because the
-// gateway has none. What the gateway refuses it says by itself.
-func (a *app) samePlace(o *execFlags, there corral.Route) error {
-	switch mode := a.askedMode(o); {
-	case there.Host == corral.HostNode: // whose sandbox is its own affair
-	case mode == daemon.ModeRequired && !there.Sandboxed,
-		mode == daemon.ModeAll && !there.Sandboxed && o.host != string(corral.HostGateway) && !o.elevated:
-		return corral.Errorf(corral.ErrUnavailable, "sandbox.mode all in the gateway's configuration turns its sandbox on; "+reach.PastHint, "%s asks for a sandbox, and the gateway would run the command on this machine", a.askedBy(o))
-	case mode == daemon.ModeOff && there.Sandboxed:
-		return corral.Errorf(corral.ErrUnavailable, "leave it out; "+reach.PastHint, "%s asks for no sandbox, and the gateway would run the command in one", a.askedBy(o))
-	case there.Sandboxed && slices.Contains(o.shape, "workspace"):
-		return corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--workspace says what a sandbox works on, and those of the gateway are as it was told")
-	}
-	return nil
-}
-
-// askedMode is the mode of the sandbox that the call asks for; empty if it asks
-// for none. What the configuration says the gateway knows better.
-func (a *app) askedMode(o *execFlags) string {
-	switch {
-	case slices.Contains(o.shape, "sandbox"), o.host == string(corral.HostSandbox):
-		return a.settings.Mode
-	case a.given("sandbox") && a.settings.Mode != daemon.ModeOff: // the variable
-		return a.settings.Mode
-	}
-	return ""
-}
-
-// askedBy is what says where the command is to run.
-func (a *app) askedBy(o *execFlags) string {
-	switch {
+// wanted is the place that the call asks for. What the configuration says the gateway
+// knows better.
+func (a *app) wanted(o *execFlags) reach.Wanted {
+	w := reach.Wanted{Host: corral.Host(o.host), Elevated: o.elevated, Workspace: slices.Contains(o.shape, "workspace")}
+	switch mode := a.settings.Mode; {
 	case slices.Contains(o.shape, "sandbox"):
-		return "--sandbox " + a.settings.Mode
-	case o.host == string(corral.HostSandbox):
-		return "--host " + o.host
+		w.Mode, w.By = mode, "--sandbox "+mode
+	case w.Host == corral.HostSandbox:
+		w.Mode, w.By = mode, "--host sandbox"
+	case a.given("sandbox") && mode != daemon.ModeOff: // the variable
+		w.Mode, w.By = mode, "CORRAL_SANDBOX="+mode
 	}
-	return "CORRAL_SANDBOX=" + a.settings.Mode
+	return w
 }
 
 // A backgroundResult is what corral exec --background --json prints.

@@ -85,7 +85,7 @@ func TestSamePlace(t *testing.T) {
 		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
 	} {
 		a := &app{settings: daemon.Settings{Mode: tc.mode}}
-		err := a.samePlace(&tc.flags, tc.there)
+		err := a.wanted(&tc.flags).Check(tc.there)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -100,7 +100,7 @@ func TestSamePlace(t *testing.T) {
 	a := &app{settings: daemon.Settings{Mode: daemon.ModeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
 	a.flags.String("sandbox", "", "")
 	fromEnvironment(a.flags, "sandbox")
-	if err := a.samePlace(&execFlags{}, off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
+	if err := a.wanted(&execFlags{}).Check(off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
 		t.Errorf("by a variable: %v", err)
 	}
 }

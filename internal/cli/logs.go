@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 // lineCount is how many lines, or all.
@@ -138,7 +139,7 @@ func oneSession(cmd *cobra.Command, args []string) error {
 // withSession calls do with a session of the gateway.
 func (a *app) withSession(ctx context.Context, agent, id string, do func(context.Context, *client.Process) error) error {
 	return a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
-		p, err := find(ctx, c, id)
+		p, err := reach.Session(ctx, c, id)
 		if err != nil {
 			return err
 		}

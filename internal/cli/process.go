@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/tool"
 )
 
@@ -66,7 +67,7 @@ func (a *app) actionCommand(act action) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
 				if act.args > 0 {
-					p, err := find(ctx, c, args[0])
+					p, err := reach.Session(ctx, c, args[0])
 					if err != nil {
 						return err
 					}

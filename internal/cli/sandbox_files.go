@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -91,7 +88,7 @@ func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) error {
 		a.warnSkipped(got)
 		return err
 	}
-	to, name, err := localFS(dst)
+	to, name, err := files.Local(dst)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ func (a *app) copyIn(ctx context.Context, f files.FS, src, dst string) error {
 		_, err := f.Upload(ctx, dst, a.stdin, files.DefaultLimits)
 		return err
 	}
-	from, name, err := localFS(src)
+	from, name, err := files.Local(src)
 	if err != nil {
 		return err
 	}
@@ -118,53 +115,6 @@ func (a *app) warnSkipped(t files.Totals) {
 	if t.Skipped > 0 {
 		a.warn(fmt.Sprintf("Devices, FIFOs and sockets that were left out: %d.", t.Skipped))
 	}
-}
-
-// localFS is the directory that a path of this machine is in, which links on the
-// way may lead to, and the path in it.
-func localFS(name string) (files.FS, string, error) {
-	tail := ""
-	for _, t := range []string{"/.", "/"} { // which say something, and go with Abs
-		if strings.HasSuffix(name, t) {
-			tail = t
-			break
-		}
-	}
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return nil, "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where %s is: %w", name, err)
-	}
-	// The last element is followed as well where it is meant as a directory.
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		if info, err := os.Stat(real); err == nil && info.IsDir() {
-			if tail == "/." {
-				return files.Directory{Path: real, Root: "/"}, "/.", nil
-			}
-			if real != abs {
-				abs = real
-			}
-		}
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return nil, "", noDirectory(filepath.Dir(abs), err)
-	}
-	if filepath.Dir(abs) == abs {
-		return files.Directory{Path: abs, Root: "/"}, "/", nil
-	}
-	return files.Directory{Path: parent, Root: "/"}, "/" + filepath.Base(abs) + tail, nil
-}
-
-// noDirectory says why a directory of this machine cannot be found.
-func noDirectory(dir string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return corral.Errorf(corral.ErrNotFound, "make it first, or name another", "there is no directory %s", dir)
-	}
-	why := err
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		why = fmt.Errorf("%s: %w", p.Path, p.Err)
-	}
-	return corral.Errorf(corral.ErrNotFound, "", "cannot find the directory %s: %w", dir, why)
 }
 
 func (a *app) sandboxCat() *cobra.Command {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -15,41 +13,14 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// gatewaySandboxes are those of a gateway that runs.
-type gatewaySandboxes struct{ c *client.Client }
-
-var _ gateway.Sandboxes = gatewaySandboxes{}
-
-func (g gatewaySandboxes) List(ctx context.Context) ([]api.Sandbox, error) { return g.c.Sandboxes(ctx) }
-func (g gatewaySandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
-	return g.c.Sandbox(ctx, name)
-}
-func (g gatewaySandboxes) Remove(ctx context.Context, name string) error {
-	return g.c.RemoveSandbox(ctx, name)
-}
-func (g gatewaySandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {
-	return g.c.RecreateSandbox(ctx, name)
-}
-func (g gatewaySandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
-	return g.c.SandboxStats(ctx, name)
-}
-func (g gatewaySandboxes) Log(ctx context.Context, name string, all bool) (api.SandboxLog, error) {
-	return g.c.SandboxLog(ctx, name, all)
-}
-
 // keptSandboxes calls do with the sandboxes: those of the gateway if one runs, and
 // else, or if the call wants that, those of the state directory.
 func (a *app) keptSandboxes(ctx context.Context, local bool, do func(ctx context.Context, k gateway.Sandboxes, remote bool) error) error {
 	return foreground.UntilSignal(ctx, func(ctx context.Context) error {
 		if !local {
-			opt, _, err := a.findGateway()
+			c, err := a.connect("")
 			if err == nil {
-				opt.Retry = reach.AwayLimit
-				c, err := client.New(opt)
-				if err != nil {
-					return err
-				}
-				return errors.Join(do(ctx, gatewaySandboxes{c}, true), c.Close())
+				return errors.Join(do(ctx, reach.Sandboxes{Client: c}, true), c.Close())
 			}
 			if !errors.Is(err, reach.ErrNoGateway) {
 				return err

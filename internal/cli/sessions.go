@@ -8,6 +8,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -31,7 +32,7 @@ is sent.`,
 				killed := []string{}
 				var errs []error
 				for _, id := range args {
-					p, err := find(ctx, c, id)
+					p, err := reach.Session(ctx, c, id)
 					if err == nil {
 						err = kill(ctx, p, number)
 					}
