@@ -128,7 +128,7 @@ func (a *app) approvalsShow(at withDesk) *cobra.Command {
 		Long: `Print all about an approval: the command, where it would run, why it needs an
 approval, which programs it would run, and what --always would remember in each
 scope.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				rec, err := d.Approval(ctx, args[0])
@@ -149,7 +149,7 @@ With --always it is remembered, and what was remembered is printed; show says
 beforehand what that would be. The scopes are: exact, each program with exactly
 these arguments (the default); subcommand, with this first argument; program,
 with any arguments.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&always, "always", false, "and remember it")
@@ -284,26 +284,16 @@ func answeredText(rec approval.Record) []string {
 }
 
 // completeApprovals completes the slugs of those that are pending.
-func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && cmd.Name() != "deny" {
-		return nil, noFiles
+func (a *app) completeApprovals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	list := func(c *client.Client, ctx context.Context) ([]approval.Record, error) {
+		return c.Approvals(ctx, approval.Filter{State: approval.Pending})
 	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.Approvals(ctx, approval.Filter{State: approval.Pending})
-		words = slugs(list)
-		return err
-	})
-	return words, noFiles
+	return clientWords(a, cmd, list, slug)
 }
 
-// slugs are those of approvals, with what they are about.
-func slugs(list []approval.Record) []string {
-	words := make([]string, len(list))
-	for i, rec := range list {
-		words[i] = cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
-	}
-	return words
+// slug is that of an approval, with what it is about.
+func slug(rec approval.Record) string {
+	return cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
 }
 
 // pendingHint says what to do about a command that needs an approval.

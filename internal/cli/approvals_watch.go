@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -32,7 +33,7 @@ gateway.`,
 				}
 			}
 			err := a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-				return a.watchApprovals(ctx, c, agent, func(rec approval.Record) error {
+				return reach.WatchApprovals(ctx, c, agent, func(rec approval.Record) error {
 					switch {
 					case q != nil:
 						return q.answer(ctx, c, rec)
@@ -51,32 +52,6 @@ gateway.`,
 	a.addWhoseFlag(cmd, &agent)
 	cmd.Flags().Bool("json", false, "print JSON, a document on each line")
 	return cmd
-}
-
-// watchApprovals calls use with those that are pending, and with each change
-// after that.
-func (a *app) watchApprovals(ctx context.Context, c *client.Client, agent string, use func(approval.Record) error) error {
-	after := int64(0)
-	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{Agent: agent, Once: true}) {
-		if err != nil {
-			return err
-		}
-		after = rec.Seq
-		if rec.State == approval.Pending {
-			if err := use(rec); err != nil {
-				return err
-			}
-		}
-	}
-	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{After: after, Agent: agent}) {
-		if err == nil {
-			err = use(rec)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // changeText is an approval on one line.

@@ -45,13 +45,6 @@ func (a *app) completeImages(*cobra.Command, []string, string) ([]string, cobra.
 	return images.Own(), noFiles
 }
 
-func (a *app) completeOneImage(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return a.completeImages(cmd, args, word)
-}
-
 func (a *app) completeOwnImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(cmd, func(ctx context.Context, eng daemon.Engine) ([]string, error) {
 		list, err := images.Store{Engine: eng.Images()}.List(ctx)

@@ -36,6 +36,31 @@ func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Conte
 	_ = ask(ctx, c) // nobody can be told
 }
 
+// clientWords are words of a list of the gateway, without those that are empty.
+func clientWords[T any](a *app, cmd *cobra.Command, list func(*client.Client, context.Context) ([]T, error), word func(T) string) ([]string, cobra.ShellCompDirective) {
+	var found []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		all, err := list(c, ctx)
+		for _, one := range all {
+			if text := word(one); text != "" {
+				found = append(found, text)
+			}
+		}
+		return err
+	})
+	return found, noFiles
+}
+
+// first completes the first argument alone.
+func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, noFiles
+		}
+		return complete(cmd, args, word)
+	}
+}
+
 // completeSessions completes the IDs of sessions, up to most of them (0: any
 // number), with their names.
 func (a *app) completeSessions(most int) cobra.CompletionFunc {

@@ -166,7 +166,7 @@ func (a *app) configValidate() *cobra.Command {
 		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
 		Long: `Report every mistake in the file, each with its line and column. The exit code is
 1 if there is one.`,
-		Args: atMost(1), ValidArgsFunction: completeFiles,
+		Args: atMost(1), ValidArgsFunction: first(completeFiles),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.configFlag = args[0]
@@ -254,10 +254,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-func completeFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"json5", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 

@@ -50,7 +50,7 @@ restarts of the gateway, and without --after it begins with what comes next.
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
-	f.Var(number{offset{&after}}, "after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept")
+	f.Func("after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept", offset(&after, "use an event's number, from 0"))
 	a.addAgentFlag(cmd, &agent)
 	f.Bool("json", false, "print JSON, a document on each line")
 	return cmd

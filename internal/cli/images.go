@@ -143,7 +143,7 @@ digest and license. It is kept in the image. corral images build --packages take
 it for another build of the same.
 
 Without a name it is the default image, ` + images.Default + `.`,
-		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -166,7 +166,7 @@ type getImage func(images.Store, context.Context, string, images.Progress) (imag
 func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
-		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -196,23 +196,33 @@ func (a *app) imagesRemove() *cobra.Command {
 		Args: atLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
-				removed := []string{}
-				var errs []error
-				for _, ref := range args {
-					if err := store.Remove(ctx, ref); err != nil {
-						if errors.Is(err, images.ErrNoImage) {
-							err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
-						}
-						errs = append(errs, err)
-						continue
+				return a.printRemoved(each(args, func(ref string) (string, error) {
+					err := store.Remove(ctx, ref)
+					if errors.Is(err, images.ErrNoImage) {
+						err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
 					}
-					removed = append(removed, ref)
-				}
-				return a.printRemoved(removed, errors.Join(errs...))
+					return ref, err
+				}))
 			})
 		},
 	}
 	return withJSON(cmd)
+}
+
+// each does something with each of a list, also after one of them failed, and returns
+// the results of those that did not.
+func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
+	done := []T{}
+	var errs []error
+	for _, name := range names {
+		got, err := do(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done = append(done, got)
+	}
+	return done, errors.Join(errs...)
 }
 
 // printRemoved names what was removed, also if not all of it could be.
@@ -221,7 +231,7 @@ func (a *app) printRemoved(names []string, err error) error {
 		return a.printJSON(struct {
 			Removed []string `json:"removed"`
 			failure
-		}{names, newFailure(err)}, err)
+		}{append([]string{}, names...), newFailure(err)}, err)
 	}
 	for _, name := range names {
 		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {

@@ -52,40 +52,19 @@ func (w *window) addFlags(cmd *cobra.Command, tail lineCount) {
 	w.tail, w.since = tail, -1
 	f := cmd.Flags()
 	f.Var(&w.tail, "tail", "`LINES`: begin so many lines before the end, or all")
-	f.Var(offset{&w.since}, "since-offset", "`BYTES`: begin at this offset, such as the end of what was read before")
+	f.Func("since-offset", "`BYTES`: begin at this offset, such as the end of what was read before", offset(&w.since, "use a number of bytes, from 0"))
 }
 
-// offset is a place in a log, in bytes from 0.
-type offset struct{ n *int64 }
-
-// number is that of an event.
-type number struct{ offset }
-
-func (n number) Type() string { return "number" }
-
-func (n number) Set(s string) error {
-	if n.offset.Set(s) != nil {
-		return errors.New("use an event's number, from 0")
+// offset sets n to a number from 0. Otherwise says what to use.
+func offset(n *int64, otherwise string) func(string) error {
+	return func(s string) error {
+		v, err := strconv.ParseUint(s, 10, 63)
+		if err != nil {
+			return errors.New(otherwise)
+		}
+		*n = int64(v)
+		return nil
 	}
-	return nil
-}
-
-func (o offset) Type() string { return "offset" }
-
-func (o offset) String() string {
-	if o.n == nil || *o.n < 0 {
-		return ""
-	}
-	return strconv.FormatInt(*o.n, 10)
-}
-
-func (o offset) Set(s string) error {
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return errors.New("use a number of bytes, from 0")
-	}
-	*o.n = int64(n)
-	return nil
 }
 
 // begin is the offset to begin at.

@@ -194,33 +194,26 @@ func sandboxText(n client.Node) string {
 // completeNodes completes the names of nodes that are wanted (nil: those that
 // were not revoked), as the first argument.
 func (a *app) completeNodes(wanted func(client.Node) bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, noFiles
-		}
-		return a.nodeWords(cmd, wanted), noFiles
-	}
-}
-
-func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
 	if wanted == nil {
 		wanted = func(n client.Node) bool { return n.State != client.NodeRevoked && n.Kind != client.NodeSSH }
 	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		got, err := c.Nodes(ctx)
-		for _, n := range got.Nodes {
-			if wanted(n) {
-				about := []string{string(n.State)}
-				if system := systemText(n.OS, n.Arch); system != "" {
-					about = append(about, system)
-				}
-				words = append(words, cobra.CompletionWithDesc(n.Name, strings.Join(about, ", ")))
-			}
-		}
-		return err
+	return first(func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.nodeWords(cmd, wanted), noFiles
 	})
-	return words
+}
+
+func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
+	list := func(c *client.Client, ctx context.Context) ([]client.Node, error) {
+		got, err := c.Nodes(ctx)
+		return got.Nodes, err
+	}
+	found, _ := clientWords(a, cmd, list, func(n client.Node) string {
+		if !wanted(n) {
+			return ""
+		}
+		return cobra.CompletionWithDesc(n.Name, strings.TrimSuffix(string(n.State)+", "+systemText(n.OS, n.Arch), ", "))
+	})
+	return found
 }
 
 // completeNode completes where a command goes on host node: nodes that were not

@@ -18,7 +18,6 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/words"
-	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) nodesJoin() *cobra.Command {
@@ -135,7 +134,7 @@ func (a *app) nodesApprove() *cobra.Command {
 ID or a key from corral nodes pending --json may stand for the code.`,
 		Example: `  corral nodes approve 7k2m-x0qd
   corral nodes approve 7k2m-x0qd --name builder --label pool=gpu`,
-		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			labels, err := parseLabels(words)
 			if err != nil {
@@ -172,7 +171,7 @@ func (a *app) nodesReject() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
-		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
@@ -185,21 +184,13 @@ func (a *app) nodesReject() *cobra.Command {
 }
 
 // completeCodes completes the codes of machines that ask.
-func (a *app) completeCodes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.NodeRequests(ctx)
-		for _, q := range list {
-			if !answered(q) {
-				words = append(words, cobra.CompletionWithDesc(q.Code, q.Name+" at "+cmp.Or(q.From, "an unknown address")))
-			}
+func (a *app) completeCodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return clientWords(a, cmd, (*client.Client).NodeRequests, func(q client.NodeRequest) string {
+		if answered(q) {
+			return ""
 		}
-		return err
+		return cobra.CompletionWithDesc(q.Code, q.Name+" at "+cmp.Or(q.From, "an unknown address"))
 	})
-	return words, noFiles
 }
 
 func (a *app) nodesTokens() *cobra.Command {
@@ -277,7 +268,7 @@ func (a *app) tokensRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
-		Args: exactly("ID of a setup token"), ValidArgsFunction: a.completeTokens,
+		Args: exactly("ID of a setup token"), ValidArgsFunction: first(a.completeTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				err := c.WithdrawNodeToken(ctx, args[0])
@@ -289,17 +280,8 @@ func (a *app) tokensRm() *cobra.Command {
 }
 
 // completeTokens completes the IDs of setup tokens.
-func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.NodeTokens(ctx)
-		for _, k := range list {
-			words = append(words, cobra.CompletionWithDesc(k.ID, fmt.Sprintf("%d uses, by %s", k.Left, visible(k.By))))
-		}
-		return err
+func (a *app) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return clientWords(a, cmd, (*client.Client).NodeTokens, func(k client.NodeToken) string {
+		return cobra.CompletionWithDesc(k.ID, fmt.Sprintf("%d uses, by %s", k.Left, visible(k.By)))
 	})
-	return words, noFiles
 }

@@ -146,18 +146,12 @@ func textOrInput(a *app, args []string) (string, error) {
 	return string(data), nil
 }
 
-// wholeMs is a time-out as the tool has it.
-func wholeMs(d time.Duration) *int {
-	ms := int(d.Milliseconds())
-	return &ms
-}
-
 // actions are those of the tool, but for attach, which is corral attach.
 func (a *app) actions() []action {
 	const id = "ID"
 	timeout := func(what string, most time.Duration) func(*cobra.Command, *tool.ProcessRequest) {
 		return func(cmd *cobra.Command, r *tool.ProcessRequest) {
-			cmd.Flags().Var(msFlag{&r.Timeout, most}, "timeout", "`TIME`: "+what)
+			cmd.Flags().Func("timeout", "`TIME`: "+what, wait(&r.Timeout, most))
 		}
 	}
 	return []action{
@@ -233,51 +227,41 @@ func onlyText(a *app, args []string) (string, error) {
 }
 
 func logFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
-	cmd.Flags().Var(countFlag{&r.Offset}, "offset", "`LINE`: the first line, from 0")
-	cmd.Flags().Var(countFlag{&r.Limit}, "limit", "`N`: how many lines; without --offset, the last ones (default 200)")
+	cmd.Flags().Func("offset", "`LINE`: the first line, from 0", whole(&r.Offset))
+	cmd.Flags().Func("limit", "`N`: how many lines; without --offset, the last ones (default 200)", whole(&r.Limit))
 }
 
 func sizeFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
-	cmd.Flags().Var(countFlag{&r.Rows}, "rows", "`N`: lines of the terminal")
-	cmd.Flags().Var(countFlag{&r.Cols}, "cols", "`N`: columns of the terminal")
+	cmd.Flags().Func("rows", "`N`: lines of the terminal", whole(&r.Rows))
+	cmd.Flags().Func("cols", "`N`: columns of the terminal", whole(&r.Cols))
 }
 
-// countFlag is a number that may be left out.
-type countFlag struct{ n **int }
-
-func (f countFlag) Type() string   { return "count" }
-func (f countFlag) String() string { return "" }
-
-func (f countFlag) Set(s string) error {
-	var n lineCount
-	if err := n.Set(s); err != nil || n == allLines {
-		return errors.New("use a whole number, not negative")
+// whole sets a number that may be left out.
+func whole(n **int) func(string) error {
+	return func(s string) error {
+		var v lineCount
+		if err := v.Set(s); err != nil || v == allLines {
+			return errors.New("use a whole number, not negative")
+		}
+		*n = (*int)(&v)
+		return nil
 	}
-	v := int(n)
-	*f.n = &v
-	return nil
 }
 
-// msFlag is a time that may be left out.
-type msFlag struct {
-	ms   **int
-	most time.Duration
-}
-
-func (f msFlag) Type() string   { return "duration" }
-func (f msFlag) String() string { return "" }
-
-func (f msFlag) Set(s string) error {
-	d, err := parseSeconds(s)
-	if err != nil {
-		return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
+// wait sets a time in milliseconds that may be left out.
+func wait(ms **int, most time.Duration) func(string) error {
+	return func(s string) error {
+		d, err := parseSeconds(s)
+		if err != nil {
+			return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
+		}
+		if d > most {
+			return errors.New("it is more than " + (*seconds)(&most).String() + ", the most that one call waits; corral wait waits for as long as it takes")
+		}
+		n := int(d.Milliseconds())
+		*ms = &n
+		return nil
 	}
-	if d > f.most {
-		most := seconds(f.most)
-		return errors.New("it is more than " + most.String() + ", the most that one call waits; corral wait waits for as long as it takes")
-	}
-	*f.ms = wholeMs(d)
-	return nil
 }
 
 // keyNames are completed, as far as one would type them.

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
@@ -235,9 +234,9 @@ type fileExecutor interface {
 // runs, and else that of the state directory.
 func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(context.Context, files.FS) error) error {
 	if !o.local {
-		opt, _, err := a.findGateway()
+		c, err := a.connect(cmp.Or(o.agent, name))
 		if err == nil {
-			return a.gatewayFiles(ctx, opt, cmp.Or(o.agent, name), name, do)
+			return errors.Join(do(ctx, c.Files(name)), c.Close())
 		}
 		if !errors.Is(err, reach.ErrNoGateway) {
 			return err
@@ -271,15 +270,6 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 		return do(ctx, f)
 	}()
 	return errors.Join(err, ex.Close())
-}
-
-func (a *app) gatewayFiles(ctx context.Context, opt client.Options, agent, name string, do func(context.Context, files.FS) error) error {
-	opt.Agent = agent
-	c, err := client.New(opt)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(ctx, c.Files(name)), c.Close())
 }
 
 // completeSandboxPath completes the name of a sandbox, and files of this machine.

@@ -127,7 +127,7 @@ same by itself, as it is configured.`,
 				if err != nil {
 					return err
 				}
-				removed, err := eng.Prune(ctx, dir, func(s sandbox.Sandbox) sandbox.PruneOptions {
+				return a.printRemoved(eng.Prune(ctx, dir, func(s sandbox.Sandbox) sandbox.PruneOptions {
 					p := c.Agent(s.Owner).Sandbox.Prune
 					o := sandbox.PruneOptions{Idle: p.IdleHours.Value, Age: p.MaxAgeDays.Value}
 					if f.Changed("idle") {
@@ -137,11 +137,7 @@ same by itself, as it is configured.`,
 						o.Age = age
 					}
 					return o
-				})
-				if removed == nil {
-					removed = []string{}
-				}
-				return a.printRemoved(removed, err)
+				}))
 			})
 		},
 	}

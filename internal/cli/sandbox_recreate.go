@@ -52,17 +52,7 @@ that commands of the sandbox are given.`,
 						return err
 					}
 				}
-				done := []api.Recreated{}
-				var errs []error
-				for _, name := range names {
-					got, err := k.Recreate(ctx, name)
-					if err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					done = append(done, got)
-				}
-				return a.printRecreated(done, errors.Join(errs...))
+				return a.printRecreated(each(names, func(name string) (api.Recreated, error) { return k.Recreate(ctx, name) }))
 			})
 		},
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -100,16 +99,7 @@ A directory given with --workspace is left alone.`,
 					slices.Sort(names) // one may have several containers
 					names = slices.Compact(names)
 				}
-				removed := []string{}
-				var errs []error
-				for _, name := range names {
-					if err := removeSandbox(ctx, eng, dir, rows, name); err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					removed = append(removed, name)
-				}
-				return a.printRemoved(removed, errors.Join(errs...))
+				return a.printRemoved(each(names, func(name string) (string, error) { return name, removeSandbox(ctx, eng, dir, rows, name) }))
 			})
 		},
 	}
@@ -141,11 +131,7 @@ sandbox is made.`,
 				if err != nil {
 					return err
 				}
-				removed, err := eng.Sweep(ctx, dir)
-				if removed == nil {
-					removed = []string{}
-				}
-				return a.printRemoved(removed, err)
+				return a.printRemoved(eng.Sweep(ctx, dir))
 			})
 		},
 	}

@@ -29,20 +29,13 @@ is sent.`,
 				}
 			}
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
-				killed := []string{}
-				var errs []error
-				for _, id := range args {
+				return a.printKilled(each(args, func(id string) (string, error) {
 					p, err := reach.Session(ctx, c, id)
-					if err == nil {
-						err = kill(ctx, p, number)
-					}
 					if err != nil {
-						errs = append(errs, err)
-						continue
+						return "", err
 					}
-					killed = append(killed, p.Info().ID)
-				}
-				return a.printKilled(killed, errors.Join(errs...))
+					return p.Info().ID, kill(ctx, p, number)
+				}))
 			})
 		},
 	}

@@ -92,3 +92,29 @@ func (m Mailed) Answer(ctx context.Context, ref string, answer approval.Answer) 
 	}
 	return m.Mail.Answer(ctx, rec.ID, answer)
 }
+
+// WatchApprovals calls use with the approvals that are pending, and with each change
+// after that.
+func WatchApprovals(ctx context.Context, c *client.Client, agent string, use func(approval.Record) error) error {
+	after := int64(0)
+	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{Agent: agent, Once: true}) {
+		if err != nil {
+			return err
+		}
+		after = rec.Seq
+		if rec.State == approval.Pending {
+			if err := use(rec); err != nil {
+				return err
+			}
+		}
+	}
+	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{After: after, Agent: agent}) {
+		if err == nil {
+			err = use(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
