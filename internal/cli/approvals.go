@@ -291,7 +291,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, _ []string, _ string) ([]str
 	return clientWords(a, cmd, list, slug)
 }
 
-// slug is that of an approval, with what it is about.
+// slug is the slug of an approval, with a description for the shell.
 func slug(rec approval.Record) string {
 	return cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// completeLimit bounds the questions to an engine while somebody waits for the
+// completeLimit bounds the questions to an engine while the user waits for the
 // completion of a word.
 const completeLimit = 2 * time.Second
 
@@ -78,8 +78,8 @@ func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]str
 	})
 }
 
-// completeKnownSandboxes completes names of sandboxes of which something is noted,
-// also where no engine answers, but those that are there already.
+// completeKnownSandboxes completes the names of sandboxes in the state directory that
+// are not arguments yet. It needs no engine.
 func (a *app) completeKnownSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if err := a.readEnvironment(cmd.Flags()); err != nil {
 		return nil, noFiles

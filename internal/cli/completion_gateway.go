@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// askClient asks the gateway while somebody waits for the completion of a
+// askClient asks the gateway while the user waits for the completion of a
 // word. If there is none, or it does not answer, there are no words.
 func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Context, *client.Client) error) {
 	if a.readEnvironment(cmd.Flags()) != nil {
@@ -33,7 +33,7 @@ func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Conte
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
 	defer cancel()
-	_ = ask(ctx, c) // nobody can be told
+	_ = ask(ctx, c) // without an answer there are no words
 }
 
 // clientWords are words of a list of the gateway, without those that are empty.

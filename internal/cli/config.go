@@ -60,8 +60,8 @@ func mistakes(err error) []string {
 	return lines
 }
 
-// sandboxHint says who knows what else is wrong, if a mistake is about a sandbox:
-// what it is refused is judged after the file was read.
+// sandboxHint names the command that finds more, if a mistake is about a sandbox:
+// refusals are found only after the file was read.
 func sandboxHint(err error) string {
 	var bad *config.Error
 	if errors.As(err, &bad) && slices.ContainsFunc(bad.Mistakes, func(m config.Mistake) bool {

@@ -71,7 +71,7 @@ type execFlags struct {
 	id         string
 	background bool
 	wanted     []string // those given that only a gateway can serve
-	shape      []string // those given that say what a sandbox is like, or whether there is one
+	shape      []string // the given flags that describe the sandbox or turn it on or off
 
 	host, node  string
 	elevated    bool
@@ -118,7 +118,7 @@ func (a *app) execCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	// What follows the command is the command's.
+	// Flags after the command are the command's.
 	f.SetInterspersed(false)
 	f.SortFlags = false
 

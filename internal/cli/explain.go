@@ -179,7 +179,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 	return r, errors.Join(err, c.Close())
 }
 
-// fromFiles is what a gateway would say that is started here and now.
+// fromFiles is the report of a gateway that would be started here and now.
 func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if err := session.ValidateAgent(o.agent); err != nil {
 		return r, err
@@ -204,7 +204,7 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 // unaskedNodes are the nodes of a gateway that does not run.
 type unaskedNodes struct {
 	local bool  // --local
-	err   error // of who wanted to know what one decides
+	err   error // of the last Decide
 }
 
 // Decide implements guard.Nodes.
@@ -220,7 +220,7 @@ func (n *unaskedNodes) Decide(_ context.Context, node, _ string, _ corral.Comman
 	return "", node, nil, n.err
 }
 
-// look is how text is laid out for whoever reads our standard output.
+// look is how text is laid out on our standard output.
 func (a *app) look() look {
 	f, ok := terminal.Shows(a.stdout)
 	if !ok {

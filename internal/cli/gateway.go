@@ -107,12 +107,12 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	a.addSandboxesFlags(cmd)
 }
 
-// optional is a flag of which the help says the default in its own words.
+// optional is a time whose default the usage says in its own words.
 type optional struct{ *seconds }
 
 func (optional) String() string { return "" }
 
-// maxKeep is for how long executors keep what ended and nobody removed: a gateway
+// maxKeep is for how long executors keep processes that ended and were not removed: a gateway
 // that starts would find the sessions, and no output.
 const maxKeep = 7 * 24 * time.Hour
 
@@ -150,7 +150,7 @@ func (o *gatewayFlags) check() error {
 type loggerFlags struct {
 	logFormat string
 	logLevel  string
-	quietly   bool // only what is wrong is logged, unless logLevel says otherwise
+	quietly   bool // only warnings and errors are logged, unless logLevel says otherwise
 }
 
 func (o *loggerFlags) add(cmd *cobra.Command) {

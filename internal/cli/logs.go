@@ -126,7 +126,7 @@ func (a *app) withSession(ctx context.Context, agent, id string, do func(context
 	})
 }
 
-// copyLog prints a log: what there is now, or all that comes.
+// copyLog prints a log: to its end now, or with follow to the end of the session.
 func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow, raw bool) error {
 	view := &foreground.View{Streams: a.streams(), Raw: raw}
 	off, err := w.begin(ctx, log)

@@ -122,11 +122,6 @@ func (a *app) warnAll(info corral.Info) {
 	}
 }
 
-// gatewayEnvironment is that of a command on the gateway which asks for nothing.
-func (a *app) gatewayEnvironment() (pathenv.Environment, error) {
-	return pathenv.Gateway(pathenv.GatewayOptions{Inherited: a.environ})
-}
-
 // getenv is the last value of a variable in the environment of this run.
 func (a *app) getenv(name string) string {
 	value, _ := daemon.LookupEnv(a.environ, name)

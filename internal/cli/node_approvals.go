@@ -58,7 +58,7 @@ func (a *app) completeNodeApprovals(cmd *cobra.Command, args []string, _ string)
 	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil || err != nil {
 		return nil, noFiles
 	}
-	list, _ := reach.NodeDesk(dir).List(approval.Filter{State: approval.Pending}) // nobody can be told
+	list, _ := reach.NodeDesk(dir).List(approval.Filter{State: approval.Pending}) // without an answer there are no words
 	var words []string
 	for _, rec := range list {
 		words = append(words, slug(rec))

@@ -91,7 +91,7 @@ printed.`,
 	return withJSON(cmd)
 }
 
-// stillPending is the state of a request that nobody has answered.
+// stillPending is the state of a request without an answer.
 const stillPending = "pending"
 
 func answered(q client.NodeRequest) bool { return q.State != stillPending }
@@ -112,7 +112,7 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 	return t
 }
 
-// requestNote is what to think of before a machine is approved.
+// requestNote is a reason to be careful with a request.
 func requestNote(q client.NodeRequest, now time.Time) string {
 	switch {
 	case q.AnsweredBy != "":

@@ -206,7 +206,7 @@ func (a *app) actions() []action {
 	}
 }
 
-// checkHex refuses what the tool would leave out: nobody who types it wants that.
+// checkHex refuses digits that the tool would leave out without a word.
 func checkHex(lists []string) error {
 	for _, list := range lists {
 		for digits := range strings.FieldsFuncSeq(list, func(r rune) bool { return strings.ContainsRune(" \t\r\n,", r) }) {

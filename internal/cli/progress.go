@@ -60,8 +60,8 @@ func (p *progress) Finish() {
 	p.bars, p.bar = nil, nil
 }
 
-// draw has a line that says what is going on, and a bar for each item of which
-// the size is known.
+// draw draws a line with the latest message, and a bar for each item whose size is
+// known.
 func (p *progress) draw(e images.Event) {
 	if p.bars == nil {
 		p.said.Store("")

@@ -79,8 +79,8 @@ flags that commands of the sandbox are given.`,
 // cpLimits are those of one's own machine, whose owner asks for it.
 var cpLimits = files.Limits{Bytes: 1 << 40, Entries: 5_000_000, Depth: 1000}
 
-// copyOut copies to this machine. What is in a sandbox is hostile: what it says
-// is unpacked by the same rules as what comes into one.
+// copyOut copies to this machine. A sandbox is hostile: its archive is unpacked by the
+// same rules as one that comes into a sandbox.
 func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) error {
 	if dst == "-" {
 		got, err := f.Download(ctx, src, a.stdout, cpLimits)

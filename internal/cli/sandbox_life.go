@@ -79,8 +79,8 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	return w.Flush()
 }
 
-// workspaces are the lines that say what commands find at /workspace, and what
-// else is kept: what is there is that of the last container.
+// workspaces are the lines about the directory at /workspace of the last container, and
+// about a private workspace that no container has now.
 func (d sandboxDetails) workspaces() (lines [][2]string) {
 	at := ", at " + sandbox.Workdir
 	private := d.Workspace

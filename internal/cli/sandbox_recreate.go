@@ -62,13 +62,13 @@ that commands of the sandbox are given.`,
 	return withJSON(cmd)
 }
 
-// sandboxShape are the flags that say what a sandbox is like.
+// sandboxShape are the flags that describe a sandbox.
 var sandboxShape = append([]string{"sandbox", "workspace"}, slices.DeleteFunc(slices.Clone(sandboxOnly), func(name string) bool {
 	return name == "name" || name == "ephemeral"
 })...)
 
-// withContainers are the names of the sandboxes that have one, and of which more
-// is noted; with own, of those that a gateway made.
+// withContainers are the names of the sandboxes that have a container and a record;
+// with own, only those that a gateway made.
 func withContainers(ctx context.Context, k gateway.Sandboxes, own bool) ([]string, error) {
 	list, err := k.List(ctx)
 	if err != nil {

@@ -101,7 +101,7 @@ func (a *app) shellHere(o *execFlags, name string) error {
 // shellThere is for a sandbox of the gateway. Commands are sent to an agent's, and
 // not to one of a name: that has to be it.
 func (a *app) shellThere(o *execFlags, s api.Sandbox) error {
-	if s.Scope == "" { // corral exec made it, and knows what it is like
+	if s.Scope == "" { // corral exec made it
 		return a.shellHere(o, s.Name)
 	}
 	c, err := a.config()

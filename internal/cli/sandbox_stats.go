@@ -19,7 +19,7 @@ import (
 
 // Variables for tests.
 var (
-	statsGap   = time.Second     // between the two looks of which one answer is made
+	statsGap   = time.Second     // between the two measurements of one answer
 	statsEvery = 2 * time.Second // between answers
 )
 
@@ -74,7 +74,7 @@ type statsView struct {
 	app          *app
 	names        []string
 	json, goesOn bool
-	screen       bool // what was shown is drawn over
+	screen       bool // each answer replaces the last one
 	last         map[string]api.SandboxStats
 }
 

@@ -47,8 +47,8 @@ func (a *app) localSandboxes(dir string) *daemon.Sandboxes {
 	})
 }
 
-// ownerOf is the agent by whose configuration a sandbox is made: that of corral
-// exec, if no gateway made it; nobody's, if all share it.
+// ownerOf is the agent whose configuration a sandbox is made by: corral exec's, if no
+// gateway made it; none, if all agents share it.
 func ownerOf(s sandbox.Sandbox) string {
 	if s.Key == "" {
 		return cmp.Or(s.Owner, session.DefaultAgent)

@@ -62,8 +62,8 @@ func (a *app) overridesCommand(use, short string, args cobra.PositionalArgs, do 
 	return withJSON(cmd)
 }
 
-// setOverrides changes those that are named. What somebody else sets between
-// the two calls of it is lost.
+// setOverrides changes those that are named. A change by another client between its two
+// calls is lost.
 func setOverrides(ctx context.Context, c *client.Client, args []string) (config.Overrides, error) {
 	now, err := c.Overrides(ctx)
 	if err != nil {

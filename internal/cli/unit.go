@@ -69,8 +69,7 @@ func (a *app) install(cmd *cobra.Command, kind unit.Kind, i *installFlags) error
 	return a.writeUnits(u, dir)
 }
 
-// addInstallFlags are the flags of the program, of which --user is another thing
-// here.
+// addInstallFlags adds the flags of the program. Its --user is --sandbox-user here.
 func (a *app) addInstallFlags(cmd *cobra.Command, add func(*cobra.Command)) {
 	own := &cobra.Command{}
 	add(own)
@@ -113,7 +112,7 @@ func (a *app) newUnit(cmd *cobra.Command, kind unit.Kind, i *installFlags) (unit
 	return u, err
 }
 
-// unitArgs are the arguments that set a flag to what it is set to now.
+// unitArgs are the arguments that set a flag to its value now.
 func unitArgs(f *pflag.Flag, workspace string) []string {
 	name := "--" + f.Name
 	switch f.Name {

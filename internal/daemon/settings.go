@@ -24,10 +24,10 @@ const (
 // the defaults of package sandbox.
 type Settings struct {
 	Mode     string
-	Required bool // what is meant for the sandbox fails while it is off
+	Required bool // commands that are meant for the sandbox fail while it is off
 
 	Name      string
-	Owner     string // the agent whose it is; empty: nobody's in particular
+	Owner     string // the agent that it is for; empty: all
 	Key       string // of the scope; empty: none
 	Image     string
 	Engine    string // empty: what the configuration says, or auto
@@ -54,7 +54,7 @@ type Settings struct {
 	UIDRange                       string
 }
 
-// SourceDefault names a value that nobody configured.
+// SourceDefault names a value that is not configured.
 const SourceDefault = "default"
 
 // SettingsOf are the settings with what the configuration says where no flag
@@ -127,7 +127,7 @@ func ExpandHomes(paths []string) []string {
 	return list
 }
 
-// configured sets what no flag sets, and somebody configured.
+// configured sets a value that is configured and that no flag sets.
 func configured[T any](o *Options, flag string, to *T, from policy.Setting[T]) {
 	if from.Source.Name != SourceDefault && !o.given(flag) {
 		*to = from.Value

@@ -155,7 +155,7 @@ func (m *Machine) config() (*config.Config, doctor.Finding) {
 	return c, f
 }
 
-// policy looks at what the policy of a gateway is made of.
+// policy checks the files and settings that make a gateway's policy.
 func (m *Machine) policy(c *config.Config) []doctor.Finding {
 	file, host := doctor.Approvals(daemon.ApprovalsPath(c, m.StateDir))
 	agent := c.Agent(session.DefaultAgent)

@@ -30,8 +30,8 @@ type NodePolicy struct {
 }
 
 // NodePolicy is that of the node with that report: by what the program that runs was
-// told, or else by what a program that is started now would be. It is nil of a machine
-// that is no node.
+// told, or else by what a program that is started now would be. It is nil if the
+// machine is no node.
 func (m *Machine) NodePolicy(r node.Report) *NodePolicy {
 	if r.Gateway == "" {
 		return nil

@@ -208,7 +208,7 @@ func (e *Sandbox) refuse(r boundary.Refusal, of config.Agent) {
 	e.Refusals = append(e.Refusals, Refusal{r, from.String()})
 }
 
-// about is what a refusal is about.
+// about is the kind of a refusal: network, seccomp, apparmor, user or bind.
 func about(r boundary.Refusal) string {
 	kind, _, _ := strings.Cut(string(r.Rule), "-")
 	return kind

@@ -11,7 +11,7 @@ import (
 )
 
 // Session returns the session that an ID, or an unambiguous beginning of one,
-// names. An ID goes before what it is a beginning of.
+// names. A whole ID goes before longer ones that begin with it.
 func Session(ctx context.Context, c *client.Client, id string) (*client.Process, error) {
 	if err := corral.ValidateID(id); err != nil {
 		return nil, err
