@@ -56,12 +56,13 @@ does any harm where it succeeds. The program corral-escape makes the tries; it i
 looked for where corral is, and on PATH.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.machine()
-			if err != nil {
-				return err
-			}
 			var d diagnosis
-			err = foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
+			err := foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
+				m, err := a.machine()
+				if err != nil { // nothing else can be checked
+					d = newDiagnosis([]doctor.Finding{doctor.Failed("state-dir", err, "No sandbox can be made.")})
+					return nil
+				}
 				checks, escapes := m.Checks(ctx, deep)
 				d = newDiagnosis(checks)
 				d.Escapes = escapes
