@@ -14,6 +14,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -67,13 +68,13 @@ func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
 
 func (a *app) approvalsLs(at withDesk) *cobra.Command {
 	var agent string
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the approvals that are pending, of all agents",
 		Long: `List the approvals that are pending, the oldest first; with --all also those that
 were answered or expired in the last day. With --quiet only their slugs are
 printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				f := approval.Filter{Agent: agent, State: approval.Pending}
@@ -87,32 +88,13 @@ printed.`,
 				if err != nil {
 					return err
 				}
-				return a.printApprovals(list, all, asJSON)
+				return printList(a, list, func(rec approval.Record) string { return rec.Slug }, func() table { return approvalTable(list, all, time.Now()) })
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are not pending")
 	a.addWhoseFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (a *app) printApprovals(list []approval.Record, all, asJSON bool) error {
-	switch {
-	case asJSON:
-		if list == nil {
-			list = []approval.Record{}
-		}
-		return a.printJSON(list, nil)
-	case a.quiet:
-		for _, rec := range list {
-			if err := a.printLine(rec.Slug); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return a.writeTable(approvalTable(list, all, time.Now()))
+	return withJSON(cmd)
 }
 
 func approvalTable(list []approval.Record, all bool, now time.Time) table {
@@ -123,9 +105,9 @@ func approvalTable(list []approval.Record, all bool, now time.Time) table {
 	for _, rec := range list {
 		expires := ""
 		if rec.State == approval.Pending || rec.State == approval.Allowed {
-			expires = ageText(rec.ExpiresAt.Sub(now))
+			expires = words.Age(rec.ExpiresAt.Sub(now))
 		}
-		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {ageText(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
+		row := []cell{{rec.Slug, plain}, {rec.Agent, plain}, {rec.Place(), plain}, {words.Age(now.Sub(rec.CreatedAt)), plain}, {expires, plain},
 			{brief(rec.Line(), mostOfCommand), plain}, {brief(rec.Decision.Reason, 2*mostOfCommand), plain}}
 		if all {
 			row = slices.Insert(row, 1, cell{string(rec.State), stateStyles[rec.State]})
@@ -141,28 +123,20 @@ const mostOfCommand = 60
 var stateStyles = map[approval.State]style{approval.Pending: yellow, approval.Allowed: green, approval.Denied: red, approval.Consumed: dim, approval.Expired: dim}
 
 func (a *app) approvalsShow(at withDesk) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] ID", Short: "Print all about an approval",
 		Long: `Print all about an approval: the command, where it would run, why it needs an
 approval, which programs it would run, and what --always would remember in each
 scope.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at(cmd.Context(), func(ctx context.Context, d desk) error {
 				rec, err := d.Approval(ctx, args[0])
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(rec, nil)
-				}
-				return a.show(strings.Join(describeApproval(rec, time.Now()), "\n"))
+				return a.answer(rec, err, func() string { return strings.Join(describeApproval(rec, time.Now()), "\n") })
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) approvalsAllow(at withDesk) *cobra.Command {
@@ -175,7 +149,7 @@ With --always it is remembered, and what was remembered is printed; show says
 beforehand what that would be. The scopes are: exact, each program with exactly
 these arguments (the default); subcommand, with this first argument; program,
 with any arguments.`,
-		Args: exactly("ID of an approval"), ValidArgsFunction: a.completeApprovals,
+		Args: exactly("ID of an approval"), ValidArgsFunction: first(a.completeApprovals),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&always, "always", false, "and remember it")
@@ -250,8 +224,8 @@ func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent st
 			denied = append(denied, rec)
 		}
 	}
-	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
-		return errors.Join(failed, a.printJSON(denied, err))
+	if a.json() {
+		return errors.Join(failed, a.printJSON(denied, nil))
 	}
 	lines := []string{}
 	for _, rec := range denied {
@@ -261,30 +235,22 @@ func (a *app) denyMany(ctx context.Context, cmd *cobra.Command, d desk, agent st
 		lines = []string{"Nothing is pending."}
 	}
 	if len(lines) > 0 {
-		failed = errors.Join(failed, a.show(strings.Join(lines, "\n")))
+		failed = errors.Join(failed, a.printLine(strings.Join(lines, "\n")))
 	}
 	return failed
 }
 
 // answers makes cmd one that answers an approval.
 func (a *app) answers(cmd *cobra.Command, at withDesk, answer func() approval.Answer) {
-	var asJSON bool
 	var by string
 	cmd.Flags().StringVar(&by, "by", "", "`NAME`: who says so, for others to see (default you)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the approval as JSON")
-	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
+	cmd.Flags().Bool("json", false, "print the approval as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return at(cmd.Context(), func(ctx context.Context, d desk) error {
 			give := answer()
 			give.By = cmp.Or(by, a.whoAnswers())
 			rec, err := d.Answer(ctx, args[0], give)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.printJSON(rec, nil)
-			}
-			return a.show(strings.Join(answeredText(rec), "\n"))
+			return a.answer(rec, err, func() string { return strings.Join(answeredText(rec), "\n") })
 		})
 	}
 }
@@ -318,26 +284,16 @@ func answeredText(rec approval.Record) []string {
 }
 
 // completeApprovals completes the slugs of those that are pending.
-func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && cmd.Name() != "deny" {
-		return nil, noFiles
+func (a *app) completeApprovals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	list := func(c *client.Client, ctx context.Context) ([]approval.Record, error) {
+		return c.Approvals(ctx, approval.Filter{State: approval.Pending})
 	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.Approvals(ctx, approval.Filter{State: approval.Pending})
-		words = slugs(list)
-		return err
-	})
-	return words, noFiles
+	return clientWords(a, cmd, list, slug)
 }
 
-// slugs are those of approvals, with what they are about.
-func slugs(list []approval.Record) []string {
-	words := make([]string, len(list))
-	for i, rec := range list {
-		words[i] = cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
-	}
-	return words
+// slug is the slug of an approval, with a description for the shell.
+func slug(rec approval.Record) string {
+	return cobra.CompletionWithDesc(rec.Slug, fmt.Sprintf("%s, %s: %s", rec.Agent, rec.Place(), brief(rec.Line(), mostOfCommand)))
 }
 
 // pendingHint says what to do about a command that needs an approval.

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/internal/terminal"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// An asker asks whoever sits at the terminal.
+// An asker asks the user at the terminal.
 type asker struct {
 	app   *app
 	lines *terminal.Lines
@@ -21,7 +22,7 @@ type asker struct {
 // errSkipped leaves an approval pending.
 var errSkipped = errors.New("nobody wanted to answer now")
 
-// openAsker returns nil if there is nobody to ask.
+// openAsker returns nil if there is no terminal.
 func (a *app) openAsker() *asker {
 	if _, ok := terminal.Shows(a.stderr); !ok || !terminal.Is(a.stdin) {
 		return nil
@@ -38,7 +39,7 @@ func (q *asker) say(lines ...string) error {
 	return err
 }
 
-// read reads a line that somebody types.
+// read reads a line that the user types.
 func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 	if _, err := fmt.Fprint(q.app.stderr, prompt); err != nil {
 		return "", err
@@ -51,11 +52,11 @@ func (q *asker) read(ctx context.Context, prompt string) (string, error) {
 }
 
 // ask is a tool.Approver: it shows a command, and what always would remember
-// before that can be said. What was typed before it was shown is no answer to it:
-// it was meant for another, which somebody else may have settled meanwhile.
+// before that can be said. Keys that were typed before are dropped: they were meant for
+// another approval, which may have been answered elsewhere.
 func (q *asker) ask(ctx context.Context, rec approval.Record) (approval.Answer, error) {
 	q.lines.Ask()
-	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), ageText(time.Until(rec.ExpiresAt)))}, rec.About()...)
+	lines := append([]string{"", fmt.Sprintf("Approval %s is asked for, by the agent %s; expires in %s.", rec.Slug, visible(rec.Agent), words.Age(time.Until(rec.ExpiresAt)))}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)
 	if err := q.say(lines...); err != nil {
 		return approval.Answer{}, err

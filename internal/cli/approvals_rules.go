@@ -12,40 +12,18 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
 
-// ruleKeeper is where rules are: at the gateway, or in the file.
-type ruleKeeper interface {
-	Rules(ctx context.Context, agent string) (client.Rules, error)
-	AddRule(ctx context.Context, agent string, r policy.Rule) error
-	RemoveRule(ctx context.Context, agent, ref string) (int, error)
-}
-
-// fileRules are those of a file of this machine.
-type fileRules struct{ *approval.File }
-
-func (f fileRules) Rules(_ context.Context, agent string) (client.Rules, error) {
-	host, err := f.File.Rules(agent)
-	return client.Rules{File: f.Path(), Rules: host.Rules, Warnings: host.Warnings}, err
-}
-
-func (f fileRules) AddRule(_ context.Context, agent string, r policy.Rule) error {
-	return f.Add(agent, "", r)
-}
-
-func (f fileRules) RemoveRule(_ context.Context, agent, ref string) (int, error) {
-	return approval.RemoveRule(f.File, agent, ref)
-}
-
 // withRules calls do with the rules of the gateway, or if none runs, with those
 // of the file that it would use.
-func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper) error) error {
+func (a *app) withRules(ctx context.Context, do func(context.Context, reach.RuleKeeper) error) error {
 	err := a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
-	if !errors.Is(err, errNoGateway) {
+	if !errors.Is(err, reach.ErrNoGateway) {
 		return err
 	}
 	dir, err := a.stateDir()
@@ -60,7 +38,7 @@ func (a *app) withRules(ctx context.Context, do func(context.Context, ruleKeeper
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(ctx, fileRules{f}), f.Close())
+	return errors.Join(do(ctx, reach.FileRules{File: f}), f.Close())
 }
 
 // addRulesAgentFlag defines whose rules they are.
@@ -72,14 +50,13 @@ func (a *app) addRulesAgentFlag(cmd *cobra.Command, agent *string) {
 
 func (a *app) rulesCommand() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rules [flags]", Short: "List the rules that approvals are remembered in",
 		Long: `List what the file of approvals says to an agent: its own rules, and those of all
 agents. Deny rules go before ask rules, and those before what is allowed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, agent)
 				if err != nil {
 					return err
@@ -87,23 +64,16 @@ agents. Deny rules go before ask rules, and those before what is allowed.`,
 				for _, w := range got.Warnings {
 					a.warn(visible(w))
 				}
-				if asJSON {
-					if got.Rules == nil {
-						got.Rules = []policy.Rule{}
-					}
-					return a.printJSON(got.Rules, nil)
-				}
 				t := table{headings: []string{"ID", "ACTION", "AT", "RULE", "REASON"}}
 				for _, r := range got.Rules {
 					t.rows = append(t.rows, []cell{{visible(r.ID), plain}, {string(r.Action), actionStyles[r.Action]}, {sourceText(r.Source), plain}, {approval.RuleText(r), plain}, {visible(r.Reason), plain}})
 				}
-				return a.writeTable(t)
+				return printList(a, got.Rules, nil, func() table { return t })
 			})
 		},
 	}
 	a.addRulesAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 var actionStyles = map[policy.Action]style{policy.Deny: red, policy.Query: yellow, policy.Allow: green}
@@ -121,7 +91,7 @@ wildcards. To deny or ask, a name is enough.`,
 		Example: `  corral approvals add '/usr/bin/git status'
   corral approvals add --exact '/usr/bin/rm -rf build'
   corral approvals add --deny 'rm -rf' --agent '*' --reason 'use trash'`,
-		Args: onePattern, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: onePattern,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := policy.Rule{Action: policy.Allow, Pattern: args[0], Reason: reason}
 			if path := pathWithSpaces(args[0]); path != "" {
@@ -139,7 +109,7 @@ wildcards. To deny or ask, a name is enough.`,
 			case ask:
 				r.Action = policy.Query
 			}
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error { return k.AddRule(ctx, agent, r) })
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error { return k.AddRule(ctx, agent, r) })
 		},
 	}
 	f := cmd.Flags()
@@ -148,7 +118,6 @@ wildcards. To deny or ask, a name is enough.`,
 	f.BoolVar(&exact, "exact", false, "it is about exactly these arguments, not about all that begin with them")
 	f.StringVar(&reason, "reason", "", "`TEXT`: why there is the rule, for people")
 	a.addRulesAgentFlag(cmd, &agent)
-	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -186,9 +155,9 @@ func (a *app) removeRuleCommand() *cobra.Command {
 		Use: "remove [flags] PATTERN|ID", Short: "Remove a rule", Aliases: []string{"rm"},
 		Long: `Remove the rules of an agent that have this pattern or this ID. corral approvals
 rules prints both.`,
-		Args: exactly("pattern or ID of a rule"), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: exactly("pattern or ID of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				n, err := k.RemoveRule(ctx, agent, args[0])
 				if err == nil && n > 1 {
 					a.warn(fmt.Sprintf("%d rules had that pattern, and are removed.", n))
@@ -204,17 +173,17 @@ rules prints both.`,
 func (a *app) rulesFileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "file", Short: "Print where the file of approvals is, or would be",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withRules(cmd.Context(), func(ctx context.Context, k ruleKeeper) error {
+			return a.withRules(cmd.Context(), func(ctx context.Context, k reach.RuleKeeper) error {
 				got, err := k.Rules(ctx, session.DefaultAgent)
-				if f, ok := k.(fileRules); ok {
+				if f, ok := k.(reach.FileRules); ok {
 					got.File, err = f.Path(), nil // also of one with a mistake
 				}
 				if err != nil {
 					return err
 				}
-				return a.show(strings.TrimSpace(got.File))
+				return a.printLine(strings.TrimSpace(got.File))
 			})
 		},
 	}

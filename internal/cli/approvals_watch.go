@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
@@ -18,32 +18,27 @@ import (
 
 func (a *app) approvalsWatch() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch [flags]", Short: "Ask about each approval as it comes, or print them",
 		Long: `On a terminal, ask about each approval that is pending, and then about each as it
 comes. Elsewhere, or with --json, print a line for each that is pending, and for
 each change. It goes on until a signal ends it, also across restarts of the
 gateway.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var q *asker
-			if !asJSON {
+			if !a.json() {
 				if q = a.openAsker(); q != nil {
 					defer q.lines.Close()
 				}
 			}
 			err := a.withClient(cmd.Context(), session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-				return a.watchApprovals(ctx, c, agent, func(rec approval.Record) error {
+				return reach.WatchApprovals(ctx, c, agent, func(rec approval.Record) error {
 					switch {
 					case q != nil:
 						return q.answer(ctx, c, rec)
-					case asJSON:
-						data, err := json.Marshal(rec)
-						if err != nil {
-							return err
-						}
-						return a.printLine(string(data))
+					case a.json():
+						return a.printJSON(rec, nil)
 					}
 					return a.printLine(changeText(rec))
 				})
@@ -55,34 +50,8 @@ gateway.`,
 		},
 	}
 	a.addWhoseFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
+	cmd.Flags().Bool("json", false, "print JSON, a document on each line")
 	return cmd
-}
-
-// watchApprovals calls use with those that are pending, and with each change
-// after that.
-func (a *app) watchApprovals(ctx context.Context, c *client.Client, agent string, use func(approval.Record) error) error {
-	after := int64(0)
-	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{Agent: agent, Once: true}) {
-		if err != nil {
-			return err
-		}
-		after = rec.Seq
-		if rec.State == approval.Pending {
-			if err := use(rec); err != nil {
-				return err
-			}
-		}
-	}
-	for rec, err := range c.ApprovalChanges(ctx, client.ApprovalOptions{After: after, Agent: agent}) {
-		if err == nil {
-			err = use(rec)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // changeText is an approval on one line.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 const attachLong = `Attach to a session: its output as it comes, from some lines before the end on,
@@ -47,7 +48,6 @@ func (a *app) attachCommand() *cobra.Command {
 	f.SortFlags = false
 	f.Var(&o.keys, "detach-keys", "`KEYS`: what is typed to detach, with commas between, or none")
 	fromEnvironment(f, "detach-keys")
-	must(cmd.RegisterFlagCompletionFunc("detach-keys", cobra.NoFileCompletions))
 	f.BoolVarP(&o.stdin, "stdin", "i", true, "pass on standard input; =false: only watch")
 	f.BoolVar(&o.raw, "raw", false, rawUsage)
 	o.window.addFlags(cmd, 10)
@@ -61,7 +61,7 @@ func (a *app) attach(ctx context.Context, o *attachFlags, id string) error {
 		return err
 	}
 	defer c.Close()
-	p, err := find(ctx, c, id)
+	p, err := reach.Session(ctx, c, id)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/sandbox"
 )
 
-// completeLimit bounds the questions to an engine while somebody waits for the
+// completeLimit bounds the questions to an engine while the user waits for the
 // completion of a word.
 const completeLimit = 2 * time.Second
 
@@ -43,13 +43,6 @@ func (a *app) complete(cmd *cobra.Command, ask func(context.Context, daemon.Engi
 // add to that.
 func (a *app) completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return images.Own(), noFiles
-}
-
-func (a *app) completeOneImage(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return a.completeImages(cmd, args, word)
 }
 
 func (a *app) completeOwnImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -85,8 +78,8 @@ func (a *app) completeSandboxes(cmd *cobra.Command, _ []string, _ string) ([]str
 	})
 }
 
-// completeKnownSandboxes completes names of sandboxes of which something is noted,
-// also where no engine answers, but those that are there already.
+// completeKnownSandboxes completes the names of sandboxes in the state directory that
+// are not arguments yet. It needs no engine.
 func (a *app) completeKnownSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if err := a.readEnvironment(cmd.Flags()); err != nil {
 		return nil, noFiles

@@ -8,10 +8,11 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
-// askClient asks the gateway while somebody waits for the completion of a
+// askClient asks the gateway while the user waits for the completion of a
 // word. If there is none, or it does not answer, there are no words.
 func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Context, *client.Client) error) {
 	if a.readEnvironment(cmd.Flags()) != nil {
@@ -32,7 +33,32 @@ func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Conte
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
 	defer cancel()
-	_ = ask(ctx, c) // nobody can be told
+	_ = ask(ctx, c) // without an answer there are no words
+}
+
+// clientWords are words of a list of the gateway, without those that are empty.
+func clientWords[T any](a *app, cmd *cobra.Command, list func(*client.Client, context.Context) ([]T, error), word func(T) string) ([]string, cobra.ShellCompDirective) {
+	var found []string
+	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
+		all, err := list(c, ctx)
+		for _, one := range all {
+			if text := word(one); text != "" {
+				found = append(found, text)
+			}
+		}
+		return err
+	})
+	return found, noFiles
+}
+
+// first completes the first argument alone.
+func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, noFiles
+		}
+		return complete(cmd, args, word)
+	}
 }
 
 // completeSessions completes the IDs of sessions, up to most of them (0: any
@@ -42,17 +68,17 @@ func (a *app) completeSessions(most int) cobra.CompletionFunc {
 		if most > 0 && len(args) >= most {
 			return nil, noFiles
 		}
-		var words []string
+		var list []string
 		a.askClient(cmd, "", func(ctx context.Context, c *client.Client) error {
-			list, err := c.Sessions(ctx, false)
-			for _, s := range list {
+			all, err := c.Sessions(ctx, false)
+			for _, s := range all {
 				if !slices.Contains(args, s.ID) {
-					words = append(words, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+printable(s.Name)))
+					list = append(list, cobra.CompletionWithDesc(s.ID, stateCell(s).text+", "+words.Printable(s.Name)))
 				}
 			}
 			return err
 		})
-		return words, noFiles
+		return list, noFiles
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -61,8 +60,8 @@ func mistakes(err error) []string {
 	return lines
 }
 
-// sandboxHint says who knows what else is wrong, if a mistake is about a sandbox:
-// what it is refused is judged after the file was read.
+// sandboxHint names the command that finds more, if a mistake is about a sandbox:
+// refusals are found only after the file was read.
 func sandboxHint(err error) string {
 	var bad *config.Error
 	if errors.As(err, &bad) && slices.ContainsFunc(bad.Mistakes, func(m config.Mistake) bool {
@@ -71,12 +70,4 @@ func sandboxHint(err error) string {
 		return "corral sandbox explain shows what else a sandbox is refused"
 	}
 	return ""
-}
-
-// show writes the text that was asked for.
-func (a *app) show(text string) error {
-	if _, err := fmt.Fprintln(a.stdout, text); err != nil {
-		return fmt.Errorf("cannot write the result: %w", err)
-	}
-	return nil
 }

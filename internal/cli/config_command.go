@@ -42,7 +42,6 @@ func (a *app) configCommand() *cobra.Command {
 }
 
 func (a *app) configGet() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "get [flags] [PATH]", Short: "Print what a key comes to",
 		Long: `Print what a key comes to: what it is set to, or what applies in its place. Of a
@@ -60,16 +59,16 @@ from. The exit code is 1 if the key is not set and has no default.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.json() {
 				return a.printJSON(v, nil)
 			}
 			if bytes.Equal(v.Value, []byte("null")) {
 				return &exitError{exitFindings, fmt.Sprintf("%s is not set", v.Key)}
 			}
-			return a.show(readable(v.Value))
+			return a.printLine(readable(v.Value))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the file and line that it is from")
+	cmd.Flags().Bool("json", false, "print JSON, with the file and line that it is from")
 	return cmd
 }
 
@@ -87,7 +86,6 @@ func readable(value json.RawMessage) string {
 }
 
 func (a *app) configSet() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "set [flags] PATH VALUE", Short: "Change one value in the file",
 		Long: `Change one value in the file. The rest of it stays as it is, with its comments.
@@ -97,33 +95,32 @@ there is made.
 VALUE is JSON5. Where a string is wanted the quotes may be left out.`,
 		Args: exactly("PATH", "VALUE"), ValidArgsFunction: a.completeKeysAndWords,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeConfig(asJSON, args[0], func(file string) (*config.Config, error) {
+			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
 				return config.Set(file, args[0], args[1])
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the value, with the file and line where it is now")
+	cmd.Flags().Bool("json", false, "print JSON: the value, with the file and line where it is now")
 	return cmd
 }
 
 func (a *app) configUnset() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "unset [flags] PATH", Short: "Remove a key from the file",
 		Long: `Remove a key from the file, or an element from a list in it. What applies in its
 place is then what corral config get prints.`,
 		Args: exactly("PATH"), ValidArgsFunction: a.completeKeys,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.changeConfig(asJSON, args[0], func(file string) (*config.Config, error) {
+			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
 				return config.Unset(file, args[0])
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the value that applies now, and where it is from")
+	cmd.Flags().Bool("json", false, "print JSON: the value that applies now, and where it is from")
 	return cmd
 }
 
-func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*config.Config, error)) error {
+func (a *app) changeConfig(key string, change func(file string) (*config.Config, error)) error {
 	file, err := a.writableConfig()
 	if err != nil {
 		return err
@@ -132,7 +129,7 @@ func (a *app) changeConfig(asJSON bool, key string, change func(file string) (*c
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	if !a.json() {
 		a.sayRestart(key)
 		for _, useless := range doctor.UselessRules(c) {
 			a.warn(useless)
@@ -165,12 +162,11 @@ type validation struct {
 }
 
 func (a *app) configValidate() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "validate [flags] [FILE]", Short: "Report every mistake in the file",
 		Long: `Report every mistake in the file, each with its line and column. The exit code is
 1 if there is one.`,
-		Args: atMost(1), ValidArgsFunction: completeFiles,
+		Args: atMost(1), ValidArgsFunction: first(completeFiles),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.configFlag = args[0]
@@ -190,24 +186,23 @@ func (a *app) configValidate() *cobra.Command {
 				v.Mistakes = bad.Mistakes
 			}
 			switch {
-			case asJSON && bad != nil:
+			case a.json() && bad != nil:
 				return a.printJSON(v, &exitError{code: exitFindings})
-			case asJSON:
+			case a.json():
 				return a.printJSON(v, nil)
 			case bad != nil:
 				fmt.Fprintln(a.stderr, strings.Join(mistakes(bad), "\n"))
 				return &exitError{code: exitFindings}
 			case !exists(file):
-				return a.show("There is no " + file + ": the defaults apply.")
+				return a.printLine("There is no " + file + ": the defaults apply.")
 			}
 			for _, useless := range doctor.UselessRules(c) {
 				a.warn(useless)
 			}
-			return a.show(file + " has no mistake.")
+			return a.printLine(file + " has no mistake.")
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func exists(file string) bool {
@@ -220,9 +215,9 @@ func (a *app) configSchema() *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of the file",
 		Long: `Print the JSON Schema of the file (draft 2020-12): every key with what it means,
 its values and its default. Editors complete and check the file with it.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.show(strings.TrimSuffix(string(config.Schema()), "\n"))
+			return a.printLine(strings.TrimSuffix(string(config.Schema()), "\n"))
 		},
 	}
 }
@@ -235,23 +230,18 @@ type configPlace struct {
 }
 
 func (a *app) configPath() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "path [flags]", Short: "Print where the file is, or would be",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := a.writableConfig()
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.printJSON(configPlace{file, exists(file), a.configFlag != ""}, nil)
-			}
-			return a.show(file)
+			return a.answer(configPlace{file, exists(file), a.configFlag != ""}, nil, func() string { return file })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // exactly wants these arguments.
@@ -264,10 +254,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-func completeFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"json5", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,12 +19,6 @@ func (a *app) addEngineFlag(cmd *cobra.Command, f *pflag.FlagSet) {
 
 // engineChoice is the engine of the commands that are about no agent.
 func (a *app) engineChoice() string {
-	if a.settings.Engine != "" {
-		return a.settings.Engine
-	}
-	c, err := a.config()
-	if err != nil { // which other checks and commands say
-		return engines.Auto
-	}
-	return cmp.Or(string(c.Agent("").Sandbox.Engine.Value), engines.Auto)
+	opt, _ := a.options(nil) // without a configuration it is that of the flags, or auto
+	return opt.EngineChoice()
 }

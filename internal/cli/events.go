@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
 	var agent string
-	var follow, asJSON bool
+	var follow bool
 	after := int64(-1)
 	cmd := &cobra.Command{
 		Use: "events [flags]", Short: "Print what became of sessions in the background",
@@ -23,7 +23,7 @@ func (a *app) eventsCommand() *cobra.Command {
 the background. With --follow it goes on until a signal ends it, also across
 restarts of the gateway, and without --after it begins with what comes next.
 --agent '*' has those of every agent; --json one document on each line.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := client.EventOptions{After: after, AllAgents: everyAgent(agent), Once: !follow}
 			if after < 0 && !follow {
@@ -40,7 +40,7 @@ restarts of the gateway, and without --after it begins with what comes next.
 						}
 						return err
 					}
-					if err := a.printEvent(e, o.AllAgents, asJSON); err != nil {
+					if err := a.printEvent(e, o.AllAgents); err != nil {
 						return err
 					}
 				}
@@ -50,28 +50,23 @@ restarts of the gateway, and without --after it begins with what comes next.
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
-	f.Var(number{offset{&after}}, "after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept")
+	f.Func("after", "`NUMBER`: begin after the event of that number; 0 is the oldest that is kept", offset(&after, "use an event's number, from 0"))
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON, a document on each line")
-	must(cmd.RegisterFlagCompletionFunc("after", cobra.NoFileCompletions))
+	f.Bool("json", false, "print JSON, a document on each line")
 	return cmd
 }
 
-func (a *app) printEvent(e session.Event, agents, asJSON bool) error {
-	if e.Type == client.EventMissed && !asJSON {
+func (a *app) printEvent(e session.Event, agents bool) error {
+	if e.Type == client.EventMissed && !a.json() {
 		a.warn(fmt.Sprintf("Some events before number %d are no longer kept.", e.Seq))
 		return nil
 	}
-	if asJSON {
-		data, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		return a.printLine(string(data))
+	if a.json() {
+		return a.printJSON(e, nil)
 	}
 	line := fmt.Sprintf("%d  %s  ", e.Seq, e.Time.Local().Format(time.DateTime))
 	if agents {
 		line += e.Agent + "  "
 	}
-	return a.printLine(line + printable(e.Text))
+	return a.printLine(line + words.Printable(e.Text))
 }

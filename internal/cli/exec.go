@@ -71,7 +71,7 @@ type execFlags struct {
 	id         string
 	background bool
 	wanted     []string // those given that only a gateway can serve
-	shape      []string // those given that say what a sandbox is like, or whether there is one
+	shape      []string // the given flags that describe the sandbox or turn it on or off
 
 	host, node  string
 	elevated    bool
@@ -116,10 +116,9 @@ func (a *app) execCommand() *cobra.Command {
 			}
 			return a.exec(cmd.Context(), o, args, cmd.ArgsLenAtDash() == 0)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	// What follows the command is the command's.
+	// Flags after the command are the command's.
 	f.SetInterspersed(false)
 	f.SortFlags = false
 
@@ -156,9 +155,6 @@ func (a *app) execCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("env", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
-	for _, name := range []string{"id", "timeout", "wait-approval", "max-output", "memory", "cpus", "pids"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 

@@ -13,14 +13,11 @@ import (
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/session"
 )
-
-// awayLimit is how long a gateway may be away that has answered before. It is long enough
-// for a machine under load to start it again, and for an upgrade.
-const awayLimit = 2 * time.Minute
 
 // viaGateway returns a client of the gateway that is to run a command, and
 // where the command will go; nil if it is to run from here. Where a gateway runs
@@ -34,16 +31,17 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 			a.warn("Run from here, past " + gatewayName(record) + " (--local): its policy does not decide on this command, and corral ps does not show it.")
 		}
 		return nil, "", nil
-	case errors.Is(err, errNoGateway) && len(o.wanted) == 0:
-		a.without = a.withoutGateway()
-		return nil, "", nil
+	case errors.Is(err, reach.ErrNoGateway) && len(o.wanted) == 0:
+		p, err := a.place()
+		a.without = p.Unasked(a.defaults)
+		return nil, "", err
 	case err != nil:
 		return nil, "", err
 	}
 	if flags := withoutFlags(o.shape, "workspace", "sandbox"); len(flags) > 0 {
-		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+pastHint, "--%s says what a sandbox is like, and those of %s are as it was told", flags[0], gatewayName(record))
+		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--%s says what a sandbox is like, and those of %s are as it was told", flags[0], gatewayName(record))
 	}
-	opt.Agent, opt.Session, opt.Retry = o.agent, o.session, awayLimit
+	opt.Agent, opt.Session, opt.Retry = o.agent, o.session, reach.AwayLimit
 	c, err := client.New(opt)
 	if err != nil {
 		return nil, "", err
@@ -54,29 +52,6 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 	}
 	return c, host, nil
 }
-
-// withoutGateway says why the policy does not decide on a command that runs on this
-// machine, where one would expect it to; empty: one would not.
-func (a *app) withoutGateway() string {
-	dir, err := a.stateDir()
-	if err != nil {
-		return ""
-	}
-	const unasked = "so that no policy decides on this command"
-	r, err := daemon.ReadRecord(dir)
-	switch configured := a.defaults; {
-	case daemon.LoneRecord(dir) != nil:
-		return fmt.Sprintf("corral mcp (pid %d) is the gateway of the state directory, for its own client alone, %s.", daemon.LoneRecord(dir).PID, unasked)
-	case err == nil && r != nil:
-		return fmt.Sprintf("The gateway (pid %d) is gone, and was not stopped, %s; corral gateway starts one.", r.PID, unasked)
-	case len(configured.Rules) > 0, configured.Security.Source.Name != daemon.SourceDefault, configured.Ask.Source.Name != daemon.SourceDefault:
-		return "No gateway runs, " + unasked + ", whatever is configured; corral gateway starts one."
-	}
-	return ""
-}
-
-// pastHint is the one way around a gateway.
-const pastHint = "--local runs the command from here, past the gateway and its policy"
 
 func gatewayName(r *daemon.Record) string {
 	if r == nil {
@@ -110,7 +85,7 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 	case err != nil:
 		return "", err
 	}
-	if err := a.samePlace(o, r.Route); err != nil {
+	if err := a.wanted(o).Check(r.Route); err != nil {
 		return "", err
 	}
 	if o.configured && r.TimeoutSeconds != nil {
@@ -129,88 +104,33 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 	return r.Route.Host, nil
 }
 
-// How long a gateway may take to say whether it is ready before the caller is
-// told, and before it is asked again.
-const (
-	silentLimit = 3 * time.Second
-	readyLimit  = 20 * time.Second
-)
-
 // readyGateway waits until a gateway takes commands, and returns its record:
 // one that is still starting has written none, and what is there may be that of
 // the one before it, with other settings.
 func (a *app) readyGateway(ctx context.Context, c *client.Client, wait bool) (*daemon.Record, error) {
-	tell := time.AfterFunc(silentLimit, func() {
-		if !a.quiet {
-			fmt.Fprintln(a.stderr, "A gateway is there, and does not answer yet. Waiting for it; "+pastHint+".")
-		}
+	err := reach.Ready(ctx, c, wait, func() {
+		a.tell("A gateway is there, and does not answer yet. Waiting for it; " + reach.PastHint + ".")
 	})
-	defer tell.Stop()
-	for deadline := time.Now().Add(awayLimit); ; {
-		once, cancel := context.WithTimeout(ctx, readyLimit)
-		err := c.Ready(once)
-		late := once.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil {
-			break
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case late:
-			err = corral.Errorf(corral.ErrUnavailable, "corral gateway status says more; "+pastHint, "the gateway is there and does not answer")
-		}
-		if !wait || !errors.Is(err, corral.ErrUnavailable) || time.Now().After(deadline) {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(foreground.RetryPause):
-		}
+	if err != nil {
+		return nil, err
 	}
 	_, record, err := a.findGateway()
 	return record, err
 }
 
-// samePlace is an error if a gateway would run a command elsewhere than the call
-// asks for: nothing that is meant for a sandbox runs without one because the
-// gateway has none. What the gateway refuses it says by itself.
-func (a *app) samePlace(o *execFlags, there corral.Route) error {
-	switch mode := a.askedMode(o); {
-	case there.Host == corral.HostNode: // whose sandbox is its own affair
-	case mode == daemon.ModeRequired && !there.Sandboxed,
-		mode == daemon.ModeAll && !there.Sandboxed && o.host != string(corral.HostGateway) && !o.elevated:
-		return corral.Errorf(corral.ErrUnavailable, "sandbox.mode all in the gateway's configuration turns its sandbox on; "+pastHint, "%s asks for a sandbox, and the gateway would run the command on this machine", a.askedBy(o))
-	case mode == daemon.ModeOff && there.Sandboxed:
-		return corral.Errorf(corral.ErrUnavailable, "leave it out; "+pastHint, "%s asks for no sandbox, and the gateway would run the command in one", a.askedBy(o))
-	case there.Sandboxed && slices.Contains(o.shape, "workspace"):
-		return corral.Errorf(corral.ErrInvalid, "leave it out; "+pastHint, "--workspace says what a sandbox works on, and those of the gateway are as it was told")
-	}
-	return nil
-}
-
-// askedMode is the mode of the sandbox that the call asks for; empty if it asks
-// for none. What the configuration says the gateway knows better.
-func (a *app) askedMode(o *execFlags) string {
-	switch {
-	case slices.Contains(o.shape, "sandbox"), o.host == string(corral.HostSandbox):
-		return a.settings.Mode
-	case a.given("sandbox") && a.settings.Mode != daemon.ModeOff: // the variable
-		return a.settings.Mode
-	}
-	return ""
-}
-
-// askedBy is what says where the command is to run.
-func (a *app) askedBy(o *execFlags) string {
-	switch {
+// wanted is the place that the call asks for. What the configuration says the gateway
+// knows better.
+func (a *app) wanted(o *execFlags) reach.Wanted {
+	w := reach.Wanted{Host: corral.Host(o.host), Elevated: o.elevated, Workspace: slices.Contains(o.shape, "workspace")}
+	switch mode := a.settings.Mode; {
 	case slices.Contains(o.shape, "sandbox"):
-		return "--sandbox " + a.settings.Mode
-	case o.host == string(corral.HostSandbox):
-		return "--host " + o.host
+		w.Mode, w.By = mode, "--sandbox "+mode
+	case w.Host == corral.HostSandbox:
+		w.Mode, w.By = mode, "--host sandbox"
+	case a.given("sandbox") && mode != daemon.ModeOff: // the variable
+		w.Mode, w.By = mode, "CORRAL_SANDBOX="+mode
 	}
-	return "CORRAL_SANDBOX=" + a.settings.Mode
+	return w
 }
 
 // A backgroundResult is what corral exec --background --json prints.

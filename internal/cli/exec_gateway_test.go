@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -88,7 +85,7 @@ func TestSamePlace(t *testing.T) {
 		"a directory in a sandbox": {daemon.ModeOff, execFlags{shape: []string{"workspace"}}, box, "--workspace says what a sandbox works on, and those of the gateway are as it was told"},
 	} {
 		a := &app{settings: daemon.Settings{Mode: tc.mode}}
-		err := a.samePlace(&tc.flags, tc.there)
+		err := a.wanted(&tc.flags).Check(tc.there)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -103,18 +100,7 @@ func TestSamePlace(t *testing.T) {
 	a := &app{settings: daemon.Settings{Mode: daemon.ModeAll}, flags: pflag.NewFlagSet("", 0), environ: []string{"CORRAL_SANDBOX=all"}}
 	a.flags.String("sandbox", "", "")
 	fromEnvironment(a.flags, "sandbox")
-	if err := a.samePlace(&execFlags{}, off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
+	if err := a.wanted(&execFlags{}).Check(off); err == nil || !strings.HasPrefix(err.Error(), "CORRAL_SANDBOX=all asks for a sandbox") {
 		t.Errorf("by a variable: %v", err)
-	}
-}
-
-// A gateway that is there and cannot be called is none that is not there.
-func TestSilentGateway(t *testing.T) {
-	for err, want := range map[error]bool{
-		syscall.ENOENT: false, syscall.ECONNREFUSED: false, syscall.EACCES: true, syscall.EAGAIN: true, os.ErrDeadlineExceeded: true,
-	} {
-		if silent(fmt.Errorf("cannot: %w", err)) != want {
-			t.Errorf("%v: not %v", err, want)
-		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/tool"
 )
 
 // exec runs the command that the command line asks for.
@@ -38,7 +39,7 @@ func (a *app) exec(ctx context.Context, o *execFlags, args []string, program boo
 	res, err := a.runCommand(ctx, o, args, program)
 	res.Info.Warnings = warnings // among them those of the process
 	result, end := NewResult(res, err, time.Since(began)), a.ending(o, res, err)
-	if result.Reason == ReasonTimeout || result.Reason == ReasonOOM {
+	if result.Reason == tool.ReasonTimeout || result.Reason == tool.ReasonOOM {
 		result.Error, result.Hint = inFlags(end.Error()), inFlags(corral.Hint(end))
 	}
 	return a.printJSON(result, end)
@@ -74,8 +75,8 @@ func (a *app) ending(o *execFlags, res runner.Result, err error) error {
 	return nil
 }
 
-// printJSON prints a document on one line. What came of the call is in it, so
-// that of err only the exit code is left to tell.
+// printJSON prints a document on one line. It has the result of the call in it, so the
+// error that is returned has only the exit code of err.
 func (a *app) printJSON(document any, err error) error {
 	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
@@ -107,7 +108,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 		return runner.Result{}, foreground.Interrupted(ctx, err)
 	}
 	front.Keep = o.id != ""
-	// What came of the command is known by then, and stays so.
+	// By then the result is known; an error here does not change it.
 	defer func() {
 		if err := place.Close(); err != nil {
 			a.warn("Not all was cleaned up: " + err.Error() + ".")
@@ -142,7 +143,7 @@ func (a *app) runCommand(ctx context.Context, o *execFlags, args []string, progr
 	ex := foreground.Telling{Executor: place, Tell: begun, Watch: o.id != "" && in == nil && cmd.TTY == nil}
 	res, err := runner.Run(ctx, ex, cmd, opt)
 	if place.gateway != nil && errors.Is(err, corral.ErrLost) {
-		front.Keep = true // somebody has to be able to look
+		front.Keep = true // so that the user can look
 		err = corral.Errorf(corral.ErrLost, "corral ps --all and corral logs "+cmd.ID+" show what came of it; corral kill "+cmd.ID+" ends it if it runs", "%w", err)
 	}
 	return res, foreground.Interrupted(ctx, o.aboutID(a.aboutDir(err, o.workdir, place.host)))
@@ -195,7 +196,7 @@ func (a *app) aboutDir(err error, dir string, host corral.Host) error {
 	return err
 }
 
-// aboutID is err with a hint that fits where the ID is somebody else's.
+// aboutID is err with a hint that fits where the ID is another command's.
 func (o *execFlags) aboutID(err error) error {
 	if o.id == "" || !errors.Is(err, corral.ErrConflict) {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/internal/terminal"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
@@ -57,7 +58,7 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [flags] 'COMMAND' | explain [flags] -- PROGRAM [ARG]...",
 		Short: "Say what would become of a command, and why",
-		Long:  explainLong, Example: explainExample, ValidArgsFunction: cobra.NoFileCompletions,
+		Long:  explainLong, Example: explainExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.shape = onlyGiven(cmd.Flags(), []string{"sandbox", "workspace"})
 			if err := o.named(cmd.Flags()); err != nil {
@@ -97,7 +98,6 @@ func (a *app) explainCommand() *cobra.Command {
 	must(cmd.MarkFlagDirname("path-prepend"))
 	must(cmd.RegisterFlagCompletionFunc("variable", a.completeEnv))
 	must(cmd.RegisterFlagCompletionFunc("node", a.completeNode))
-	must(cmd.RegisterFlagCompletionFunc("sender", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -166,7 +166,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
 	c, err := a.connect(o.agent)
-	if errors.Is(err, errNoGateway) {
+	if errors.Is(err, reach.ErrNoGateway) {
 		return a.fromFiles(ctx, o, caller, cmd)
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *app) explained(ctx context.Context, o *explainFlags, caller config.Call
 	return r, errors.Join(err, c.Close())
 }
 
-// fromFiles is what a gateway would say that is started here and now.
+// fromFiles is the report of a gateway that would be started here and now.
 func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Caller, cmd corral.Command) (r api.Report, err error) {
 	if err := session.ValidateAgent(o.agent); err != nil {
 		return r, err
@@ -204,7 +204,7 @@ func (a *app) fromFiles(ctx context.Context, o *explainFlags, caller config.Call
 // unaskedNodes are the nodes of a gateway that does not run.
 type unaskedNodes struct {
 	local bool  // --local
-	err   error // of who wanted to know what one decides
+	err   error // of the last Decide
 }
 
 // Decide implements guard.Nodes.
@@ -220,7 +220,7 @@ func (n *unaskedNodes) Decide(_ context.Context, node, _ string, _ corral.Comman
 	return "", node, nil, n.err
 }
 
-// look is how text is laid out for whoever reads our standard output.
+// look is how text is laid out on our standard output.
 func (a *app) look() look {
 	f, ok := terminal.Shows(a.stdout)
 	if !ok {

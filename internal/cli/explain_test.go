@@ -11,8 +11,6 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
@@ -128,67 +126,6 @@ func TestExplainFromFiles(t *testing.T) {
 		}
 		if code != 2 && !strings.Contains(out, "No gateway was asked") {
 			t.Errorf("%s: it does not say where it is from: %s", tc.args, out)
-		}
-	}
-}
-
-func TestDoctorPolicy(t *testing.T) {
-	dir := t.TempDir()
-	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil { // past the umask
-		t.Fatal(err)
-	}
-	approvals := filepath.Join(dir, daemon.ApprovalsFile)
-	for _, tc := range []struct {
-		config, approvals string
-		mode              os.FileMode
-		want              map[string]doctor.Severity
-		says              string
-	}{
-		{"", "", 0, map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.OK, "policy": doctor.OK, "safe-bins": doctor.OK}, "security allowlist (default), ask on-miss (default), askFallback deny (default)"},
-		{`{ tools: { exec: { safeBinDirs: ["` + open + `"], security: "full", ask: "off" } } }`, `{"version":1}`, 0o600,
-			map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.OK, "policy": doctor.Warn, "safe-bins": doctor.Warn}, open + " is -rwxrwxrwx"},
-		{`{}`, `{"version":1,"defaults":{"security":"deny"}}`, 0o644, map[string]doctor.Severity{"config": doctor.OK, "approvals": doctor.Warn, "policy": doctor.OK}, "security deny (" + approvals + ":1"},
-		{`{}`, `{"version":`, 0o600, map[string]doctor.Severity{"approvals": doctor.Fail}, "Nothing may run"},
-		{"{\n  tools: { exec: { ask: 'sometimes' } },\n}", "", 0, map[string]doctor.Severity{"config": doctor.Fail}, "corral.json5:2:"},
-	} {
-		file := filepath.Join(dir, "corral.json5")
-		for path, text := range map[string]string{file: tc.config, approvals: tc.approvals} {
-			_ = os.Remove(path) // it need not be there
-			if text == "" {
-				continue
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if tc.mode != 0 {
-			if err := os.Chmod(approvals, tc.mode); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a := &app{environ: []string{"XDG_CONFIG_HOME=" + dir}}
-		if a.stateFlag = dir; tc.config != "" {
-			a.configFlag = file
-		}
-		found, said := map[string]doctor.Severity{}, ""
-		for _, f := range a.checkPolicy() {
-			found[f.Name] = f.Status
-			said += f.Summary + " " + f.Meaning + "\n"
-			if f.Status != doctor.OK && (f.Fix == "" || f.Meaning == "") {
-				t.Errorf("%s does not say what it means and what to do: %+v", f.Name, f)
-			}
-		}
-		for name, want := range tc.want {
-			if found[name] != want {
-				t.Errorf("%s: %s is %s, want %s; %s", tc.config, name, found[name], want, said)
-			}
-		}
-		if !strings.Contains(said, tc.says) {
-			t.Errorf("%s: it does not say %q: %s", tc.config, tc.says, said)
 		}
 	}
 }

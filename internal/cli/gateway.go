@@ -68,7 +68,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gateway [flags]", Short: "Serve commands, sessions and tools over HTTP",
 		Long: gatewayLong, Example: gatewayExample,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
@@ -103,22 +103,16 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	own := []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "path-prepend", "allow-elevated", "max-sessions", "keep", "keep-bytes", "keep-for", "log-format", "log-level"}
 	group(f, groupServe, own...)
 	fromEnvironment(f, slices.DeleteFunc(slices.Clone(own), func(name string) bool { return name == "path-prepend" })...)
-	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise", "timeout", "max-sessions", "keep", "keep-bytes", "keep-for"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	must(cmd.MarkFlagDirname("path-prepend"))
 	a.addSandboxesFlags(cmd)
-	for _, name := range []string{"memory", "cpus", "pids"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
-// optional is a flag of which the help says the default in its own words.
+// optional is a time whose default the usage says in its own words.
 type optional struct{ *seconds }
 
 func (optional) String() string { return "" }
 
-// maxKeep is for how long executors keep what ended and nobody removed: a gateway
+// maxKeep is for how long executors keep processes that ended and were not removed: a gateway
 // that starts would find the sessions, and no output.
 const maxKeep = 7 * 24 * time.Hour
 
@@ -156,7 +150,7 @@ func (o *gatewayFlags) check() error {
 type loggerFlags struct {
 	logFormat string
 	logLevel  string
-	quietly   bool // only what is wrong is logged, unless logLevel says otherwise
+	quietly   bool // only warnings and errors are logged, unless logLevel says otherwise
 }
 
 func (o *loggerFlags) add(cmd *cobra.Command) {

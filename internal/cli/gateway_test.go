@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -58,47 +55,6 @@ func TestSessionTable(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestAge(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0.0s", 1234 * time.Millisecond: "1.2s", 9999 * time.Millisecond: "9.9s", 59 * time.Second: "59s",
-		time.Minute: "1m", 61 * time.Second: "1m1s", time.Hour: "1h", 3*time.Hour + 59*time.Minute: "3h59m", 24 * time.Hour: "1d", 50 * time.Hour: "2d2h",
-	} {
-		if got := ageText(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
-	}
-}
-
-func TestMatch(t *testing.T) {
-	list := []session.Status{{ID: "abc"}, {ID: "abcd"}, {ID: "abx"}, {ID: "q"}}
-	for id, want := range map[string]string{"abc": "abc", "abcd": "abcd", "abx": "abx", "q": "q", "ab": "", "z": "", "abcde": ""} {
-		got, err := match(list, id, "main")
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v", id, got, err)
-		}
-	}
-	if _, err := match(list, "ab", "main"); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), "abc, abcd, abx") {
-		t.Errorf("%v", err)
-	}
-	if _, err := match(list, "z", "main"); !errors.Is(err, corral.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestCheckGateway(t *testing.T) {
-	r := &daemon.Record{PID: 7, Version: "v1", StartedAt: time.Now()}
-	check(t, "none", checkGateway(gatewayState{}, "v1"), doctor.OK, "no gateway runs")
-	check(t, "runs", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v1"), doctor.OK, "pid 7", "answers")
-	check(t, "other version", checkGateway(gatewayState{Running: true, Ready: true, Gateway: r}, "v2"), doctor.Warn, "corral v1", "corral v2")
-	check(t, "draining", checkGateway(gatewayState{Running: true, Gateway: r, Error: "draining"}, "v1"), doctor.Fail, "draining")
-	on := &daemon.Record{Sandbox: daemon.ModeAll}
-	check(t, "its sandbox", checkSandboxOf(gatewayState{Ready: true, Gateway: on}, daemon.ModeOff, false), doctor.OK, "of the gateway that runs: on")
-	check(t, "its sandbox, off", checkSandboxOf(gatewayState{Ready: true, Gateway: &daemon.Record{Sandbox: daemon.ModeOff}}, daemon.ModeAll, false), doctor.Warn,
-		"of the gateway that runs: off", "start the gateway with --sandbox all", "Here it is all")
-	check(t, "no gateway's sandbox", checkSandboxOf(gatewayState{}, daemon.ModeAll, false), doctor.OK)
-	check(t, "dead", checkGateway(gatewayState{Error: "refused"}, "v1"), doctor.Fail, "refused")
 }
 
 // A notice is one line for people, and in a result a field and no warning.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/tool"
 )
 
 // everyCommand calls do for corral and all that is below it.
@@ -79,8 +80,8 @@ func TestDocsAreComplete(t *testing.T) {
 		})
 	})
 	for _, set := range [][]string{
-		{string(StatusCompleted), string(StatusFailed), string(StatusDenied), string(StatusUnknown)},
-		{string(ReasonTimeout), string(ReasonOOM), string(ReasonCancelled), string(ReasonInvalid), string(ReasonWorkdir), string(ReasonUnavailable), string(ReasonConflict), string(ReasonDenied), string(ReasonLost), string(ReasonInternal)},
+		{string(tool.StatusCompleted), string(tool.StatusFailed), string(tool.StatusDenied), string(tool.StatusUnknown)},
+		{string(tool.ReasonTimeout), string(tool.ReasonOOM), string(tool.ReasonCancelled), string(tool.ReasonInvalid), string(tool.ReasonWorkdir), string(tool.ReasonUnavailable), string(tool.ReasonConflict), string(tool.ReasonDenied), string(tool.ReasonLost), string(tool.ReasonInternal)},
 	} {
 		for _, word := range set {
 			want(word)

@@ -58,9 +58,8 @@ Any other is pulled from its registry.`,
 }
 
 func (a *app) imagesList() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "ls [flags]", Short: "List Corral's own images", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
 				list, err := store.List(ctx)
@@ -71,15 +70,14 @@ func (a *app) imagesList() *cobra.Command {
 				for _, i := range list {
 					rows = append(rows, newImageRow(i))
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(rows, nil)
 				}
 				return a.printImages(rows)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printImages(rows []imageRow) error {
@@ -145,7 +143,7 @@ digest and license. It is kept in the image. corral images build --packages take
 it for another build of the same.
 
 Without a name it is the default image, ` + images.Default + `.`,
-		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -166,10 +164,9 @@ Without a name it is the default image, ` + images.Default + `.`,
 type getImage func(images.Store, context.Context, string, images.Progress) (images.Image, error)
 
 func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: name + " [flags] [NAME]", Short: short, Long: long + "\n\nWithout a name it is the default image, " + images.Default + ".",
-		Args: atMost(1), ValidArgsFunction: a.completeOneImage,
+		Args: atMost(1), ValidArgsFunction: first(a.completeImages),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref := images.Default
 			if len(args) > 0 {
@@ -182,7 +179,7 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(newImageRow(img), nil)
 				}
 				_, err = fmt.Fprintf(a.stdout, "%s  %s  %s\n", cmp.Or(img.Ref, ref), shortID(img.ID), words.Bytes(img.Size))
@@ -190,44 +187,51 @@ func (a *app) getImage(name, short, long string, get getImage) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) imagesRemove() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove Corral's own images, by name or ID",
 		Args: atLeastOne("name of an image"), ValidArgsFunction: a.completeOwnImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, store images.Store) error {
-				removed := []string{}
-				var errs []error
-				for _, ref := range args {
-					if err := store.Remove(ctx, ref); err != nil {
-						if errors.Is(err, images.ErrNoImage) {
-							err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
-						}
-						errs = append(errs, err)
-						continue
+				return a.printRemoved(each(args, func(ref string) (string, error) {
+					err := store.Remove(ctx, ref)
+					if errors.Is(err, images.ErrNoImage) {
+						err = corral.Errorf(corral.ErrInvalid, "corral images ls says which there are", "%w", err)
 					}
-					removed = append(removed, ref)
-				}
-				return a.printRemoved(removed, asJSON, errors.Join(errs...))
+					return ref, err
+				}))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
+}
+
+// each does something with each of a list, also after one of them failed, and returns
+// the results of those that did not.
+func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
+	done := []T{}
+	var errs []error
+	for _, name := range names {
+		got, err := do(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done = append(done, got)
+	}
+	return done, errors.Join(errs...)
 }
 
 // printRemoved names what was removed, also if not all of it could be.
-func (a *app) printRemoved(names []string, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printRemoved(names []string, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Removed []string `json:"removed"`
 			failure
-		}{names, newFailure(err)}, err)
+		}{append([]string{}, names...), newFailure(err)}, err)
 	}
 	for _, name := range names {
 		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {

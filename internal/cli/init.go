@@ -20,7 +20,6 @@ type initResult struct {
 }
 
 func (a *app) initCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "init [flags]", Short: "Write a first configuration",
 		Long: `Write a first configuration, with comments and strict settings: commands run in
@@ -31,7 +30,7 @@ The sandbox is turned on if a container engine answers. A configuration that is
 there stays as it is.`,
 		Example: `  corral init
   corral init --config ./corral.json5`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := a.writableConfig()
 			if err != nil {
@@ -41,14 +40,12 @@ there stays as it is.`,
 			if _, err := config.Create(file, []byte(config.First(r.Sandbox))); err != nil {
 				return err
 			}
-			if asJSON {
-				return a.printJSON(r, nil)
-			}
-			return a.show(fmt.Sprintf("Wrote %s.\nSandbox: %s, since %s.\nNext: %s", r.File, r.Sandbox, r.Why, r.Next))
+			return a.answer(r, nil, func() string {
+				return fmt.Sprintf("Wrote %s.\nSandbox: %s, since %s.\nNext: %s", r.File, r.Sandbox, r.Why, r.Next)
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // initial decides on a first configuration.

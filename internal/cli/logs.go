@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 // lineCount is how many lines, or all.
@@ -51,43 +52,19 @@ func (w *window) addFlags(cmd *cobra.Command, tail lineCount) {
 	w.tail, w.since = tail, -1
 	f := cmd.Flags()
 	f.Var(&w.tail, "tail", "`LINES`: begin so many lines before the end, or all")
-	f.Var(offset{&w.since}, "since-offset", "`BYTES`: begin at this offset, such as the end of what was read before")
-	for _, name := range []string{"tail", "since-offset"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
+	f.Func("since-offset", "`BYTES`: begin at this offset, such as the end of what was read before", offset(&w.since, "use a number of bytes, from 0"))
 }
 
-// offset is a place in a log, in bytes from 0.
-type offset struct{ n *int64 }
-
-// number is that of an event.
-type number struct{ offset }
-
-func (n number) Type() string { return "number" }
-
-func (n number) Set(s string) error {
-	if n.offset.Set(s) != nil {
-		return errors.New("use an event's number, from 0")
+// offset sets n to a number from 0. Otherwise says what to use.
+func offset(n *int64, otherwise string) func(string) error {
+	return func(s string) error {
+		v, err := strconv.ParseUint(s, 10, 63)
+		if err != nil {
+			return errors.New(otherwise)
+		}
+		*n = int64(v)
+		return nil
 	}
-	return nil
-}
-
-func (o offset) Type() string { return "offset" }
-
-func (o offset) String() string {
-	if o.n == nil || *o.n < 0 {
-		return ""
-	}
-	return strconv.FormatInt(*o.n, 10)
-}
-
-func (o offset) Set(s string) error {
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return errors.New("use a number of bytes, from 0")
-	}
-	*o.n = int64(n)
-	return nil
 }
 
 // begin is the offset to begin at.
@@ -141,7 +118,7 @@ func oneSession(cmd *cobra.Command, args []string) error {
 // withSession calls do with a session of the gateway.
 func (a *app) withSession(ctx context.Context, agent, id string, do func(context.Context, *client.Process) error) error {
 	return a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
-		p, err := find(ctx, c, id)
+		p, err := reach.Session(ctx, c, id)
 		if err != nil {
 			return err
 		}
@@ -149,7 +126,7 @@ func (a *app) withSession(ctx context.Context, agent, id string, do func(context
 	})
 }
 
-// copyLog prints a log: what there is now, or all that comes.
+// copyLog prints a log: to its end now, or with follow to the end of the session.
 func (a *app) copyLog(ctx context.Context, log corral.Log, w *window, follow, raw bool) error {
 	view := &foreground.View{Streams: a.streams(), Raw: raw}
 	off, err := w.begin(ctx, log)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,17 +61,27 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil && a.helpErr != nil {
 		err = fmt.Errorf("cannot write the help: %w", a.helpErr)
 	}
-	if a.wantsJSON(cmd) && said(err) {
+	if !a.misread && wantsJSON(cmd.Flags()) && said(err) {
 		err = a.printJSON(newFailure(err), err)
 	}
 	a.report(err)
 	return exitCode(err)
 }
 
-// wantsJSON reports whether a command was given --json.
-func (a *app) wantsJSON(cmd *cobra.Command) bool {
-	f := cmd.Flags().Lookup("json")
-	return f != nil && f.Value.String() == "true" && !a.misread
+func addJSONFlag(cmd *cobra.Command) { cmd.Flags().Bool("json", false, "print JSON") }
+
+// withJSON is cmd with the flag --json.
+func withJSON(cmd *cobra.Command) *cobra.Command {
+	addJSONFlag(cmd)
+	return cmd
+}
+
+// json reports whether the command was given --json.
+func (a *app) json() bool { return wantsJSON(a.flags) }
+
+func wantsJSON(flags *pflag.FlagSet) bool {
+	f := flags.Lookup("json")
+	return f != nil && f.Value.String() == "true"
 }
 
 // said reports whether there is more to an error than its exit code.
@@ -86,7 +97,7 @@ func (a *app) report(err error) {
 	} else {
 		fmt.Fprintln(a.stderr, "corral:", inFlags(err.Error()))
 	}
-	if hint := hintFor(err, sandboxHint(err)); hint != "" {
+	if hint := cmp.Or(corral.Hint(err), sandboxHint(err)); hint != "" {
 		fmt.Fprintln(a.stderr, "hint:", inFlags(hint))
 	}
 }
@@ -111,11 +122,6 @@ func (a *app) warnAll(info corral.Info) {
 	}
 }
 
-// gatewayEnvironment is that of a command on the gateway which asks for nothing.
-func (a *app) gatewayEnvironment() (pathenv.Environment, error) {
-	return pathenv.Gateway(pathenv.GatewayOptions{Inherited: a.environ})
-}
-
 // getenv is the last value of a variable in the environment of this run.
 func (a *app) getenv(name string) string {
 	value, _ := daemon.LookupEnv(a.environ, name)
@@ -138,7 +144,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version && len(args) == 0 {
-				return a.printVersion(false)
+				return a.printVersion()
 			}
 			return onlyCommands(cmd, args)
 		},
@@ -225,14 +231,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &bad) && bad.GetFlag().Value.Type() == "bool" {
 		return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "--%s=%s: use true or false, or leave out the value", bad.GetFlag().Name, bad.GetValue())
 	}
-	return corral.Errorf(corral.ErrInvalid, hintFor(err, "see "+cmd.CommandPath()+" --help"), "%w", err)
-}
-
-func hintFor(err error, otherwise string) string {
-	if hint := corral.Hint(err); hint != "" {
-		return hint
-	}
-	return otherwise
+	return corral.Errorf(corral.ErrInvalid, cmp.Or(corral.Hint(err), "see "+cmd.CommandPath()+" --help"), "%w", err)
 }
 
 // must is for what can only fail by a mistake in this package.

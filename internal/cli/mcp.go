@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/tool/mcp"
 	"github.com/corral-exec/corral/tool/remote"
 )
@@ -31,7 +32,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	o := &gatewayFlags{}
 	cmd := &cobra.Command{
 		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
-		Long: mcpLong, Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: mcpLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
@@ -42,7 +43,6 @@ func (a *app) mcpCommand() *cobra.Command {
 	a.addAgentFlag(cmd, &agent)
 	cmd.Flags().StringVar(&model, "model", "", "`NAME`: that the client uses, such as openai/gpt-5.2; some tools are for some models")
 	fromEnvironment(cmd.Flags(), "model")
-	must(cmd.RegisterFlagCompletionFunc("model", cobra.NoFileCompletions))
 	group(cmd.Flags(), groupServe, "agent", "model")
 	a.addGatewayFlags(cmd, o)
 	for _, name := range []string{"listen", "nodes", "nodes-websocket", "nodes-advertise"} {
@@ -82,7 +82,7 @@ func (a *app) serveMCP(ctx context.Context, agent, model string, o *gatewayFlags
 		server := mcp.New(mcp.Config{Tools: tools, Version: a.versionInfo().Version, Log: log})
 		return a.serveStreams(ctx, server)
 	}
-	if !errors.Is(err, errNoGateway) {
+	if !errors.Is(err, reach.ErrNoGateway) {
 		return err
 	}
 	if err := a.checkGateway(o); err != nil {

@@ -1,29 +1,19 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"net/netip"
-	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
-	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
-	"github.com/corral-exec/corral/internal/fleet/pairing"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/internal/unit"
 )
@@ -55,14 +45,6 @@ const nodeExample = `  corral node --gateway corral://gw.example.com:7422/UKEY/C
   corral node install --gateway corral://gw.example.com:7422/UKEY/CERT
   corral node status`
 
-// nodeDir is what a node keeps, in the state directory. A gateway of the same
-// directory has nothing there.
-const nodeDir = "node"
-
-// tokenVariable has a setup token. It is a secret, so that there is no flag for
-// the token itself.
-const tokenVariable = "CORRAL_NODE_TOKEN"
-
 // nodeFlags are those of corral node that are not settings.
 type nodeFlags struct {
 	gateway   string
@@ -79,7 +61,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node [flags]", Short: "Make this machine a node of a gateway",
 		Long: nodeLong, Example: nodeExample,
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
@@ -109,9 +91,6 @@ func (a *app) addNodeFlags(cmd *cobra.Command, o *nodeFlags) {
 	fromEnvironment(f, "gateway", "workspace", "sandbox", "log-format", "log-level")
 	must(f.SetAnnotation("name", envAnnotation, []string{"CORRAL_NODE_NAME"}))
 	group(f, groupNode, "gateway", "token-file", "name", "workspace", "sandbox", "log-format", "log-level")
-	for _, name := range []string{"gateway", "name"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	must(cmd.MarkFlagFilename("token-file"))
 	must(cmd.MarkFlagDirname("workspace"))
 }
@@ -152,138 +131,34 @@ func (a *app) runNode(ctx context.Context, o *nodeFlags) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, foreground.Ending()...)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	log := a.logger(&o.loggerFlags)
-	st, err := node.Open(dir, log)
+	opt, err := a.options(a.logger(&o.loggerFlags))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := st.Use(o.gateway, o.repair); err != nil {
-		return err
-	}
-	token := ""
-	if st.TakesToken() { // else the file may be gone: a unit names it for ever
-		if token, err = a.setupToken(o.tokenFile); err != nil {
-			return err
+	return daemon.ServeNode(ctx, daemon.NodeOptions{
+		Options: opt, Dir: dir, Line: o.gateway, Repair: o.repair, Name: o.name, TokenFile: o.tokenFile, Changed: a.showCode(opt.Log),
+	})
+}
+
+// showCode shows the code of a node that waits for its approval, each once.
+func (a *app) showCode(log *slog.Logger) func(join.Line, node.Status) {
+	shown := ""
+	return func(line join.Line, st node.Status) {
+		if st.Code == "" || st.Code == shown {
+			return
+		}
+		shown = st.Code
+		err := a.printLine(fmt.Sprintf("This machine asks to be a node of the gateway at %s. Its code is\n\n    %[2]s\n\nOn the gateway, if that shows the same one: corral nodes approve %[2]s",
+			strings.Join(line.Hosts, ", "), st.Code))
+		if err != nil {
+			log.Warn("the code cannot be shown", "code", st.Code, "error", err)
 		}
 	}
-	opt, err := a.options(log)
-	if err != nil {
-		return err
-	}
-	opt.Environ = slices.DeleteFunc(slices.Clone(opt.Environ), func(kv string) bool { return strings.HasPrefix(kv, tokenVariable+"=") })
-	x, err := daemon.OpenNodeHost(opt, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, x.Close()) }()
-	shown := nodeScreen{app: a, line: st.Line(), log: log}
-	host, err := os.Hostname()
-	if err != nil {
-		log.Warn("this machine's name cannot be found out", "error", err) // people do without it
-	}
-	hello := pairing.Hello{
-		Name: cmp.Or(o.name, host), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Version: a.versionInfo().Version, Addresses: ownAddresses(),
-	}
-	notifySystemd(log, systemd.SdNotifyReady)
-	err = node.Run(ctx, node.Config{State: st, Executor: x.Node, Hello: hello, Host: host, Token: token, Changed: shown.changed, Setup: a.nodeSetup(), Log: log})
-	notifySystemd(log, systemd.SdNotifyStopping)
-	if err == nil {
-		log.Info("the node has stopped; what it runs goes on")
-	}
-	return err
 }
 
 func (a *app) nodeDir() (string, error) {
 	dir, err := a.stateDir()
-	return filepath.Join(dir, nodeDir), err
-}
-
-// maxTokenFile bounds a file with a setup token, in bytes.
-const maxTokenFile = 4 << 10
-
-// setupToken is empty if there is none.
-func (a *app) setupToken(file string) (string, error) {
-	if file == "" {
-		return strings.TrimSpace(a.getenv(tokenVariable)), nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", corral.Errorf(corral.ErrInvalid, "corral nodes tokens new prints a token on the gateway; write it to that file", "cannot read the setup token: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	token := strings.TrimSpace(string(data))
-	if err == nil && (len(data) > maxTokenFile || token == "") {
-		err = fmt.Errorf("%s is empty, or more than a token", file)
-	}
-	if err != nil {
-		return "", corral.Errorf(corral.ErrInvalid, "write a token to it, and nothing else", "cannot read the setup token: %w", err)
-	}
-	return token, nil
-}
-
-// maxAddresses is how many addresses are told of this machine.
-const maxAddresses = 8
-
-// ownAddresses are those by which others might know this machine.
-func ownAddresses() []string {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil // people do without them
-	}
-	var list []string
-	for _, a := range all {
-		p, err := netip.ParsePrefix(a.String())
-		if ip := p.Addr(); err == nil && ip.IsGlobalUnicast() && len(list) < maxAddresses {
-			list = append(list, ip.String())
-		}
-	}
-	return list
-}
-
-func notifySystemd(log *slog.Logger, state string) {
-	if _, err := systemd.SdNotify(false, state); err != nil {
-		log.Warn("systemd could not be told", "state", state, "error", err)
-	}
-}
-
-// A nodeScreen tells people, and systemd, how a node is.
-type nodeScreen struct {
-	app  *app
-	line join.Line
-	log  *slog.Logger
-	code string // that was shown last
-}
-
-// changed is node.Config.Changed.
-func (s *nodeScreen) changed(st node.Status) {
-	notifySystemd(s.log, "STATUS="+nodeStatusText(st))
-	if st.Code == "" || st.Code == s.code {
-		return
-	}
-	s.code = st.Code
-	err := s.app.printLine(fmt.Sprintf("This machine asks to be a node of the gateway at %s. Its code is\n\n    %[2]s\n\nOn the gateway, if that shows the same one: corral nodes approve %[2]s",
-		strings.Join(s.line.Hosts, ", "), st.Code))
-	if err != nil {
-		s.log.Warn("the code cannot be shown", "code", st.Code, "error", err)
-	}
-}
-
-// nodeStatusText is a status in one line.
-func nodeStatusText(s node.Status) string {
-	switch {
-	case s.Phase == node.Serving:
-		return "serving commands"
-	case s.Code != "":
-		return "waiting to be approved, with the code " + s.Code
-	case s.Error != "":
-		return string(s.Phase) + ": " + s.Error
-	case s.Phase == node.Waiting:
-		return "waiting for the gateway's answer"
-	}
-	return cmp.Or(string(s.Phase), "starting")
+	return filepath.Join(dir, daemon.NodeDir), err
 }
 
 const nodeInstallLong = `Write a systemd unit that keeps this machine a node, and say what to do next. The
@@ -298,7 +173,7 @@ func (a *app) nodeInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a node",
 		Long: nodeInstallLong, Example: "  corral node install --gateway corral://gw.example.com:7422/UKEY/CERT\n  corral node install --user --token-file ~/.config/corral/token",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkNode(o); err != nil {
 				return err
@@ -306,8 +181,8 @@ func (a *app) nodeInstall() *cobra.Command {
 			if err := a.knowsGateway(o); err != nil {
 				return err
 			}
-			if a.getenv(tokenVariable) != "" {
-				a.warn("The token in " + tokenVariable + " is not written to the unit, where others could read it: use --token-file.")
+			if a.getenv(daemon.TokenVariable) != "" {
+				a.warn("The token in " + daemon.TokenVariable + " is not written to the unit, where others could read it: use --token-file.")
 			}
 			return a.install(cmd, unit.Node, i)
 		},

@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -52,36 +49,8 @@ func (a *app) nodeDesk(ctx context.Context, do func(context.Context, desk) error
 		return err
 	}
 	return foreground.UntilSignal(ctx, func(ctx context.Context) error {
-		return do(ctx, mailed{approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}})
+		return do(ctx, reach.NodeDesk(dir))
 	})
-}
-
-// mailed is a desk that is answered by mail.
-type mailed struct{ approval.Mail }
-
-func (m mailed) Approvals(_ context.Context, f approval.Filter) ([]approval.Record, error) {
-	return m.List(f)
-}
-
-func (m mailed) Approval(_ context.Context, ref string) (approval.Record, error) {
-	return m.get(ref)
-}
-
-// get finds an approval of this machine, which corral approvals does not list.
-func (m mailed) get(ref string) (approval.Record, error) {
-	rec, err := m.Get("", ref)
-	if errors.Is(err, corral.ErrNotFound) {
-		err = corral.Errorf(corral.ErrNotFound, "see which there are: corral node approvals ls --all", "%w", err)
-	}
-	return rec, err
-}
-
-func (m mailed) Answer(ctx context.Context, ref string, answer approval.Answer) (approval.Record, error) {
-	rec, err := m.get(ref)
-	if err != nil {
-		return rec, err
-	}
-	return m.Mail.Answer(ctx, rec.ID, answer)
 }
 
 func (a *app) completeNodeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -89,9 +58,10 @@ func (a *app) completeNodeApprovals(cmd *cobra.Command, args []string, _ string)
 	if len(args) > 0 || a.readEnvironment(cmd.Flags()) != nil || err != nil {
 		return nil, noFiles
 	}
-	list, err := approval.Mail{Dir: filepath.Join(dir, daemon.DeskDir)}.List(approval.Filter{State: approval.Pending})
-	if err != nil {
-		return nil, noFiles // nobody can be told
+	list, _ := reach.NodeDesk(dir).List(approval.Filter{State: approval.Pending}) // without an answer there are no words
+	var words []string
+	for _, rec := range list {
+		words = append(words, slug(rec))
 	}
-	return slugs(list), noFiles
+	return words, noFiles
 }

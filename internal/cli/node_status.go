@@ -1,26 +1,32 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/join"
 	"github.com/corral-exec/corral/internal/fleet/node"
+	"github.com/corral-exec/corral/internal/inspect"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 // nodeState is what corral node status prints.
 type nodeState struct {
 	node.Report
-	StateDir string      `json:"stateDir"` // the node's part of it
-	Policy   *nodePolicy `json:"policy,omitempty"`
+	StateDir string              `json:"stateDir"` // the node's part of it
+	Policy   *inspect.NodePolicy `json:"policy,omitempty"`
 }
 
 func (a *app) nodeStatus() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
 		Long: `Say whether a node runs with the state directory, and how it is: whether it is
@@ -28,34 +34,32 @@ connected to its gateway, whether somebody has to approve it, and by what it
 decides on commands: that is of the agent main, by the files as they are now.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := a.nodeDir()
+			m, err := a.machine()
 			if err != nil {
 				return err
 			}
+			dir := filepath.Join(m.StateDir, daemon.NodeDir)
 			r, err := node.Look(dir)
 			if err != nil {
 				return err
 			}
+			policy := m.NodePolicy(r)
 			var end error
 			if !r.Ready {
 				end = &exitError{exitFindings, ""}
 			}
-			if asJSON {
-				return a.printJSON(nodeState{r, dir, a.nodePolicy(r, dir)}, end)
+			if a.json() {
+				return a.printJSON(nodeState{r, dir, policy}, end)
 			}
-			if err := a.printNode(r, dir); err != nil {
-				return err
-			}
-			return end
+			return cmp.Or(a.printNode(r, dir, policy), end)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
-func (a *app) printNode(r node.Report, dir string) error {
+func (a *app) printNode(r node.Report, dir string, policy *inspect.NodePolicy) error {
 	if !r.Running && r.Gateway == "" {
 		return a.printLine("This machine is no node: nothing is in " + dir + ".\nTo make it one, run here what corral nodes join prints on the gateway: corral node --gateway LINE")
 	}
@@ -67,7 +71,7 @@ func (a *app) printNode(r node.Report, dir string) error {
 	case p == nil:
 		fmt.Fprint(w, "state\tstarting\n")
 	default:
-		fmt.Fprintf(w, "state\t%s\n", nodeStatusText(p.Status))
+		fmt.Fprintf(w, "state\t%s\n", p.Status)
 		fmt.Fprintf(w, "since\t%s\n", whenText(p.Since, time.Now()))
 	}
 	switch {
@@ -93,10 +97,10 @@ func (a *app) printNode(r node.Report, dir string) error {
 	default:
 		fmt.Fprint(w, "paired\tno\n")
 	}
-	a.nodePolicy(r, dir).print(w)
+	printNodePolicy(w, policy)
 	hint := ""
 	if p != nil {
-		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, ageText(time.Since(p.StartedAt)))
+		fmt.Fprintf(w, "pid\t%d\nversion\t%s\nup\t%s\n", p.PID, p.Version, words.Age(time.Since(p.StartedAt)))
 		hint = p.Hint
 		if p.Code != "" {
 			hint = "on the gateway: corral nodes approve " + p.Code
@@ -108,4 +112,28 @@ func (a *app) printNode(r node.Report, dir string) error {
 		fmt.Fprintf(w, "hint\t%s\n", hint)
 	}
 	return w.Flush()
+}
+
+// printNodePolicy writes the rows of the policy.
+func printNodePolicy(w io.Writer, p *inspect.NodePolicy) {
+	if p == nil {
+		return
+	}
+	if p.Error != "" {
+		fmt.Fprintf(w, "policy\tnothing may run: %s\n", visible(p.Error))
+	}
+	if p.Security.Value != "" {
+		fmt.Fprintf(w, "security\t%s  (%s)\nask\t%s  (%s)\n", p.Security.Value, sourceText(p.Security.Source), p.Ask.Value, sourceText(p.Ask.Source))
+		by := "asked for at the gateway"
+		if p.Approver == config.ApproverLocal {
+			by = "asked for here (corral node approvals)"
+		}
+		fmt.Fprintf(w, "approvals\t%s; remembered in %s\nrules\t%d\n", by, p.Approvals, p.Rules)
+		fmt.Fprintf(w, "directories\t%s\n", cmp.Or(strings.Join(p.Directories, ", "), "any"))
+	}
+	sandbox := map[string]string{
+		daemon.ModeOff: "off", daemon.ModeAll: "all: commands run in a container of their agent's, where none of that is asked",
+		daemon.ModeRequired: "required: commands run in a container of their agent's, where none of that is asked, and none leaves it",
+	}[p.Sandbox]
+	fmt.Fprintf(w, "sandbox\t%s\nconfig\t%s\n", sandbox, cmp.Or(p.Config, "none"))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -46,18 +47,14 @@ func (a *app) withGateway(cmd *cobra.Command, do func(context.Context, *client.C
 	return a.withClient(cmd.Context(), session.DefaultAgent, do)
 }
 
-func addJSONFlag(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON")
-}
-
 func (a *app) nodesLs() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the nodes",
 		Long: `List the nodes, by name, and the hosts of nodes.ssh; with --all also the nodes
 that were revoked. One is online if it was heard of in the last seconds; an SSH
 host while there is a connection to it. With --quiet only their IDs are printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				got, err := c.Nodes(ctx)
@@ -68,27 +65,17 @@ host while there is a connection to it. With --quiet only their IDs are printed.
 				if !all {
 					list = slices.DeleteFunc(list, func(n client.Node) bool { return n.State == client.NodeRevoked })
 				}
-				switch {
-				case asJSON:
-					return a.printJSON(list, nil)
-				case a.quiet:
-					for _, n := range list {
-						if err := a.printLine(n.ID); err != nil {
-							return err
-						}
+				return printList(a, list, func(n client.Node) string { return n.ID }, func() table {
+					if got.Pending > 0 {
+						a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
 					}
-					return nil
-				}
-				if got.Pending > 0 {
-					a.warn(fmt.Sprintf("Machines that ask to be nodes: %d (corral nodes pending).", got.Pending))
-				}
-				return a.writeTable(nodeTable(list, time.Now()))
+					return nodeTable(list, time.Now())
+				})
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were revoked")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 var nodeStyles = map[client.NodeState]style{client.NodeOnline: green, client.NodeOffline: yellow, client.NodeRevoked: dim, client.NodeUnknown: dim}
@@ -116,7 +103,7 @@ func agedText(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return ageText(now.Sub(t))
+	return words.Age(now.Sub(t))
 }
 
 func systemText(os, arch string) string { return strings.Trim(visible(os)+"/"+visible(arch), "/") }
@@ -132,30 +119,17 @@ func labelsText(labels map[string]string) string {
 }
 
 func (a *app) nodesShow() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] NODE", Short: "Print all about a node",
 		Args: exactly("name or ID of a node"), ValidArgsFunction: a.completeNodes(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.Node(ctx, args[0])
-				return a.showNode(n, err, asJSON, strings.Join(describeNode(n, time.Now()), "\n"))
+				return a.answer(n, err, func() string { return strings.Join(describeNode(n, time.Now()), "\n") })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
-}
-
-// showNode prints a node as JSON, or a text about it.
-func (a *app) showNode(n client.Node, err error, asJSON bool, text string) error {
-	switch {
-	case err != nil:
-		return err
-	case asJSON:
-		return a.printJSON(n, nil)
-	}
-	return a.show(text)
+	return withJSON(cmd)
 }
 
 // describeNode is all about a node.
@@ -220,33 +194,26 @@ func sandboxText(n client.Node) string {
 // completeNodes completes the names of nodes that are wanted (nil: those that
 // were not revoked), as the first argument.
 func (a *app) completeNodes(wanted func(client.Node) bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, noFiles
-		}
-		return a.nodeWords(cmd, wanted), noFiles
-	}
-}
-
-func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
 	if wanted == nil {
 		wanted = func(n client.Node) bool { return n.State != client.NodeRevoked && n.Kind != client.NodeSSH }
 	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		got, err := c.Nodes(ctx)
-		for _, n := range got.Nodes {
-			if wanted(n) {
-				about := []string{string(n.State)}
-				if system := systemText(n.OS, n.Arch); system != "" {
-					about = append(about, system)
-				}
-				words = append(words, cobra.CompletionWithDesc(n.Name, strings.Join(about, ", ")))
-			}
-		}
-		return err
+	return first(func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.nodeWords(cmd, wanted), noFiles
 	})
-	return words
+}
+
+func (a *app) nodeWords(cmd *cobra.Command, wanted func(client.Node) bool) []string {
+	list := func(c *client.Client, ctx context.Context) ([]client.Node, error) {
+		got, err := c.Nodes(ctx)
+		return got.Nodes, err
+	}
+	found, _ := clientWords(a, cmd, list, func(n client.Node) string {
+		if !wanted(n) {
+			return ""
+		}
+		return cobra.CompletionWithDesc(n.Name, strings.TrimSuffix(string(n.State)+", "+systemText(n.OS, n.Arch), ", "))
+	})
+	return found
 }
 
 // completeNode completes where a command goes on host node: nodes that were not

@@ -12,7 +12,6 @@ import (
 )
 
 func (a *app) nodesRename() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rename [flags] NODE NAME", Short: "Give a node another name",
 		Long: `Give a node another name: 1 to 63 of a-z, 0-9, '.', '_' and '-'. It must not be
@@ -21,16 +20,14 @@ that of another node, nor look like an address or an ID.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Name: args[1]})
-				return a.showNode(n, err, asJSON, "Renamed: "+nodeText(n))
+				return a.answer(n, err, func() string { return "Renamed: " + nodeText(n) })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) nodesLabel() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "label [flags] NODE KEY=VALUE|KEY-...", Short: "Set and remove labels of a node",
 		Long: `Set labels of a node, and remove those that are written with a hyphen at their
@@ -65,18 +62,16 @@ end. Labels that are not named stay.`,
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Labels: labels})
-				return a.showNode(n, err, asJSON, cmp.Or(labelsText(n.Labels), "The node has no labels."))
+				return a.answer(n, err, func() string { return cmp.Or(labelsText(n.Labels), "The node has no labels.") })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // addLabelFlag defines the labels that a node gets.
 func addLabelFlag(cmd *cobra.Command, labels *[]string) {
 	cmd.Flags().StringArrayVar(labels, "label", nil, "`KEY=VALUE`: label that the node gets; may be repeated")
-	must(cmd.RegisterFlagCompletionFunc("label", cobra.NoFileCompletions))
 }
 
 func labelTwice(key string) error {
@@ -103,7 +98,6 @@ func parseLabels(words []string) (map[string]string, error) {
 }
 
 func (a *app) nodesRevoke() *cobra.Command {
-	var asJSON bool
 	var by string
 	cmd := &cobra.Command{
 		Use: "revoke [flags] NODE", Short: "End that a machine is a node",
@@ -114,17 +108,15 @@ more. The machine can ask again, and has to be approved; no setup token pairs it
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.ChangeNode(ctx, args[0], client.NodeChange{Revoked: true, By: cmp.Or(by, a.whoAnswers())})
-				return a.showNode(n, err, asJSON, "Revoked: "+nodeText(n))
+				return a.answer(n, err, func() string { return "Revoked: " + nodeText(n) })
 			})
 		},
 	}
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) nodesForget() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "forget [flags] NODE", Short: "Remove a node that was revoked from the list",
 		Long: `Remove a node that was revoked from the list. Its key is unknown from then on: to
@@ -137,18 +129,16 @@ ask again it needs no more than any other machine.`,
 				if err == nil {
 					err = c.ForgetNode(ctx, n.ID)
 				}
-				return a.showNode(n, err, asJSON, "Forgotten: "+nodeText(n))
+				return a.answer(n, err, func() string { return "Forgotten: " + nodeText(n) })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // addByFlag defines who decides.
 func addByFlag(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "`NAME`: who says so, for others to see (default you)")
-	must(cmd.RegisterFlagCompletionFunc("by", cobra.NoFileCompletions))
 }
 
 // nodeText is a node in a line.

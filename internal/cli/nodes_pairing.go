@@ -16,11 +16,12 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
-	"github.com/corral-exec/corral/session"
+	"github.com/corral-exec/corral/internal/reach"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 func (a *app) nodesJoin() *cobra.Command {
-	var webSocket, asJSON bool
+	var webSocket bool
 	cmd := &cobra.Command{
 		Use: "join [flags]", Short: "Print what to run on a machine that is to be a node",
 		Long: `Print what to run on a machine that is to be a node. The line says where the
@@ -29,7 +30,7 @@ no other. It is no secret: who has it can ask.
 
 The addresses in it are those of --nodes-advertise, or those that this machine
 has.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				j, err := c.JoinNodes(ctx)
@@ -44,20 +45,16 @@ has.`,
 				if !slices.ContainsFunc(j.Hosts, reachedByOthers) {
 					a.warn("Only this machine reaches the gateway at " + strings.Join(j.Hosts, ", ") + "; start it with --nodes 0.0.0.0:PORT, or with --nodes-advertise HOST:PORT.")
 				}
-				if asJSON {
-					return a.printJSON(j, nil)
-				}
-				return a.show(j.Command)
+				return a.answer(j, nil, func() string { return j.Command })
 			})
-			if errors.Is(err, errNoGateway) && corral.Hint(err) == startGateway {
-				return corral.Errorf(errNoGateway, startGateway+" --nodes ADDRESS:PORT", "%w", err)
+			if errors.Is(err, reach.ErrNoGateway) && corral.Hint(err) == reach.StartHint {
+				return corral.Errorf(reach.ErrNoGateway, reach.StartHint+" --nodes ADDRESS:PORT", "%w", err)
 			}
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&webSocket, "websocket", false, "for a machine that can connect by WebSocket alone")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // reachedByOthers reports whether HOST:PORT may mean the same on another machine.
@@ -68,7 +65,7 @@ func reachedByOthers(address string) bool {
 }
 
 func (a *app) nodesPending() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "pending [flags]", Short: "List the machines that ask to be nodes",
 		Long: `List the machines that ask to be nodes, the oldest first; with --all also those
@@ -76,7 +73,7 @@ that were answered in the last hour. Compare the code with the one that the
 machine shows: it is made of its key and the gateway's. What else is said about a
 machine, but for the address, it says itself. With --quiet only the codes are
 printed.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeRequests(ctx)
@@ -86,27 +83,15 @@ printed.`,
 				if !all {
 					list = slices.DeleteFunc(list, answered)
 				}
-				switch {
-				case asJSON:
-					return a.printJSON(list, nil)
-				case a.quiet:
-					for _, q := range list {
-						if err := a.printLine(q.Code); err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-				return a.writeTable(requestTable(list, all, time.Now()))
+				return printList(a, list, func(q client.NodeRequest) string { return q.Code }, func() table { return requestTable(list, all, time.Now()) })
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were answered")
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
-// stillPending is the state of a request that nobody has answered.
+// stillPending is the state of a request without an answer.
 const stillPending = "pending"
 
 func answered(q client.NodeRequest) bool { return q.State != stillPending }
@@ -118,7 +103,7 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 	}
 	for _, q := range list {
 		row := []cell{{q.Code, bold}, {q.Name, plain}, {q.From, plain}, {systemText(q.OS, q.Arch), plain}, {visible(q.Version), plain},
-			{ageText(now.Sub(q.AskedAt)), plain}, {ageText(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
+			{words.Age(now.Sub(q.AskedAt)), plain}, {words.Age(q.ExpiresAt.Sub(now)), plain}, {requestNote(q, now), yellow}}
 		if all {
 			row = slices.Insert(row, 1, cell{q.State, plain})
 		}
@@ -127,7 +112,7 @@ func requestTable(list []client.NodeRequest, all bool, now time.Time) table {
 	return t
 }
 
-// requestNote is what to think of before a machine is approved.
+// requestNote is a reason to be careful with a request.
 func requestNote(q client.NodeRequest, now time.Time) string {
 	switch {
 	case q.AnsweredBy != "":
@@ -141,7 +126,6 @@ func requestNote(q client.NodeRequest, now time.Time) string {
 }
 
 func (a *app) nodesApprove() *cobra.Command {
-	var asJSON bool
 	var name, by string
 	var words []string
 	cmd := &cobra.Command{
@@ -150,7 +134,7 @@ func (a *app) nodesApprove() *cobra.Command {
 ID or a key from corral nodes pending --json may stand for the code.`,
 		Example: `  corral nodes approve 7k2m-x0qd
   corral nodes approve 7k2m-x0qd --name builder --label pool=gpu`,
-		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			labels, err := parseLabels(words)
 			if err != nil {
@@ -161,16 +145,14 @@ ID or a key from corral nodes pending --json may stand for the code.`,
 				if err == nil && name == "" && n.Host != "" && !strings.EqualFold(n.Host, n.Name) {
 					a.warn(fmt.Sprintf("The machine calls itself %s, and is called %s here; corral nodes rename gives it another name.", brief(n.Host, mostOfCommand), visible(n.Name)))
 				}
-				return a.showNode(n, err, asJSON, "Paired: "+nodeText(n))
+				return a.answer(n, err, func() string { return "Paired: " + nodeText(n) })
 			})
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`NAME`: that the node gets (default what the machine suggests)")
-	must(cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions))
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // rejected is what corral nodes reject prints as JSON.
@@ -186,44 +168,29 @@ type withdrawn struct {
 
 func (a *app) nodesReject() *cobra.Command {
 	var by string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "reject [flags] CODE", Short: "Refuse a machine that asks to be a node",
 		Long: "Refuse the machine that shows this code: it is told, and may ask again in an hour.",
-		Args: exactly("code that the machine shows"), ValidArgsFunction: a.completeCodes,
+		Args: exactly("code that the machine shows"), ValidArgsFunction: first(a.completeCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				if err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers())); err != nil {
-					return err
-				}
-				if asJSON {
-					return a.printJSON(rejected{args[0], "rejected"}, nil)
-				}
-				return a.show("Rejected: " + visible(args[0]))
+				err := c.RejectNode(ctx, args[0], cmp.Or(by, a.whoAnswers()))
+				return a.answer(rejected{args[0], "rejected"}, err, func() string { return "Rejected: " + visible(args[0]) })
 			})
 		},
 	}
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // completeCodes completes the codes of machines that ask.
-func (a *app) completeCodes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.NodeRequests(ctx)
-		for _, q := range list {
-			if !answered(q) {
-				words = append(words, cobra.CompletionWithDesc(q.Code, q.Name+" at "+cmp.Or(q.From, "an unknown address")))
-			}
+func (a *app) completeCodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return clientWords(a, cmd, (*client.Client).NodeRequests, func(q client.NodeRequest) string {
+		if answered(q) {
+			return ""
 		}
-		return err
+		return cobra.CompletionWithDesc(q.Code, q.Name+" at "+cmp.Or(q.From, "an unknown address"))
 	})
-	return words, noFiles
 }
 
 func (a *app) nodesTokens() *cobra.Command {
@@ -242,7 +209,6 @@ file (--token-file) or in CORRAL_NODE_TOKEN, never on its command line.`,
 }
 
 func (a *app) tokensNew() *cobra.Command {
-	var asJSON bool
 	var by string
 	var words []string
 	n := client.NewNodeToken{Uses: 1}
@@ -250,7 +216,7 @@ func (a *app) tokensNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "new [flags]", Short: "Make a setup token and print it",
 		Long: "Make a setup token and print it, this once: only a hash of it is kept.",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch { // to a gateway 0 is the default
 			case ttl == 0:
@@ -264,88 +230,58 @@ func (a *app) tokensNew() *cobra.Command {
 			}
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewNodeToken(ctx, n)
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(made, nil)
-				}
-				return a.show(made.Token)
+				return a.answer(made, err, func() string { return made.Token })
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, at most 2160h")
 	f.IntVar(&n.Uses, "uses", 1, "`N`: how many machines it pairs, at most 1000")
-	must(cmd.RegisterFlagCompletionFunc("ttl", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("uses", cobra.NoFileCompletions))
 	addLabelFlag(cmd, &words)
 	addByFlag(cmd, &by)
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) tokensLs() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Short: "List the setup tokens that can be used",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				list, err := c.NodeTokens(ctx)
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case asJSON:
-					return a.printJSON(list, nil)
 				}
 				t := table{headings: []string{"ID", "USES", "EXPIRES", "BY", "LABELS"}}
 				now := time.Now()
 				for _, k := range list {
-					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {ageText(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
+					t.rows = append(t.rows, []cell{{k.ID, plain}, {fmt.Sprint(k.Left), plain}, {words.Age(k.ExpiresAt.Sub(now)), plain}, {visible(k.By), plain}, {labelsText(k.Labels), plain}})
 				}
-				return a.writeTable(t)
+				return printList(a, list, nil, func() table { return t })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) tokensRm() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] ID", Short: "Withdraw a setup token", Aliases: []string{"remove"},
 		Long: "Withdraw a setup token: it pairs no machine any more. Those that it paired stay.",
-		Args: exactly("ID of a setup token"), ValidArgsFunction: a.completeTokens,
+		Args: exactly("ID of a setup token"), ValidArgsFunction: first(a.completeTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
-				switch err := c.WithdrawNodeToken(ctx, args[0]); {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(withdrawn{args[0]}, nil)
-				}
-				return a.show("Withdrawn: " + visible(args[0]))
+				err := c.WithdrawNodeToken(ctx, args[0])
+				return a.answer(withdrawn{args[0]}, err, func() string { return "Withdrawn: " + visible(args[0]) })
 			})
 		},
 	}
-	addJSONFlag(cmd, &asJSON)
-	return cmd
+	return withJSON(cmd)
 }
 
 // completeTokens completes the IDs of setup tokens.
-func (a *app) completeTokens(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	var words []string
-	a.askClient(cmd, session.DefaultAgent, func(ctx context.Context, c *client.Client) error {
-		list, err := c.NodeTokens(ctx)
-		for _, k := range list {
-			words = append(words, cobra.CompletionWithDesc(k.ID, fmt.Sprintf("%d uses, by %s", k.Left, visible(k.By))))
-		}
-		return err
+func (a *app) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return clientWords(a, cmd, (*client.Client).NodeTokens, func(k client.NodeToken) string {
+		return cobra.CompletionWithDesc(k.ID, fmt.Sprintf("%d uses, by %s", k.Left, visible(k.By)))
 	})
-	return words, noFiles
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/reach"
 )
 
 func (a *app) nodesServerConfig() *cobra.Command {
@@ -27,7 +28,7 @@ says its key. Without a gateway that runs, the nodes are those that the last one
 left.`,
 		Example: `  corral nodes server-config >/etc/nats/corral.conf    # and: include corral.conf
   corral nodes server-config --allow UKEY`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config()
 			if err != nil {
@@ -46,15 +47,12 @@ left.`,
 			if err != nil {
 				return err
 			}
-			return a.show(strings.TrimSuffix(text, "\n"))
+			return a.printLine(strings.TrimSuffix(text, "\n"))
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&gateways, "gateway-key", nil, "`KEY`: public nkey of a gateway's user; may be repeated (default the one in nats.creds)")
 	f.StringArrayVar(&allow, "allow", nil, "`KEY`: public nkey of a machine that may ask to be a node; may be repeated")
-	for _, name := range []string{"gateway-key", "allow"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 
@@ -78,7 +76,7 @@ func (a *app) knownNodes(cmd *cobra.Command) ([]client.Node, error) {
 	if err == nil && len(list.Listen) > 0 {
 		return slices.DeleteFunc(list.Nodes, func(n client.Node) bool { return n.Kind == client.NodeSSH }), nil
 	}
-	if err != nil && !errors.Is(err, errNoGateway) && !errors.Is(err, corral.ErrNotFound) {
+	if err != nil && !errors.Is(err, reach.ErrNoGateway) && !errors.Is(err, corral.ErrNotFound) {
 		return nil, err
 	}
 	dir, err := a.stateDir()

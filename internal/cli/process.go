@@ -13,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/tool"
 )
 
@@ -49,7 +50,6 @@ wait do the same for people.`,
 
 func (a *app) actionCommand(act action) *cobra.Command {
 	var agent string
-	var asJSON bool
 	req := &tool.ProcessRequest{Action: act.name}
 	cmd := &cobra.Command{
 		Use: strings.TrimSpace(string(act.name) + " [flags] " + act.use), Short: act.short, Long: act.long,
@@ -64,11 +64,10 @@ func (a *app) actionCommand(act action) *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
 				if act.args > 0 {
-					p, err := find(ctx, c, args[0])
+					p, err := reach.Session(ctx, c, args[0])
 					if err != nil {
 						return err
 					}
@@ -79,7 +78,7 @@ func (a *app) actionCommand(act action) *cobra.Command {
 						return err
 					}
 				}
-				return a.process(ctx, c, req, asJSON)
+				return a.process(ctx, c, req)
 			})
 		},
 	}
@@ -90,13 +89,13 @@ func (a *app) actionCommand(act action) *cobra.Command {
 		act.flags(cmd, req)
 	}
 	a.addAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().SortFlags = false
 	return cmd
 }
 
 // process calls the tool, and prints what it says.
-func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRequest, asJSON bool) error {
+func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRequest) error {
 	result, err := c.Process(ctx, *req)
 	if err != nil {
 		return err
@@ -105,7 +104,7 @@ func (a *app) process(ctx context.Context, c *client.Client, req *tool.ProcessRe
 	if result.Failed() {
 		end = corral.Errorf(kindOf(result.Reason), result.Hint, "%s", result.Error)
 	}
-	if asJSON {
+	if a.json() {
 		return a.printJSON(result, end)
 	}
 	if end != nil {
@@ -147,19 +146,12 @@ func textOrInput(a *app, args []string) (string, error) {
 	return string(data), nil
 }
 
-// wholeMs is a time-out as the tool has it.
-func wholeMs(d time.Duration) *int {
-	ms := int(d.Milliseconds())
-	return &ms
-}
-
 // actions are those of the tool, but for attach, which is corral attach.
 func (a *app) actions() []action {
 	const id = "ID"
 	timeout := func(what string, most time.Duration) func(*cobra.Command, *tool.ProcessRequest) {
 		return func(cmd *cobra.Command, r *tool.ProcessRequest) {
-			cmd.Flags().Var(msFlag{&r.Timeout, most}, "timeout", "`TIME`: "+what)
-			must(cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions))
+			cmd.Flags().Func("timeout", "`TIME`: "+what, wait(&r.Timeout, most))
 		}
 	}
 	return []action{
@@ -206,7 +198,6 @@ func (a *app) actions() []action {
 			addChoice(cmd, (*string)(&r.Until), "until", "what for (default the pattern if there is one, else exit)",
 				string(tool.UntilExit), string(tool.UntilOutput), string(tool.UntilPattern))
 			cmd.Flags().StringVar(&r.Pattern, "pattern", "", "`REGEXP`: to be found in output that no poll has returned")
-			must(cmd.RegisterFlagCompletionFunc("pattern", cobra.NoFileCompletions))
 			timeout("how long to wait, 10m at most (default 30s)", tool.MaxWait)(cmd, r)
 		}},
 		{name: tool.ActionKill, use: id, args: 1, short: "End a session"},
@@ -215,7 +206,7 @@ func (a *app) actions() []action {
 	}
 }
 
-// checkHex refuses what the tool would leave out: nobody who types it wants that.
+// checkHex refuses digits that the tool would leave out without a word.
 func checkHex(lists []string) error {
 	for _, list := range lists {
 		for digits := range strings.FieldsFuncSeq(list, func(r rune) bool { return strings.ContainsRune(" \t\r\n,", r) }) {
@@ -236,57 +227,41 @@ func onlyText(a *app, args []string) (string, error) {
 }
 
 func logFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
-	cmd.Flags().Var(countFlag{&r.Offset}, "offset", "`LINE`: the first line, from 0")
-	cmd.Flags().Var(countFlag{&r.Limit}, "limit", "`N`: how many lines; without --offset, the last ones (default 200)")
-	for _, name := range []string{"offset", "limit"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
+	cmd.Flags().Func("offset", "`LINE`: the first line, from 0", whole(&r.Offset))
+	cmd.Flags().Func("limit", "`N`: how many lines; without --offset, the last ones (default 200)", whole(&r.Limit))
 }
 
 func sizeFlags(cmd *cobra.Command, r *tool.ProcessRequest) {
-	cmd.Flags().Var(countFlag{&r.Rows}, "rows", "`N`: lines of the terminal")
-	cmd.Flags().Var(countFlag{&r.Cols}, "cols", "`N`: columns of the terminal")
-	for _, name := range []string{"rows", "cols"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	cmd.Flags().Func("rows", "`N`: lines of the terminal", whole(&r.Rows))
+	cmd.Flags().Func("cols", "`N`: columns of the terminal", whole(&r.Cols))
+}
+
+// whole sets a number that may be left out.
+func whole(n **int) func(string) error {
+	return func(s string) error {
+		var v lineCount
+		if err := v.Set(s); err != nil || v == allLines {
+			return errors.New("use a whole number, not negative")
+		}
+		*n = (*int)(&v)
+		return nil
 	}
 }
 
-// countFlag is a number that may be left out.
-type countFlag struct{ n **int }
-
-func (f countFlag) Type() string   { return "count" }
-func (f countFlag) String() string { return "" }
-
-func (f countFlag) Set(s string) error {
-	var n lineCount
-	if err := n.Set(s); err != nil || n == allLines {
-		return errors.New("use a whole number, not negative")
+// wait sets a time in milliseconds that may be left out.
+func wait(ms **int, most time.Duration) func(string) error {
+	return func(s string) error {
+		d, err := parseSeconds(s)
+		if err != nil {
+			return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
+		}
+		if d > most {
+			return errors.New("it is more than " + (*seconds)(&most).String() + ", the most that one call waits; corral wait waits for as long as it takes")
+		}
+		n := int(d.Milliseconds())
+		*ms = &n
+		return nil
 	}
-	v := int(n)
-	*f.n = &v
-	return nil
-}
-
-// msFlag is a time that may be left out.
-type msFlag struct {
-	ms   **int
-	most time.Duration
-}
-
-func (f msFlag) Type() string   { return "duration" }
-func (f msFlag) String() string { return "" }
-
-func (f msFlag) Set(s string) error {
-	d, err := parseSeconds(s)
-	if err != nil {
-		return errors.New("use seconds, such as 90 or 0.5, or a duration, such as 2m")
-	}
-	if d > f.most {
-		most := seconds(f.most)
-		return errors.New("it is more than " + most.String() + ", the most that one call waits; corral wait waits for as long as it takes")
-	}
-	*f.ms = wholeMs(d)
-	return nil
 }
 
 // keyNames are completed, as far as one would type them.

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -22,7 +22,7 @@ type progress struct {
 
 	phase images.Phase
 	bar   map[string]*mpb.Bar // by item
-	said  message
+	said  atomic.Value        // text, which another goroutine draws
 }
 
 // progress makes one that shows nothing until there is something to show.
@@ -60,18 +60,19 @@ func (p *progress) Finish() {
 	p.bars, p.bar = nil, nil
 }
 
-// draw has a line that says what is going on, and a bar for each item of which
-// the size is known.
+// draw draws a line with the latest message, and a bar for each item whose size is
+// known.
 func (p *progress) draw(e images.Event) {
 	if p.bars == nil {
+		p.said.Store("")
 		p.bars = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60), mpb.WithAutoRefresh())
 		p.bar = map[string]*mpb.Bar{
 			"": p.bars.New(0, mpb.SpinnerStyle().PositionLeft(), mpb.BarWidth(1), mpb.BarPriority(-1),
-				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.said.get() }))),
+				mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.said.Load().(string) }))),
 		}
 	}
 	if e.Message != "" {
-		p.said.set(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), width(p.w)-4))
+		p.said.Store(words.Short(fmt.Sprintf("%s: %s", e.Image, words.OneLine(e.Message)), width(p.w)-4))
 	}
 	if e.Total <= 0 {
 		return
@@ -88,22 +89,4 @@ func (p *progress) draw(e images.Event) {
 	}
 	bar.SetTotal(e.Total, false)
 	bar.SetCurrent(min(e.Current, e.Total))
-}
-
-// A message is what the drawing goroutine reads while it changes.
-type message struct {
-	mu   sync.Mutex
-	text string
-}
-
-func (m *message) set(text string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.text = text
-}
-
-func (m *message) get() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.text
 }

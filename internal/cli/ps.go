@@ -11,15 +11,15 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) psCommand() *cobra.Command {
 	var agent string
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "ps [flags]", Short: "List the sessions of the gateway",
 		Long: `List the sessions that run, the newest first; with --all also those that have
@@ -29,19 +29,20 @@ An ID is shortened to where no other begins the same; every command that wants
 one takes such a beginning.`,
 		Example: `  corral ps --all
   corral kill $(corral ps -q)`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSessions(cmd.Context(), agent, func(list []session.Status) error {
 				shown := slices.DeleteFunc(slices.Clone(list), func(s session.Status) bool { return !all && s.Ended() })
-				return a.printSessions(list, shown, everyAgent(agent), asJSON)
+				return printList(a, shown, func(s session.Status) string { return s.ID }, func() table {
+					return sessionTable(list, shown, everyAgent(agent), time.Now())
+				})
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all", "a", false, "also those that have ended")
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func everyAgent(agent string) bool { return agent == api.AllAgents }
@@ -61,25 +62,6 @@ func (a *app) withSessions(ctx context.Context, agent string, do func([]session.
 	})
 }
 
-// printSessions prints those of a list that are to be shown.
-func (a *app) printSessions(list, shown []session.Status, agents, asJSON bool) error {
-	switch {
-	case asJSON:
-		if shown == nil {
-			shown = []session.Status{}
-		}
-		return a.printJSON(shown, nil)
-	case a.quiet:
-		for _, s := range shown {
-			if err := a.printLine(s.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return a.writeTable(sessionTable(list, shown, agents, time.Now()))
-}
-
 func sessionTable(list, shown []session.Status, agents bool, now time.Time) table {
 	t := table{headings: []string{"ID", "STATUS", "AGE", "RAN", "HOST", "COMMAND"}}
 	if agents {
@@ -88,11 +70,11 @@ func sessionTable(list, shown []session.Status, agents bool, now time.Time) tabl
 	for _, s := range shown {
 		age := ""
 		if !s.StartedAt.IsZero() {
-			age = ageText(now.Sub(s.StartedAt))
+			age = words.Age(now.Sub(s.StartedAt))
 		}
 		ran := ""
 		if s.Ended() && !s.StartedAt.IsZero() {
-			ran = ageText(s.Duration(now))
+			ran = words.Age(s.Duration(now))
 		}
 		host := string(s.Host)
 		if s.Node != "" {
@@ -115,7 +97,7 @@ func shownCommand(s session.Status) string {
 	if s.Description != "" {
 		text += " (" + s.Description + ")"
 	}
-	return runewidth.Truncate(printable(text), most, "…")
+	return runewidth.Truncate(words.Printable(text), most, "…")
 }
 
 // stateCell is how a session is, in a word or two.
@@ -156,45 +138,32 @@ func shortSession(id string, list []session.Status) string {
 	return id
 }
 
-// find returns the session that an ID, or an unambiguous beginning of one,
-// names. An ID goes before what it is a beginning of.
-func find(ctx context.Context, c *client.Client, id string) (*client.Process, error) {
-	if err := corral.ValidateID(id); err != nil {
-		return nil, err
+// answer prints what a call returned: as JSON if that is wanted, and else as text.
+func (a *app) answer(got any, err error, text func() string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json():
+		return a.printJSON(got, nil)
 	}
-	list, err := c.Sessions(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	found, err := match(list, id, c.Agent())
-	if err != nil {
-		return nil, err
-	}
-	return c.Session(ctx, found)
+	return a.printLine(text())
 }
 
-func match(list []session.Status, id, agent string) (string, error) {
-	var found []string
-	for _, s := range list {
-		if s.ID == id {
-			return id, nil
+// printList prints a list: as JSON if that is wanted, with --quiet the name of each
+// that has one, and else as a table.
+func printList[T any](a *app, list []T, name func(T) string, rows func() table) error {
+	switch {
+	case a.json():
+		return a.printJSON(append([]T{}, list...), nil)
+	case a.quiet && name != nil:
+		for _, one := range list {
+			if err := a.printLine(name(one)); err != nil {
+				return err
+			}
 		}
-		if strings.HasPrefix(s.ID, id) {
-			found = append(found, s.ID)
-		}
+		return nil
 	}
-	switch len(found) {
-	case 0:
-		return "", corral.Errorf(corral.ErrNotFound, "corral ps --all says which there are", "agent %s has no session %s", agent, id)
-	case 1:
-		return found[0], nil
-	}
-	const most = 5
-	more := ""
-	if n := len(found) - most; n > 0 {
-		found, more = found[:most], fmt.Sprintf(" and %d more", n)
-	}
-	return "", corral.Errorf(corral.ErrInvalid, "give more of it", "%s is the beginning of several sessions: %s%s", id, strings.Join(found, ", "), more)
+	return a.writeTable(rows())
 }
 
 // printLine prints a line that was asked for.

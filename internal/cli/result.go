@@ -7,18 +7,18 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/foreground"
-	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/runner"
+	"github.com/corral-exec/corral/tool"
 )
 
 // A Result is what corral exec --json prints: one shape for every host and
 // every outcome. Status says which, and every field is there in each of them;
 // only Reason, Error and Hint are left out where there is nothing to say.
 type Result struct {
-	Status Status `json:"status"`
-	Reason Reason `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"` // one line
-	Hint   string `json:"hint,omitempty"`  // what to do about it; one line
+	Status tool.Status `json:"status"`
+	Reason tool.Reason `json:"reason,omitempty"`
+	Error  string      `json:"error,omitempty"` // one line
+	Hint   string      `json:"hint,omitempty"`  // what to do about it; one line
 
 	ExitCode   *int    `json:"exitCode"`   // null unless the process was seen to exit by itself
 	Signal     *int    `json:"signal"`     // null unless a signal ended it
@@ -43,53 +43,17 @@ type Result struct {
 	Notice   string   `json:"notice"`
 	Warnings []string `json:"warnings"` // about this command
 
-	*Approval // of StatusApprovalPending alone
+	*tool.Approval // of tool.StatusApprovalPending alone
 }
 
-// Approval is what a command waits for that needs one.
-type Approval struct {
-	ApprovalID       string             `json:"approvalId"`
-	ApprovalSlug     string             `json:"approvalSlug"` // short, for people
-	ExpiresAt        time.Time          `json:"expiresAt"`
-	AllowedDecisions []approval.Verdict `json:"allowedDecisions"`
-	Command          string             `json:"command"`
-	Why              string             `json:"why"` // it needs one
-}
-
-// Status is the outcome of a command. The set is closed.
-type Status string
-
-const (
-	StatusCompleted       Status = "completed"        // it ended, with whatever exit code or by a signal
-	StatusFailed          Status = "failed"           // it did not start, or was ended on our account; see Reason
-	StatusDenied          Status = "denied"           // it may not run
-	StatusApprovalPending Status = "approval-pending" // nothing ran; it will, in the background, when somebody allows it
-	StatusUnknown         Status = "unknown"          // it cannot be known whether or how it ended
-)
-
-// Reason says why a command did not complete. The set is closed.
-type Reason string
-
-const (
-	ReasonTimeout     Reason = "timeout"     // its time was up, and it was killed
-	ReasonOOM         Reason = "oom"         // it was killed because there was no memory left
-	ReasonCancelled   Reason = "cancelled"   // whoever asked for it did not want it any more
-	ReasonInvalid     Reason = "invalid"     // the request is malformed
-	ReasonWorkdir     Reason = "workdir"     // there is no such working directory
-	ReasonUnavailable Reason = "unavailable" // where it would run cannot be used now; nothing ran
-	ReasonConflict    Reason = "conflict"    // its ID is another command's
-	ReasonDenied      Reason = "denied"      // with StatusDenied
-	ReasonLost        Reason = "lost"        // with StatusUnknown
-	ReasonNotFound    Reason = "not-found"   // of other commands than exec: there is no such session
-	ReasonState       Reason = "state"       // of those as well: the session has ended, or has not, or takes no input
-	ReasonInternal    Reason = "internal"    // anything else
-)
+// reasonState is for sessions that have ended, or have not, or take no input.
+const reasonState tool.Reason = "state"
 
 // NewResult says what came of a command, from what runner.Run returned and how
 // long that took.
 func NewResult(run runner.Result, err error, took time.Duration) Result {
 	r := Result{
-		Status: StatusCompleted,
+		Status: tool.StatusCompleted,
 		Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(),
 		DurationMs: took.Milliseconds(),
 		Host:       run.Info.Host, Node: run.Info.Node, Sandboxed: run.Info.Sandboxed, Cwd: run.Info.Dir,
@@ -117,9 +81,9 @@ func NewResult(run runner.Result, err error, took time.Duration) Result {
 		}
 		switch exit.Reason {
 		case corral.ReasonTimeout:
-			r.Status, r.Reason, r.Error = StatusFailed, ReasonTimeout, exit.String()
+			r.Status, r.Reason, r.Error = tool.StatusFailed, tool.ReasonTimeout, exit.String()
 		case corral.ReasonOOM:
-			r.Status, r.Reason, r.Error = StatusFailed, ReasonOOM, exit.String()
+			r.Status, r.Reason, r.Error = tool.StatusFailed, tool.ReasonOOM, exit.String()
 		}
 	}
 	if err != nil {
@@ -137,7 +101,7 @@ func (r *Result) pending(err error) {
 		return
 	}
 	r.Host, r.Node, r.Cwd = p.rec.Host, p.rec.Node, p.rec.Cwd
-	r.Approval = &Approval{
+	r.Approval = &tool.Approval{
 		ApprovalID: p.rec.ID, ApprovalSlug: p.rec.Slug, ExpiresAt: p.rec.ExpiresAt, AllowedDecisions: p.rec.AllowedDecisions,
 		Command: p.rec.Text(), Why: p.rec.Decision.Reason,
 	}
@@ -145,35 +109,35 @@ func (r *Result) pending(err error) {
 
 // outcome is what an error says of a command. Lost comes first: of that, no
 // other error can say that nothing ran.
-func outcome(err error) (Status, Reason) {
+func outcome(err error) (tool.Status, tool.Reason) {
 	var interrupted foreground.Interruption
 	switch {
 	case errors.Is(err, corral.ErrLost):
-		return StatusUnknown, ReasonLost
+		return tool.StatusUnknown, tool.ReasonLost
 	case errors.As(err, &interrupted), errors.Is(err, context.Canceled):
-		return StatusFailed, ReasonCancelled
+		return tool.StatusFailed, tool.ReasonCancelled
 	case errors.Is(err, corral.ErrDenied):
-		return StatusDenied, ReasonDenied
+		return tool.StatusDenied, tool.ReasonDenied
 	case errors.Is(err, corral.ErrApproval):
-		return StatusApprovalPending, ""
+		return tool.StatusApprovalPending, ""
 	case errors.Is(err, corral.ErrDir):
-		return StatusFailed, ReasonWorkdir
+		return tool.StatusFailed, tool.ReasonWorkdir
 	case errors.Is(err, corral.ErrConflict):
-		return StatusFailed, ReasonConflict
+		return tool.StatusFailed, tool.ReasonConflict
 	case errors.Is(err, corral.ErrInvalid):
-		return StatusFailed, ReasonInvalid
+		return tool.StatusFailed, tool.ReasonInvalid
 	case errors.Is(err, corral.ErrUnavailable):
-		return StatusFailed, ReasonUnavailable
+		return tool.StatusFailed, tool.ReasonUnavailable
 	}
-	return StatusFailed, ReasonInternal
+	return tool.StatusFailed, tool.ReasonInternal
 }
 
 // A failure is what a command prints with --json that has nothing else to print.
 type failure struct {
-	Status Status `json:"status,omitempty"`
-	Reason Reason `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"` // one line
-	Hint   string `json:"hint,omitempty"`  // one line
+	Status tool.Status `json:"status,omitempty"`
+	Reason tool.Reason `json:"reason,omitempty"`
+	Error  string      `json:"error,omitempty"` // one line
+	Hint   string      `json:"hint,omitempty"`  // one line
 }
 
 // newFailure is empty for no error.
@@ -184,11 +148,11 @@ func newFailure(err error) failure {
 	f := failure{Error: inWords(err), Hint: inFlags(corral.Hint(err))}
 	f.Status, f.Reason = outcome(err)
 	switch {
-	case f.Reason != ReasonInternal:
+	case f.Reason != tool.ReasonInternal:
 	case errors.Is(err, corral.ErrNotFound):
-		f.Reason = ReasonNotFound
+		f.Reason = tool.ReasonNotFound
 	case errors.Is(err, corral.ErrEnded), errors.Is(err, corral.ErrRunning), errors.Is(err, corral.ErrStdinClosed):
-		f.Reason = ReasonState
+		f.Reason = reasonState
 	}
 	return f
 }

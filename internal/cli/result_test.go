@@ -13,6 +13,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/foreground"
 	"github.com/corral-exec/corral/runner"
+	"github.com/corral-exec/corral/tool"
 )
 
 func TestNewResult(t *testing.T) {
@@ -34,40 +35,40 @@ func TestNewResult(t *testing.T) {
 			Info:     corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
 			Excerpts: runner.Excerpts{Stdout: runner.Excerpt{Head: "o"}, Stderr: runner.Excerpt{Head: "e"}, Output: runner.Excerpt{Head: "oe"}},
 		}, nil, Result{
-			Status: StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
+			Status: tool.StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
 			Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2, Warnings: []string{"W."},
 		}},
 		{"signal", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonExited)}, nil, Result{
-			Status: StatusCompleted, Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
+			Status: tool.StatusCompleted, Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
 		}},
 		{"timeout", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonTimeout)}, nil, Result{
-			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
+			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
 			Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
 		{"out of memory", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonOOM)}, nil, Result{
-			Status: StatusFailed, Reason: ReasonOOM, Error: "out of memory, signal SIGKILL (9)",
+			Status: tool.StatusFailed, Reason: tool.ReasonOOM, Error: "out of memory, signal SIGKILL (9)",
 			Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
 		}},
 		{"timeout, and it exited by itself", runner.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
-			Status: StatusFailed, Reason: ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
 		}},
 		{"cut", runner.Result{Exit: exit(0, 0, corral.ReasonExited), Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}}, nil, Result{
-			Status: StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
+			Status: tool.StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
 			Output: "ab\n[… 96 bytes left out …]\nyz",
 		}},
 		{"not started", runner.Result{}, hinted, Result{
-			Status: StatusFailed, Reason: ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
+			Status: tool.StatusFailed, Reason: tool.ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
 		}},
 		// What is not known is not made up, and what there is of it is kept.
 		{"lost", runner.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
-			Status: StatusUnknown, Reason: ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
+			Status: tool.StatusUnknown, Reason: tool.ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
 		}},
 		{"cancelled", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, foreground.Interruption{Signal: corral.SIGINT}, Result{
-			Status: StatusFailed, Reason: ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
 		}},
 		// The clock of a node may be set back while a command runs.
 		{"time runs backwards", runner.Result{Exit: corral.Exit{Reason: corral.ReasonExited, StartedAt: began, EndedAt: began.Add(-time.Hour)}}, nil, Result{
-			Status: StatusCompleted, ExitCode: number(0), DurationMs: 7,
+			Status: tool.StatusCompleted, ExitCode: number(0), DurationMs: 7,
 		}},
 	} {
 		if tc.want.Warnings == nil {
@@ -82,19 +83,19 @@ func TestNewResult(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	for _, tc := range []struct {
 		err    error
-		status Status
-		reason Reason
+		status tool.Status
+		reason tool.Reason
 	}{
-		{corral.ErrInvalid, StatusFailed, ReasonInvalid},
-		{corral.ErrDenied, StatusDenied, ReasonDenied},
-		{corral.ErrUnavailable, StatusFailed, ReasonUnavailable},
-		{corral.ErrConflict, StatusFailed, ReasonConflict},
-		{corral.ErrDir, StatusFailed, ReasonWorkdir},
-		{context.Canceled, StatusFailed, ReasonCancelled},
-		{errors.New("?"), StatusFailed, ReasonInternal},
-		{corral.ErrLost, StatusUnknown, ReasonLost},
+		{corral.ErrInvalid, tool.StatusFailed, tool.ReasonInvalid},
+		{corral.ErrDenied, tool.StatusDenied, tool.ReasonDenied},
+		{corral.ErrUnavailable, tool.StatusFailed, tool.ReasonUnavailable},
+		{corral.ErrConflict, tool.StatusFailed, tool.ReasonConflict},
+		{corral.ErrDir, tool.StatusFailed, tool.ReasonWorkdir},
+		{context.Canceled, tool.StatusFailed, tool.ReasonCancelled},
+		{errors.New("?"), tool.StatusFailed, tool.ReasonInternal},
+		{corral.ErrLost, tool.StatusUnknown, tool.ReasonLost},
 		// Of what is lost nothing else can be said for sure.
-		{errors.Join(corral.ErrUnavailable, context.Canceled, corral.ErrLost), StatusUnknown, ReasonLost},
+		{errors.Join(corral.ErrUnavailable, context.Canceled, corral.ErrLost), tool.StatusUnknown, tool.ReasonLost},
 	} {
 		if status, reason := outcome(fmt.Errorf("x: %w", tc.err)); status != tc.status || reason != tc.reason {
 			t.Errorf("%v: %s, %s; want %s, %s", tc.err, status, reason, tc.status, tc.reason)

@@ -5,110 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"runtime"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/config"
-	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/daemon"
-	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/foreground"
-	"github.com/corral-exec/corral/policy"
+	"github.com/corral-exec/corral/internal/inspect"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/sandbox/boundary"
-	"github.com/corral-exec/corral/sandbox/engine"
 )
-
-// sandboxExplained is what corral sandbox explain says, as JSON.
-type sandboxExplained struct {
-	Agent    string `json:"agent"`
-	Mode     string `json:"mode"` // off, all or required
-	Required bool   `json:"required"`
-	Scope    string `json:"scope"`
-	Name     string `json:"name"` // of the sandbox
-
-	Engine  explainedEngine `json:"engine"`
-	Image   string          `json:"image"`
-	Missing bool            `json:"imageMissing,omitempty"` // the engine does not have it
-	Runtime string          `json:"runtime,omitempty"`      // empty: the engine's
-	User    string          `json:"user"`                   // who files are of
-	// UIDRange is where the container's own user is from; SharedUser says why it
-	// has none, and commands run as User. Both are empty if that is not known.
-	UIDRange   string `json:"uidRange,omitempty"`
-	SharedUser string `json:"sharedUser,omitempty"`
-
-	Mounts  []explainedMount `json:"mounts"`
-	Secrets []string         `json:"secrets"` // names
-	Limits  explainedLimits  `json:"limits"`
-
-	Network  string `json:"network"`
-	Seccomp  string `json:"seccomp"`  // corral, daemon.Engine, none, or the file of the profile
-	AppArmor string `json:"apparmor"` // engine, or the name of a profile
-
-	// Mistakes are those of the file. What it says beside them is explained all
-	// the same.
-	Mistakes []config.Mistake   `json:"mistakes"`
-	Refusals []explainedRefusal `json:"refusals"`
-	// Problems are why there would be no sandbox although nothing is refused.
-	Problems []explainedProblem `json:"problems"`
-	// More is that there may be more, which some of them hide.
-	More bool `json:"more"`
-
-	file string // that has the mistakes
-	cpus int    // that the engine's machine has; 0: not known
-}
-
-// An explainedRefusal is described above as it was asked for.
-type explainedRefusal struct {
-	boundary.Refusal
-	Where string `json:"where"` // in the configuration
-}
-
-type explainedProblem struct {
-	Problem string `json:"problem"`
-	Where   string `json:"where,omitempty"` // in the configuration, if it is about one key
-	Fix     string `json:"fix"`
-}
-
-type explainedEngine struct {
-	Name    string `json:"name,omitempty"`
-	Version string `json:"version,omitempty"`
-	Address string `json:"address,omitempty"`
-	Error   string `json:"error,omitempty"` // why it does not answer
-	Hint    string `json:"hint,omitempty"`
-}
-
-type explainedMount struct {
-	Source string `json:"source,omitempty"` // empty: private, or in memory
-	Target string `json:"target"`
-	Access string `json:"access"` // ro or rw
-	Memory bool   `json:"memory,omitempty"`
-	Bytes  int64  `json:"bytes,omitempty"` // that it may have
-
-	Refused bool `json:"refused,omitempty"` // it is in none
-}
-
-// explainedLimits are in bytes, processors, processes and seconds; 0 is unlimited.
-type explainedLimits struct {
-	Memory    int64   `json:"memory"`
-	Swap      int64   `json:"swap"` // 0: none; -1: unlimited
-	CPUs      float64 `json:"cpus"`
-	Pids      int64   `json:"pids"`
-	FileSize  int64   `json:"fileSize"`
-	OpenFiles int64   `json:"openFiles"` // 0: as the engine has it
-	Output    int64   `json:"outputRate"`
-	Lifetime  float64 `json:"lifetime"`
-}
 
 func (a *app) sandboxExplain() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "explain [flags]", Short: "Say what a sandbox would be like, and what it is refused",
 		Long: `Say what an agent's sandbox would be like by the configuration: its engine, what
@@ -120,226 +34,182 @@ What is refused is shown as it was asked for. Of a file with mistakes the rest i
 explained, too.
 
 Exit code: 0 if commands could run in it; 1 if something is refused or missing.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
-				e, err := a.explainSandbox(ctx, agent)
+				m, err := a.machine()
+				if err != nil {
+					return err
+				}
+				e, err := m.Sandbox(ctx, agent)
 				if err != nil {
 					return err
 				}
 				var bad error
 				if len(e.Mistakes)+len(e.Refusals)+len(e.Problems) > 0 || e.Engine.Error != "" {
-					bad = &exitError{1, ""}
+					bad = &exitError{exitFindings, ""}
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(e, bad)
 				}
-				return errors.Join(e.print(a.stdout), bad)
+				return errors.Join(sandboxView{e}.print(a.stdout), bad)
 			})
 		},
 	}
 	a.addAgentFlag(cmd, &agent)
 	cmd.Flags().Lookup("agent").Usage = "`NAME`: whose sandbox"
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
-func (a *app) explainSandbox(ctx context.Context, agent string) (_ *sandboxExplained, err error) {
-	c, bad, err := a.configOrRest()
-	if err != nil {
-		return nil, err
-	}
-	of := c.Agent(agent)
-	a.settings = a.settingsOf(of)
-	if err := a.settings.Complete(); err != nil {
-		return nil, err
-	}
-	dir, err := a.stateDir()
-	if err != nil {
-		return nil, err
-	}
-	s := a.settings
-	e := &sandboxExplained{
-		Agent: agent, Mode: s.Mode, Required: s.Required || s.Mode == daemon.ModeRequired, Scope: string(of.Sandbox.Scope.Value),
-		Name: cmp.Or(s.Name, daemon.SandboxName(of.Sandbox.Scope.Value, agent, "")), Runtime: s.Runtime,
-		Mounts: []explainedMount{}, Secrets: slices.Sorted(maps.Keys(s.Secrets)),
-		Mistakes: []config.Mistake{}, Refusals: []explainedRefusal{}, Problems: []explainedProblem{},
-	}
-	if e.Secrets == nil {
-		e.Secrets = []string{}
-	}
-	if bad != nil {
-		e.Mistakes, e.file, e.More = bad.Mistakes, bad.File, true
-	}
-	eng, info := a.askEngine(ctx, &e.Engine)
-	if eng != nil {
-		defer func() { err = errors.Join(err, eng.Close()) }()
-	}
-	cfg := daemon.SandboxConfig(daemon.SandboxOptions{Settings: s})
-	cfg.StateDir, cfg.Name = dir, e.Name
-	spec, refusals, err := cfg.Explain(info)
-	for _, r := range refusals {
-		e.refuse(r, of)
-	}
-	if err != nil {
-		e.problem(err, "")
-		e.More = true
-	}
-	e.describe(s, spec)
-	if why, err := cfg.SharedUser(info); err == nil { // else it was said above
-		e.SharedUser = why
-		if why == "" {
-			e.UIDRange = cmp.Or(s.UIDRange, sandbox.DefaultUIDRange)
-		}
-	}
-	if eng != nil {
-		e.cpus = info.CPUs
-		e.checkEngine(ctx, eng, of, s)
-		e.checkImage(ctx, eng, of, cmp.Or(s.Image, images.Default))
-	}
-	return e, nil
-}
+// A sandboxView shows a sandbox to people.
+type sandboxView struct{ *inspect.Sandbox }
 
-// configOrRest is the configuration or, with what is wrong with it, the rest.
-func (a *app) configOrRest() (*config.Config, *config.Error, error) {
-	c, err := a.config()
-	var bad *config.Error
-	if errors.As(err, &bad) {
-		if rest := config.Rest(bad.File); rest != nil {
-			return rest, bad, nil
-		}
-	}
-	return c, nil, err
-}
-
-// askEngine notes which engine there is, and returns it with what of it counts:
-// where none answers, as if there was one on this machine.
-func (a *app) askEngine(ctx context.Context, to *explainedEngine) (daemon.Engine, engine.Info) {
-	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
-	defer cancel()
-	eng, err := a.backends.Engine(ctx, a.engineChoice())
-	if err == nil {
-		var f doctor.EngineFacts
-		if f, err = eng.Facts(ctx); err == nil {
-			to.Name, to.Version, to.Address = f.Name, f.Version, f.Address
-			return eng, engine.Info{Name: f.Name, Version: f.Version, Address: f.Address, Arch: f.Arch, Local: f.Local, Security: f.Security, Rootless: f.Rootless, CPUs: f.CPUs}
-		}
-		err = errors.Join(err, eng.Close())
-	}
-	to.Error, to.Hint = err.Error(), corral.Hint(err)
-	return nil, engine.Info{Local: true, Arch: runtime.GOARCH}
-}
-
-// refuse notes a refusal with where it was asked for.
-func (e *sandboxExplained) refuse(r boundary.Refusal, of config.Agent) {
-	from := of.Workspace.Source
-	switch about(r) {
-	case "network":
-		from = of.Sandbox.Network.Source
-	case "seccomp":
-		from = of.Sandbox.Seccomp.Source
-	case "apparmor":
-		from = of.Sandbox.AppArmor.Source
-	case "user":
-		from = of.Sandbox.User.Source
+// print is all of it.
+func (e sandboxView) print(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line("agent", "%s", e.Agent)
+	switch e.Mode {
+	case daemon.ModeOff:
+		line("mode", "off: commands run on the gateway, in no container (sandbox.mode)")
 	default:
-		for _, level := range of.Sandbox.Binds {
-			if i := slices.Index(daemon.ExpandHomes(level.Value), r.Subject); i >= 0 {
-				from = level.Source
-				from.Key += fmt.Sprintf("[%d]", i)
-			}
+		line("mode", "%s", e.Mode)
+	}
+	line("scope", "%s: the sandbox %s", e.Scope, e.Name)
+	if e.Engine.Error != "" {
+		line("engine", "none: %s", e.Engine.Error)
+	} else {
+		line("engine", "%s %s at %s", e.Engine.Name, e.Engine.Version, e.Engine.Address)
+	}
+	if e.Image != "" { // else it could not be told
+		e.printBox(line)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(to, e.wrong())
+	return err
+}
+
+// wrong is what keeps commands from running in it, and what to do.
+func (e sandboxView) wrong() string {
+	var s strings.Builder
+	if len(e.Mistakes) > 0 {
+		s.WriteString("\n")
+		for _, m := range e.Mistakes {
+			fmt.Fprintf(&s, "mistake  %s:%s\n", e.File, words.OneLine(m.String()))
+		}
+		s.WriteString("to do    correct the file: nothing runs by it while it has a mistake\n")
+	}
+	for _, r := range e.Refusals {
+		fmt.Fprintf(&s, "\nrefused  %s\nrule     %s\nwhere    %s\nto do    %s\n", r.Text(), r.Rule, r.Where, r.Fix)
+	}
+	problems := e.Problems
+	if e.Engine.Error != "" {
+		problems = append(slices.Clip(problems), inspect.Problem{Problem: e.Engine.Error, Fix: cmp.Or(e.Engine.Hint, "corral doctor says more")})
+	}
+	for _, p := range problems {
+		fmt.Fprintf(&s, "\nproblem  %s\n", words.OneLine(p.Problem))
+		if p.Where != "" {
+			fmt.Fprintf(&s, "where    %s\n", p.Where)
+		}
+		fmt.Fprintf(&s, "to do    %s\n", p.Fix)
+	}
+	if e.More {
+		s.WriteString("\nThere may be more: what is above keeps some of it from being looked at.\n")
+	}
+	return s.String()
+}
+
+// unlessRefused is a value with the note that it is refused, if it is.
+func (e sandboxView) unlessRefused(kind, value string) string {
+	if e.Refused(kind) {
+		return value + refusedNote
+	}
+	return value
+}
+
+const refusedNote = " (refused)"
+
+func (e sandboxView) printBox(line func(name, format string, args ...any)) {
+	switch missing := slices.ContainsFunc(e.Problems, func(p inspect.Problem) bool { return strings.HasSuffix(p.Where, "sandbox.image") }); {
+	case e.Missing && missing:
+		line("image", "%s (the engine does not have it)", e.Image)
+	case e.Missing:
+		line("image", "%s (not there yet: the first command gets it)", e.Image)
+	default:
+		line("image", "%s", e.Image)
+	}
+	if e.Runtime != "" {
+		line("runtime", "%s", e.Runtime)
+	}
+	switch user := e.unlessRefused("user", e.User); {
+	case e.UIDRange != "":
+		line("user", "one of its own, of %s; its files are %s's", e.UIDRange, user)
+	case e.SharedUser != "":
+		line("user", "%s, which others may be too: %s", user, e.SharedUser)
+	default:
+		line("user", "%s", user)
+	}
+	for _, m := range e.Mounts {
+		from := cmp.Or(m.Source, "private")
+		switch {
+		case m.Memory && m.Bytes > 0:
+			from = "memory, " + sizeText(m.Bytes)
+		case m.Memory:
+			from = "memory"
+		case m.Bytes > 0:
+			from += ", at most " + sizeText(m.Bytes)
+		case m.Target == sandbox.SecretsDir:
+			from = "memory: " + strings.Join(e.Secrets, ", ")
+		}
+		if m.Refused {
+			from += refusedNote
+		}
+		line("mount", "%s (%s) from %s", m.Target, m.Access, from)
+	}
+	l := e.Limits
+	swap := "no swap"
+	if l.Swap != 0 {
+		swap = orUnlimited(l.Swap, sizeText) + " of swap"
+	}
+	plain := func(n int64) string { return strconv.FormatInt(n, 10) }
+	line("memory", "%s, %s", orUnlimited(l.Memory, sizeText), swap)
+	cpus := orUnlimited(l.CPUs, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) })
+	if e.EngineCPUs > 0 && l.CPUs > float64(e.EngineCPUs) {
+		cpus += fmt.Sprintf(" (the engine's machine has %d)", e.EngineCPUs)
+	}
+	line("cpus", "%s", cpus)
+	line("processes", "%s", orUnlimited(l.Pids, plain))
+	line("files", "%s each, %s open in a process", orUnlimited(l.FileSize, sizeText), orUnlimited(l.OpenFiles, plain))
+	if l.Output > 0 {
+		line("output", "%s a second", sizeText(l.Output))
+	}
+	if l.Lifetime > 0 {
+		line("lifetime", "%v", time.Duration(l.Lifetime*float64(time.Second)))
+	}
+	line("network", "%s", e.unlessRefused("network", e.Network))
+	line("seccomp", "%s", e.unlessRefused("seccomp", e.Seccomp))
+	line("apparmor", "%s", e.unlessRefused("apparmor", e.AppArmor))
+}
+
+// orUnlimited is a limit for people.
+func orUnlimited[T int64 | float64](n T, text func(T) string) string {
+	if n <= 0 {
+		return "unlimited"
+	}
+	return text(n)
+}
+
+// sizeText is a size as flags take it.
+func sizeText(n int64) string {
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
+		if n >= u.size && n%u.size == 0 {
+			return strconv.FormatInt(n/u.size, 10) + u.name
 		}
 	}
-	e.Refusals = append(e.Refusals, explainedRefusal{r, from.String()})
-}
-
-// about is what a refusal is about.
-func about(r boundary.Refusal) string {
-	kind, _, _ := strings.Cut(string(r.Rule), "-")
-	return kind
-}
-
-// refused reports whether one of a kind is.
-func (e *sandboxExplained) refused(kind string) bool {
-	return slices.ContainsFunc(e.Refusals, func(r explainedRefusal) bool { return about(r.Refusal) == kind })
-}
-
-func (e *sandboxExplained) problem(err error, where string) {
-	e.Problems = append(e.Problems, explainedProblem{err.Error(), where, cmp.Or(corral.Hint(err), "corral doctor says more")})
-}
-
-// doctor.Engine notes what the engine does not have.
-func (e *sandboxExplained) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
-	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
-	defer cancel()
-	spec := engine.Spec{Runtime: s.Runtime, CPUs: max(s.CPUs, 0)}
-	if s.Network != boundary.NetworkNone && !e.refused("network") {
-		spec.Network = s.Network
-	}
-	lacks, err := eng.Check(ctx, spec)
-	sources := map[sandbox.Part]policy.Source{
-		sandbox.PartNetwork: of.Sandbox.Network.Source, sandbox.PartRuntime: of.Sandbox.Runtime.Source, sandbox.PartCPUs: of.Sandbox.CPUs.Source,
-	}
-	for _, l := range lacks {
-		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // as only the engine can tell
-			e.refuse(refusals[0], of)
-		} else {
-			e.problem(l.Err, sources[l.Of].String())
-		}
-	}
-	if err != nil {
-		e.problem(err, "")
-	}
-}
-
-// askRegistry is how long a registry has to say whether it has an image: what
-// takes longer is not known.
-const askRegistry = 10 * time.Second
-
-// doctor.Image never gets the image: that takes its time.
-func (e *sandboxExplained) checkImage(ctx context.Context, eng daemon.Engine, of config.Agent, image string) {
-	asking, cancel := context.WithTimeout(ctx, askRegistry)
-	defer cancel()
-	found, err := images.Store{Engine: eng.Images()}.Find(asking, image)
-	e.Missing = !found
-	if err == nil || asking.Err() != nil && ctx.Err() == nil {
-		return
-	}
-	where := of.Sandbox.Image.Source.String()
-	if of.Sandbox.Image.Source.Name == daemon.SourceDefault {
-		where = "the default of sandbox.image"
-	}
-	e.problem(err, where)
-}
-
-func (e *sandboxExplained) describe(s daemon.Settings, spec engine.Spec) {
-	e.Image, e.User = spec.Image, spec.User
-	e.Network, e.Seccomp, e.AppArmor = cmp.Or(spec.Network, boundary.NetworkNone), "engine", cmp.Or(spec.AppArmor, "engine")
-	switch {
-	case e.refused("seccomp"):
-		e.Seccomp = s.Seccomp
-	case spec.Profile == "":
-		e.Seccomp = "none" // a kernel of its own
-	case spec.Seccomp != nil && s.Seccomp != "" && s.Seccomp != "default":
-		e.Seccomp = s.Seccomp
-	case spec.Seccomp != nil:
-		e.Seccomp = "corral"
-	}
-	for _, m := range spec.Mounts {
-		access := "rw"
-		if m.ReadOnly {
-			access = "ro"
-		}
-		refused := slices.ContainsFunc(e.Refusals, func(r explainedRefusal) bool { return m.Target == sandbox.Workdir && r.Subject == m.Source })
-		e.Mounts = append(e.Mounts, explainedMount{Source: m.Source, Target: m.Target, Access: access, Bytes: m.Size, Refused: refused})
-	}
-	for _, t := range spec.Tmpfs {
-		e.Mounts = append(e.Mounts, explainedMount{Target: t.Target, Access: "rw", Memory: true, Bytes: t.Size})
-	}
-	e.Limits = explainedLimits{Memory: spec.Memory, Swap: max(spec.Swap, -1), CPUs: spec.CPUs, Pids: spec.Pids, OpenFiles: spec.NoFiles, Output: max(s.OutputRate, 0), Lifetime: s.Lifetime.Seconds()}
-	for _, l := range spec.Rlimits {
-		if l.Type == "RLIMIT_FSIZE" {
-			e.Limits.FileSize = int64(l.Hard)
-		}
-	}
+	return strconv.FormatInt(n, 10)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/doctor"
+	"github.com/corral-exec/corral/internal/inspect"
 	"github.com/corral-exec/corral/sandbox"
 )
 
@@ -76,8 +77,8 @@ func TestSandboxExplainAsksTheEngine(t *testing.T) {
 		t.Errorf("it was closed %d times", m.eng.closed)
 	}
 	code, out = explainSandbox(t, m, config, "--json")
-	var e sandboxExplained
-	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 1 || len(e.Problems) != 4 || e.Problems[0] != (explainedProblem{"the engine has no runtime kata", "FILE:2 sandbox.runtime", "install it"}) {
+	var e inspect.Sandbox
+	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 1 || len(e.Problems) != 4 || e.Problems[0] != (inspect.Problem{Problem: "the engine has no runtime kata", Where: "FILE:2 sandbox.runtime", Fix: "install it"}) {
 		t.Errorf("%d, %+v, %v", code, e.Problems, err)
 	}
 }
@@ -144,7 +145,7 @@ func TestSandboxExplainMistakes(t *testing.T) {
 		`^There may be more: what is above keeps some of it from being looked at.$`,
 	)
 	_, out = explainSandbox(t, m, config, "--json")
-	var e sandboxExplained
+	var e inspect.Sandbox
 	if err := json.Unmarshal([]byte(out), &e); err != nil || len(e.Mistakes) != 6 || len(e.Refusals) != 6 || !e.More {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -82,15 +79,15 @@ flags that commands of the sandbox are given.`,
 // cpLimits are those of one's own machine, whose owner asks for it.
 var cpLimits = files.Limits{Bytes: 1 << 40, Entries: 5_000_000, Depth: 1000}
 
-// copyOut copies to this machine. What is in a sandbox is hostile: what it says
-// is unpacked by the same rules as what comes into one.
+// copyOut copies to this machine. A sandbox is hostile: its archive is unpacked by the
+// same rules as one that comes into a sandbox.
 func (a *app) copyOut(ctx context.Context, f files.FS, src, dst string) error {
 	if dst == "-" {
 		got, err := f.Download(ctx, src, a.stdout, cpLimits)
 		a.warnSkipped(got)
 		return err
 	}
-	to, name, err := localFS(dst)
+	to, name, err := files.Local(dst)
 	if err != nil {
 		return err
 	}
@@ -104,7 +101,7 @@ func (a *app) copyIn(ctx context.Context, f files.FS, src, dst string) error {
 		_, err := f.Upload(ctx, dst, a.stdin, files.DefaultLimits)
 		return err
 	}
-	from, name, err := localFS(src)
+	from, name, err := files.Local(src)
 	if err != nil {
 		return err
 	}
@@ -117,53 +114,6 @@ func (a *app) warnSkipped(t files.Totals) {
 	if t.Skipped > 0 {
 		a.warn(fmt.Sprintf("Devices, FIFOs and sockets that were left out: %d.", t.Skipped))
 	}
-}
-
-// localFS is the directory that a path of this machine is in, which links on the
-// way may lead to, and the path in it.
-func localFS(name string) (files.FS, string, error) {
-	tail := ""
-	for _, t := range []string{"/.", "/"} { // which say something, and go with Abs
-		if strings.HasSuffix(name, t) {
-			tail = t
-			break
-		}
-	}
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return nil, "", corral.Errorf(corral.ErrDir, "change to a directory that exists", "cannot tell where %s is: %w", name, err)
-	}
-	// The last element is followed as well where it is meant as a directory.
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		if info, err := os.Stat(real); err == nil && info.IsDir() {
-			if tail == "/." {
-				return files.Directory{Path: real, Root: "/"}, "/.", nil
-			}
-			if real != abs {
-				abs = real
-			}
-		}
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return nil, "", noDirectory(filepath.Dir(abs), err)
-	}
-	if filepath.Dir(abs) == abs {
-		return files.Directory{Path: abs, Root: "/"}, "/", nil
-	}
-	return files.Directory{Path: parent, Root: "/"}, "/" + filepath.Base(abs) + tail, nil
-}
-
-// noDirectory says why a directory of this machine cannot be found.
-func noDirectory(dir string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return corral.Errorf(corral.ErrNotFound, "make it first, or name another", "there is no directory %s", dir)
-	}
-	why := err
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		why = fmt.Errorf("%s: %w", p.Path, p.Err)
-	}
-	return corral.Errorf(corral.ErrNotFound, "", "cannot find the directory %s: %w", dir, why)
 }
 
 func (a *app) sandboxCat() *cobra.Command {
@@ -184,7 +134,6 @@ func (a *app) sandboxCat() *cobra.Command {
 
 func (a *app) sandboxListFiles() *cobra.Command {
 	var o fileFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls-files [flags] NAME[:PATH]...", Short: "List directories of a sandbox",
 		Long: `List what is in directories of a sandbox: permissions as ls -l shows them, owner,
@@ -206,7 +155,7 @@ characters in it is quoted.`,
 					if err != nil {
 						return err
 					}
-					if asJSON {
+					if a.json() {
 						all = append(all, page.Entries...)
 					} else if err := printFiles(a.stdout, page.Entries); err != nil {
 						return err
@@ -216,15 +165,14 @@ characters in it is quoted.`,
 					}
 				}
 			})
-			if asJSON && err == nil {
+			if a.json() && err == nil {
 				return a.printJSON(all, nil)
 			}
 			return err
 		},
 	}
 	a.addFileFlags(cmd, &o)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func printFiles(w io.Writer, list []files.Info) error {
@@ -286,11 +234,11 @@ type fileExecutor interface {
 // runs, and else that of the state directory.
 func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(context.Context, files.FS) error) error {
 	if !o.local {
-		opt, _, err := a.findGateway()
+		c, err := a.connect(cmp.Or(o.agent, name))
 		if err == nil {
-			return a.gatewayFiles(ctx, opt, cmp.Or(o.agent, name), name, do)
+			return errors.Join(do(ctx, c.Files(name)), c.Close())
 		}
-		if !errors.Is(err, errNoGateway) {
+		if !errors.Is(err, reach.ErrNoGateway) {
 			return err
 		}
 	}
@@ -322,15 +270,6 @@ func (a *app) withFiles(ctx context.Context, o fileFlags, name string, do func(c
 		return do(ctx, f)
 	}()
 	return errors.Join(err, ex.Close())
-}
-
-func (a *app) gatewayFiles(ctx context.Context, opt client.Options, agent, name string, do func(context.Context, files.FS) error) error {
-	opt.Agent = agent
-	c, err := client.New(opt)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(ctx, c.Files(name)), c.Close())
 }
 
 // completeSandboxPath completes the name of a sandbox, and files of this machine.

@@ -23,7 +23,6 @@ type sandboxDetails struct {
 }
 
 func (a *app) sandboxShow() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show [flags] NAME", Short: "Say what there is of a sandbox",
 		Long: `Say what there is of a sandbox: whose it is, when it was used, its private
@@ -42,15 +41,14 @@ others are left for commands that have not ended yet.`,
 						d.Running = append(d.Running, b.Container)
 					}
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(d, nil)
 				}
 				return a.printSandbox(d)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) printSandbox(d sandboxDetails) error {
@@ -81,8 +79,8 @@ func (a *app) printSandbox(d sandboxDetails) error {
 	return w.Flush()
 }
 
-// workspaces are the lines that say what commands find at /workspace, and what
-// else is kept: what is there is that of the last container.
+// workspaces are the lines about the directory at /workspace of the last container, and
+// about a private workspace that no container has now.
 func (d sandboxDetails) workspaces() (lines [][2]string) {
 	at := ", at " + sandbox.Workdir
 	private := d.Workspace
@@ -107,7 +105,6 @@ func (d sandboxDetails) workspaces() (lines [][2]string) {
 }
 
 func (a *app) sandboxPrune() *cobra.Command {
-	var asJSON bool
 	var idle, age time.Duration
 	cmd := &cobra.Command{
 		Use: "prune [flags]", Short: "Remove sandboxes that were not used for long, and containers that are old",
@@ -115,7 +112,7 @@ func (a *app) sandboxPrune() *cobra.Command {
 containers that are old, which the next command replaces. Nothing is removed in
 which a command runs, or that a program uses, such as a gateway: that does the
 same by itself, as it is configured.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if idle < 0 || age < 0 {
 				return corral.Errorf(corral.ErrInvalid, "use 0 for never", "a negative time means nothing")
@@ -130,7 +127,7 @@ same by itself, as it is configured.`,
 				if err != nil {
 					return err
 				}
-				removed, err := eng.Prune(ctx, dir, func(s sandbox.Sandbox) sandbox.PruneOptions {
+				return a.printRemoved(eng.Prune(ctx, dir, func(s sandbox.Sandbox) sandbox.PruneOptions {
 					p := c.Agent(s.Owner).Sandbox.Prune
 					o := sandbox.PruneOptions{Idle: p.IdleHours.Value, Age: p.MaxAgeDays.Value}
 					if f.Changed("idle") {
@@ -140,18 +137,11 @@ same by itself, as it is configured.`,
 						o.Age = age
 					}
 					return o
-				})
-				if removed == nil {
-					removed = []string{}
-				}
-				return a.printRemoved(removed, asJSON, err)
+				}))
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&idle, "idle", 0, "`TIME`: how long a sandbox is not used until it goes, such as 24h, or 0 for never (default as configured)")
 	cmd.Flags().DurationVar(&age, "age", 0, "`TIME`: how old a container gets, such as 168h, or 0 for any age (default as configured)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	must(cmd.RegisterFlagCompletionFunc("idle", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("age", cobra.NoFileCompletions))
-	return cmd
+	return withJSON(cmd)
 }

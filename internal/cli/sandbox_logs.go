@@ -11,10 +11,11 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/words"
 )
 
 func (a *app) sandboxLogs() *cobra.Command {
-	var all, local, asJSON bool
+	var all, local bool
 	cmd := &cobra.Command{
 		Use: "logs [flags] NAME", Short: "Say what became of a sandbox's container, and of its setup command",
 		Long: `Say what became of the container that a sandbox had last: when it was made, what
@@ -30,7 +31,7 @@ It is not the output of commands: corral logs shows that.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(log, nil)
 				}
 				if len(log.Containers) == 0 {
@@ -48,15 +49,16 @@ It is not the output of commands: corral logs shows that.`,
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "of all its containers of which something is kept")
 	addLocalFlag(cmd, &local)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // printLife prints what is known of a container. Lines of ours begin with "# ".
 // What comes from inside does nothing to a terminal.
 func printLife(w io.Writer, l api.SandboxLife) error {
 	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, "# "+printable(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) {
+		lines = append(lines, "# "+words.Printable(fmt.Sprintf(format, args...)))
+	}
 	from := ""
 	if l.Pooled {
 		from = ", for the pool"
@@ -65,7 +67,7 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 	if s := l.Setup; s != nil {
 		say("%s  setup command begins", s.Started.Format(time.RFC3339))
 		for line := range strings.Lines(s.Output) {
-			lines = append(lines, printable(strings.TrimRight(line, "\r\n")))
+			lines = append(lines, words.Printable(strings.TrimRight(line, "\r\n")))
 		}
 		switch {
 		case s.Ended == nil:
@@ -73,7 +75,7 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 		case s.Exit == "":
 			say("%s  setup command: it is not known how it ended (%d bytes)", s.Ended.Format(time.RFC3339), s.Bytes)
 		default:
-			say("%s  setup command: %s after %s (%d bytes)", s.Ended.Format(time.RFC3339), s.Exit, ageText(s.Ended.Sub(s.Started)), s.Bytes)
+			say("%s  setup command: %s after %s (%d bytes)", s.Ended.Format(time.RFC3339), s.Exit, words.Age(s.Ended.Sub(s.Started)), s.Bytes)
 		}
 	}
 	if l.Error != "" {

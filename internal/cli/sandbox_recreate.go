@@ -25,7 +25,7 @@ func addLocalFlag(cmd *cobra.Command, local *bool) {
 }
 
 func (a *app) sandboxRecreate() *cobra.Command {
-	var all, local, asJSON bool
+	var all, local bool
 	cmd := &cobra.Command{
 		Use: "recreate [flags] NAME...", Short: "Give sandboxes a new container",
 		Long: `Give sandboxes a new container, as configured now. Commands that run go on in the
@@ -52,34 +52,23 @@ that commands of the sandbox are given.`,
 						return err
 					}
 				}
-				done := []api.Recreated{}
-				var errs []error
-				for _, name := range names {
-					got, err := k.Recreate(ctx, name)
-					if err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					done = append(done, got)
-				}
-				return a.printRecreated(done, asJSON, errors.Join(errs...))
+				return a.printRecreated(each(names, func(name string) (api.Recreated, error) { return k.Recreate(ctx, name) }))
 			})
 		},
 	}
 	a.addSandboxesFlags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all that have a container, of the gateway if one runs")
 	addLocalFlag(cmd, &local)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
-// sandboxShape are the flags that say what a sandbox is like.
+// sandboxShape are the flags that describe a sandbox.
 var sandboxShape = append([]string{"sandbox", "workspace"}, slices.DeleteFunc(slices.Clone(sandboxOnly), func(name string) bool {
 	return name == "name" || name == "ephemeral"
 })...)
 
-// withContainers are the names of the sandboxes that have one, and of which more
-// is noted; with own, of those that a gateway made.
+// withContainers are the names of the sandboxes that have a container and a record;
+// with own, only those that a gateway made.
 func withContainers(ctx context.Context, k gateway.Sandboxes, own bool) ([]string, error) {
 	list, err := k.List(ctx)
 	if err != nil {
@@ -94,8 +83,8 @@ func withContainers(ctx context.Context, k gateway.Sandboxes, own bool) ([]strin
 	return names, nil
 }
 
-func (a *app) printRecreated(done []api.Recreated, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printRecreated(done []api.Recreated, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Recreated []api.Recreated `json:"recreated"`
 			failure

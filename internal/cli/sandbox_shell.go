@@ -64,7 +64,6 @@ flags that commands of the sandbox are given.`,
 // addConversationFlag defines in which conversation a command is run.
 func (a *app) addConversationFlag(cmd *cobra.Command, key *string) {
 	cmd.Flags().StringVar(key, "session", "", "`KEY`: the conversation, where each has a sandbox of its own (sandbox.scope)")
-	must(cmd.RegisterFlagCompletionFunc("session", cobra.NoFileCompletions))
 }
 
 // shellOf has o be about a sandbox by its name.
@@ -102,7 +101,7 @@ func (a *app) shellHere(o *execFlags, name string) error {
 // shellThere is for a sandbox of the gateway. Commands are sent to an agent's, and
 // not to one of a name: that has to be it.
 func (a *app) shellThere(o *execFlags, s api.Sandbox) error {
-	if s.Scope == "" { // corral exec made it, and knows what it is like
+	if s.Scope == "" { // corral exec made it
 		return a.shellHere(o, s.Name)
 	}
 	c, err := a.config()

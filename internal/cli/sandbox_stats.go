@@ -19,7 +19,7 @@ import (
 
 // Variables for tests.
 var (
-	statsGap   = time.Second     // between the two looks of which one answer is made
+	statsGap   = time.Second     // between the two measurements of one answer
 	statsEvery = 2 * time.Second // between answers
 )
 
@@ -32,7 +32,7 @@ type sandboxUse struct {
 }
 
 func (a *app) sandboxStats() *cobra.Command {
-	var watch, once, local, asJSON bool
+	var watch, once, local bool
 	cmd := &cobra.Command{
 		Use: "stats [flags] [NAME]...", Short: "Show what sandboxes use",
 		Long: `Show what sandboxes use, and may use: processors, memory, processes; without a
@@ -47,8 +47,8 @@ With --json it is a list; with --watch one on each line.`,
 				return corral.Errorf(corral.ErrInvalid, "leave out one of them", "--watch goes on, and --no-stream does not")
 			}
 			_, screen := terminal.Shows(a.stdout)
-			v := statsView{app: a, names: names, json: asJSON, screen: screen && !asJSON, last: map[string]api.SandboxStats{}}
-			v.goesOn = watch || screen && !once && !asJSON
+			v := statsView{app: a, names: names, json: a.json(), screen: screen && !a.json(), last: map[string]api.SandboxStats{}}
+			v.goesOn = watch || screen && !once && !a.json()
 			err := a.keptSandboxes(cmd.Context(), local, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return v.show(ctx, k) })
 			if v.goesOn && interruptedByUser(err) {
 				return nil
@@ -60,8 +60,7 @@ With --json it is a list; with --watch one on each line.`,
 	f.BoolVar(&watch, "watch", false, "go on, also where there is no terminal")
 	f.BoolVar(&once, "no-stream", false, "show it once")
 	addLocalFlag(cmd, &local)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // interruptedByUser reports whether a signal is why something ended.
@@ -75,7 +74,7 @@ type statsView struct {
 	app          *app
 	names        []string
 	json, goesOn bool
-	screen       bool // what was shown is drawn over
+	screen       bool // each answer replaces the last one
 	last         map[string]api.SandboxStats
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -33,12 +32,11 @@ belongs to the state directory that it was made with.`,
 }
 
 func (a *app) sandboxList() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "ls [flags]", Short: "List the sandboxes of the state directory", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSandboxes(cmd.Context(), func(_ context.Context, _ daemon.Engine, _ string, rows []daemon.SandboxRow) error {
-				if asJSON {
+				if a.json() {
 					return a.printJSON(rows, nil)
 				}
 				if a.quiet {
@@ -64,8 +62,7 @@ func (a *app) sandboxList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // printNames prints each sandbox once: the list has a row for each of its containers.
@@ -84,7 +81,7 @@ func (a *app) printNames(rows []daemon.SandboxRow) error {
 }
 
 func (a *app) sandboxRemove() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	cmd := &cobra.Command{
 		Use: "rm [flags] NAME...", Short: "Remove sandboxes, with what runs in them",
 		Long: `Remove sandboxes: the container, whatever runs in it, and its private workspace.
@@ -102,22 +99,12 @@ A directory given with --workspace is left alone.`,
 					slices.Sort(names) // one may have several containers
 					names = slices.Compact(names)
 				}
-				removed := []string{}
-				var errs []error
-				for _, name := range names {
-					if err := removeSandbox(ctx, eng, dir, rows, name); err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					removed = append(removed, name)
-				}
-				return a.printRemoved(removed, asJSON, errors.Join(errs...))
+				return a.printRemoved(each(names, func(name string) (string, error) { return name, removeSandbox(ctx, eng, dir, rows, name) }))
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "remove all of the state directory")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
@@ -132,29 +119,23 @@ func removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []da
 }
 
 func (a *app) sandboxSweep() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "sweep [flags]", Short: "Remove containers that nobody will use again",
 		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
 killed, and those of which the state is gone. It happens by itself before a
 sandbox is made.`,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withEngine(cmd.Context(), func(ctx context.Context, eng daemon.Engine) error {
 				dir, err := a.stateDir()
 				if err != nil {
 					return err
 				}
-				removed, err := eng.Sweep(ctx, dir)
-				if removed == nil {
-					removed = []string{}
-				}
-				return a.printRemoved(removed, asJSON, err)
+				return a.printRemoved(eng.Sweep(ctx, dir))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) withSandboxes(ctx context.Context, do func(context.Context, daemon.Engine, string, []daemon.SandboxRow) error) error {

@@ -5,52 +5,24 @@ import (
 	"context"
 	"errors"
 
-	"github.com/corral-exec/corral/api"
-	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/session"
 )
-
-// gatewaySandboxes are those of a gateway that runs.
-type gatewaySandboxes struct{ c *client.Client }
-
-var _ gateway.Sandboxes = gatewaySandboxes{}
-
-func (g gatewaySandboxes) List(ctx context.Context) ([]api.Sandbox, error) { return g.c.Sandboxes(ctx) }
-func (g gatewaySandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
-	return g.c.Sandbox(ctx, name)
-}
-func (g gatewaySandboxes) Remove(ctx context.Context, name string) error {
-	return g.c.RemoveSandbox(ctx, name)
-}
-func (g gatewaySandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {
-	return g.c.RecreateSandbox(ctx, name)
-}
-func (g gatewaySandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
-	return g.c.SandboxStats(ctx, name)
-}
-func (g gatewaySandboxes) Log(ctx context.Context, name string, all bool) (api.SandboxLog, error) {
-	return g.c.SandboxLog(ctx, name, all)
-}
 
 // keptSandboxes calls do with the sandboxes: those of the gateway if one runs, and
 // else, or if the call wants that, those of the state directory.
 func (a *app) keptSandboxes(ctx context.Context, local bool, do func(ctx context.Context, k gateway.Sandboxes, remote bool) error) error {
 	return foreground.UntilSignal(ctx, func(ctx context.Context) error {
 		if !local {
-			opt, _, err := a.findGateway()
+			c, err := a.connect("")
 			if err == nil {
-				opt.Retry = awayLimit
-				c, err := client.New(opt)
-				if err != nil {
-					return err
-				}
-				return errors.Join(do(ctx, gatewaySandboxes{c}, true), c.Close())
+				return errors.Join(do(ctx, reach.Sandboxes{Client: c}, true), c.Close())
 			}
-			if !errors.Is(err, errNoGateway) {
+			if !errors.Is(err, reach.ErrNoGateway) {
 				return err
 			}
 		}
@@ -75,8 +47,8 @@ func (a *app) localSandboxes(dir string) *daemon.Sandboxes {
 	})
 }
 
-// ownerOf is the agent by whose configuration a sandbox is made: that of corral
-// exec, if no gateway made it; nobody's, if all share it.
+// ownerOf is the agent whose configuration a sandbox is made by: corral exec's, if no
+// gateway made it; none, if all agents share it.
 func ownerOf(s sandbox.Sandbox) string {
 	if s.Key == "" {
 		return cmp.Or(s.Owner, session.DefaultAgent)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -45,22 +46,12 @@ var overrideWords = []string{
 
 func (a *app) overridesCommand(use, short string, args cobra.PositionalArgs, do func(context.Context, *client.Client, []string) (config.Overrides, error)) *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: args,
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
 				now, err := do(ctx, c, args)
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.printJSON(now, nil)
-				case now == (config.Overrides{}):
-					return a.show("Nothing is set: calls go by the configuration.")
-				}
-				return a.show(now.String())
+				return a.answer(now, err, func() string { return cmp.Or(now.String(), "Nothing is set: calls go by the configuration.") })
 			})
 		},
 	}
@@ -68,12 +59,11 @@ func (a *app) overridesCommand(use, short string, args cobra.PositionalArgs, do 
 		cmd.ValidArgsFunction = cobra.FixedCompletions(overrideWords, noFiles)
 	}
 	a.addAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
-// setOverrides changes those that are named. What somebody else sets between
-// the two calls of it is lost.
+// setOverrides changes those that are named. A change by another client between its two
+// calls is lost.
 func setOverrides(ctx context.Context, c *client.Client, args []string) (config.Overrides, error) {
 	now, err := c.Overrides(ctx)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) killCommand() *cobra.Command {
 	var agent, signal string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "kill [flags] ID...", Short: "End sessions",
 		Long: `End sessions: SIGTERM to the whole process tree, and SIGKILL to what is left of it
@@ -29,27 +29,20 @@ is sent.`,
 				}
 			}
 			return a.withClient(cmd.Context(), agent, func(ctx context.Context, c *client.Client) error {
-				killed := []string{}
-				var errs []error
-				for _, id := range args {
-					p, err := find(ctx, c, id)
-					if err == nil {
-						err = kill(ctx, p, number)
-					}
+				return a.printKilled(each(args, func(id string) (string, error) {
+					p, err := reach.Session(ctx, c, id)
 					if err != nil {
-						errs = append(errs, err)
-						continue
+						return "", err
 					}
-					killed = append(killed, p.Info().ID)
-				}
-				return a.printKilled(killed, asJSON, errors.Join(errs...))
+					return p.Info().ID, kill(ctx, p, number)
+				}))
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&signal, "signal", "s", "", "`SIGNAL`: send this one, such as INT or 9, and do not wait")
 	a.addAgentFlag(cmd, &agent)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	must(cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]string{"HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"}, noFiles)))
 	return cmd
 }
@@ -62,8 +55,8 @@ func kill(ctx context.Context, p *client.Process, number corral.Signal) error {
 	return err
 }
 
-func (a *app) printKilled(ids []string, asJSON bool, err error) error {
-	if asJSON {
+func (a *app) printKilled(ids []string, err error) error {
+	if a.json() {
 		return a.printJSON(struct {
 			Killed []string `json:"killed"`
 			failure
@@ -82,7 +75,6 @@ func (a *app) printKilled(ids []string, asJSON bool, err error) error {
 
 func (a *app) waitCommand() *cobra.Command {
 	var agent string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "wait [flags] ID", Short: "Wait for the end of a session",
 		Long: `Wait for the end of a session, also across restarts of the gateway. The exit code
@@ -98,7 +90,7 @@ is the command's, as that of corral exec. With --json how it ended is printed.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if a.json() {
 					return a.printJSON(st, sessionEnd(st))
 				}
 				return sessionEnd(st)
@@ -106,8 +98,7 @@ is the command's, as that of corral exec. With --json how it ended is printed.`,
 		},
 	}
 	a.addAgentFlag(cmd, &agent)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 // sessionEnd is the error that has the exit code of a session that has ended.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
@@ -68,7 +67,7 @@ func (t table) text(limit int, colours bool) string {
 	widths := make([]int, len(t.headings))
 	for _, row := range rows {
 		for i, c := range row {
-			widths[i] = max(widths[i], runewidth.StringWidth(printable(c.text)))
+			widths[i] = max(widths[i], runewidth.StringWidth(words.Printable(c.text)))
 		}
 	}
 	var b strings.Builder
@@ -78,7 +77,7 @@ func (t table) text(limit int, colours bool) string {
 			if limit > 0 && start >= limit {
 				break
 			}
-			text := printable(c.text)
+			text := words.Printable(c.text)
 			if limit > 0 && start+runewidth.StringWidth(text) > limit {
 				text = runewidth.Truncate(text, limit-start, "…")
 			}
@@ -97,46 +96,12 @@ func (t table) text(limit int, colours bool) string {
 	return b.String()
 }
 
-// printable is text on one line that does nothing to a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		// Marks of direction make text look like another.
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r) {
-			return '?'
-		}
-		return r
-	}, words.OneLine(text))
-}
-
-// ageText is a time for people, with the two largest units at most.
-func ageText(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return twoUnits(int(d.Minutes()), "m", int(d.Seconds())%60, "s")
-	case d < 24*time.Hour:
-		return twoUnits(int(d.Hours()), "h", int(d.Minutes())%60, "m")
-	}
-	return twoUnits(int(d.Hours())/24, "d", int(d.Hours())%24, "h")
-}
-
 // whenText is a moment for people: the local time, and how long ago it was, or how
 // soon it is. In a table there is the age alone.
 func whenText(t, now time.Time) string {
-	age := ageText(now.Sub(t)) + " ago"
+	age := words.Age(now.Sub(t)) + " ago"
 	if t.After(now) {
-		age = "in " + ageText(t.Sub(now))
+		age = "in " + words.Age(t.Sub(now))
 	}
 	return t.Local().Format(time.DateTime) + " (" + age + ")"
-}
-
-func twoUnits(large int, unit string, small int, smaller string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d%s", large, unit)
-	}
-	return fmt.Sprintf("%d%s%d%s", large, unit, small, smaller)
 }

@@ -25,7 +25,7 @@ func (a *app) gatewayInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install [flags]", Short: "Write a systemd unit for a gateway",
 		Long: installLong, Example: "  corral gateway install --user --listen 127.0.0.1:7777\n  corral gateway install --print",
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkGateway(o); err != nil {
 				return err
@@ -69,8 +69,7 @@ func (a *app) install(cmd *cobra.Command, kind unit.Kind, i *installFlags) error
 	return a.writeUnits(u, dir)
 }
 
-// addInstallFlags are the flags of the program, of which --user is another thing
-// here.
+// addInstallFlags adds the flags of the program. Its --user is --sandbox-user here.
 func (a *app) addInstallFlags(cmd *cobra.Command, add func(*cobra.Command)) {
 	own := &cobra.Command{}
 	add(own)
@@ -113,7 +112,7 @@ func (a *app) newUnit(cmd *cobra.Command, kind unit.Kind, i *installFlags) (unit
 	return u, err
 }
 
-// unitArgs are the arguments that set a flag to what it is set to now.
+// unitArgs are the arguments that set a flag to its value now.
 func unitArgs(f *pflag.Flag, workspace string) []string {
 	name := "--" + f.Name
 	switch f.Name {
@@ -181,7 +180,7 @@ func (a *app) uninstallCommand(kind unit.Kind, long string) *cobra.Command {
 	var user bool
 	cmd := &cobra.Command{
 		Use: "uninstall [flags]", Short: "Remove the systemd unit of a " + kind.Command, Long: long,
-		Args: noArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := unit.Dir(user, a.getenv)
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/corral-exec/corral/internal/words"
 )
 
 func TestSeconds(t *testing.T) {
@@ -122,7 +124,7 @@ func TestPrintable(t *testing.T) {
 		"rm \u202egpj.\u2066exe": "rm ?gpj.?exe",
 		"\u009b2Jx é 日本":         "x é 日本",
 	} {
-		if got := printable(text); got != want {
+		if got := words.Printable(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

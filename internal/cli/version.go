@@ -41,18 +41,15 @@ func newVersionInfo(linked string, build *debug.BuildInfo) versionInfo {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "version",
-		Short:             "Say which version of corral this is",
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "version",
+		Short: "Say which version of corral this is",
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.printVersion(asJSON)
+			return a.printVersion()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return withJSON(cmd)
 }
 
 func (a *app) versionInfo() versionInfo {
@@ -60,9 +57,9 @@ func (a *app) versionInfo() versionInfo {
 	return newVersionInfo(a.version, build)
 }
 
-func (a *app) printVersion(asJSON bool) error {
+func (a *app) printVersion() error {
 	v := a.versionInfo()
-	if asJSON {
+	if a.json() {
 		return a.printJSON(v, nil)
 	}
 	_, err := fmt.Fprintf(a.stdout, "corral %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)

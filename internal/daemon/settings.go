@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"math"
 	"path/filepath"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/sandbox/engines"
 )
 
 // Modes of the sandbox.
@@ -22,10 +24,10 @@ const (
 // the defaults of package sandbox.
 type Settings struct {
 	Mode     string
-	Required bool // what is meant for the sandbox fails while it is off
+	Required bool // commands that are meant for the sandbox fail while it is off
 
 	Name      string
-	Owner     string // the agent whose it is; empty: nobody's in particular
+	Owner     string // the agent that it is for; empty: all
 	Key       string // of the scope; empty: none
 	Image     string
 	Engine    string // empty: what the configuration says, or auto
@@ -52,7 +54,7 @@ type Settings struct {
 	UIDRange                       string
 }
 
-// SourceDefault names a value that nobody configured.
+// SourceDefault names a value that is not configured.
 const SourceDefault = "default"
 
 // SettingsOf are the settings with what the configuration says where no flag
@@ -105,6 +107,18 @@ func (o *Options) SettingsOf(c config.Agent) Settings {
 	return s
 }
 
+// EngineChoice is the engine of the commands that are about no agent.
+func (o *Options) EngineChoice() string {
+	if o.Settings.Engine != "" {
+		return o.Settings.Engine
+	}
+	c, err := o.Config.Load()
+	if err != nil { // which other checks and commands say
+		return engines.Auto
+	}
+	return cmp.Or(string(c.Agent("").Sandbox.Engine.Value), engines.Auto)
+}
+
 func ExpandHomes(paths []string) []string {
 	var list []string
 	for _, p := range paths {
@@ -113,7 +127,7 @@ func ExpandHomes(paths []string) []string {
 	return list
 }
 
-// configured sets what no flag sets, and somebody configured.
+// configured sets a value that is configured and that no flag sets.
 func configured[T any](o *Options, flag string, to *T, from policy.Setting[T]) {
 	if from.Source.Name != SourceDefault && !o.given(flag) {
 		*to = from.Value

@@ -4,6 +4,8 @@ package words
 import (
 	"fmt"
 	"strings"
+	"time"
+	"unicode"
 )
 
 // OneLine makes one line of text, without control sequences.
@@ -68,4 +70,39 @@ func Bytes(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%d B", n)
+}
+
+// Age is a time as people read it, with the two largest units at most.
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	two := func(unit time.Duration, name string, smaller time.Duration, smallerName string) string {
+		text := fmt.Sprint(int64(d/unit)) + name
+		if n := d % unit / smaller; n > 0 {
+			text += fmt.Sprint(int64(n)) + smallerName
+		}
+		return text
+	}
+	const day = 24 * time.Hour
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return two(time.Minute, "m", time.Second, "s")
+	case d < day:
+		return two(time.Hour, "h", time.Minute, "m")
+	}
+	return two(day, "d", time.Hour, "h")
+}
+
+// Printable is text on one line that does nothing to a terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		// Marks of direction make text look like another.
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r) {
+			return '?'
+		}
+		return r
+	}, OneLine(text))
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -31,6 +32,21 @@ type Status struct {
 	// Error is what keeps it from being further, and Hint what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
+}
+
+// String is the status in one line.
+func (s Status) String() string {
+	switch {
+	case s.Phase == Serving:
+		return "serving commands"
+	case s.Code != "":
+		return "waiting to be approved, with the code " + s.Code
+	case s.Error != "":
+		return string(s.Phase) + ": " + s.Error
+	case s.Phase == Waiting:
+		return "waiting for the gateway's answer"
+	}
+	return cmp.Or(string(s.Phase), "starting")
 }
 
 // A Setup is by what a program decides on commands.

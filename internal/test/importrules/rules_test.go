@@ -36,7 +36,7 @@ var layers = []layer{
 	// What agents and platforms call.
 	{"service", []string{"tools", "contract", "ground", "decision"}, []string{"client", "gateway", "session", "tool/..."}},
 	// It puts all of it together.
-	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor"}},
+	{"composition", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service"}, []string{"daemon", "internal/daemon", "internal/doctor", "internal/inspect", "internal/reach"}},
 	// Programs, and what is theirs alone.
 	{"front", []string{"tools", "contract", "ground", "execution", "decision", "fleet", "service", "composition"}, []string{"cmd/corral", "internal/cli", "internal/foreground", "internal/unit"}},
 	// They try the product from outside, and are no part of it.

@@ -1,4 +1,4 @@
-package cli
+package inspect
 
 import (
 	"bytes"
@@ -21,7 +21,6 @@ import (
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/escape"
 	"github.com/corral-exec/corral/runner"
-	"github.com/corral-exec/corral/session"
 )
 
 const (
@@ -33,12 +32,12 @@ const (
 var proberMachine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // findProber returns a program that runs in any image of an architecture: the one
-// that probeVar names, the one in dir, or the one on PATH.
-func (a *app) findProber(goarch, dir string) (string, error) {
+// that is named, the one in dir, or the one on PATH.
+func findProber(named, goarch, dir string) (string, error) {
 	build, _ := debug.ReadBuildInfo()
 	hint := fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go install github.com/corral-exec/corral/cmd/%s@%s, or make build in a checkout, "+
 		"or name the file of the program in %s", goarch, proberName, moduleVersion(build), probeVar)
-	file := a.getenv(probeVar)
+	file := named
 	if file == "" {
 		var err error
 		if file, err = exec.LookPath(filepath.Join(dir, proberName)); err != nil {
@@ -76,39 +75,33 @@ const (
 	notMade   = "warden/kill"        // it would end the sandbox on gVisor
 )
 
-// checkEscape makes tries to get out of a sandbox such as the agent main has by
-// its configuration and these settings, in one of its own, and says what came of them.
-func (a *app) checkEscape(ctx context.Context, goarch string, local bool) (doctor.Finding, []escape.Result) {
-	const name, meaning = "escape", "It is not known whether a command in a sandbox can get out."
+// escapes tries to get out of a sandbox of its own, which is like those of the agent
+// main.
+func (m *Machine) escapes(ctx context.Context, goarch string, local bool) (doctor.Finding, []escape.Result) {
 	ctx, cancel := context.WithTimeout(ctx, deepLimit)
 	defer cancel()
-	exe, err := os.Executable()
+	results, err := m.tryEscapes(ctx, goarch, local)
 	if err != nil {
-		return doctor.Failed(name, err, meaning), nil
-	}
-	program, err := a.findProber(goarch, filepath.Dir(exe))
-	if err != nil {
-		return doctor.Failed(name, err, meaning), nil
-	}
-	results, err := a.tryEscapes(ctx, program, local)
-	if err != nil {
-		return doctor.Failed(name, err, meaning), nil
+		return doctor.Failed("escape", err, "It is not known whether a command in a sandbox can get out."), nil
 	}
 	return doctor.Escapes(results), results
 }
 
-func (a *app) tryEscapes(ctx context.Context, program string, local bool) (_ []escape.Result, err error) {
-	dir, err := a.stateDir()
+func (m *Machine) tryEscapes(ctx context.Context, goarch string, local bool) (_ []escape.Result, err error) {
+	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.config()
+	program, err := findProber(m.Getenv(probeVar), goarch, filepath.Dir(exe))
 	if err != nil {
 		return nil, err
 	}
-	settings := a.settingsOf(c.Agent(session.DefaultAgent))
+	if _, err := m.Config.Load(); err != nil {
+		return nil, err
+	}
+	settings := m.Settings // of the agent main
 	settings.Ephemeral, settings.Workspace, settings.Access = true, "", "none"
-	box, err := a.backends.Sandbox(daemon.SandboxOptions{Settings: settings, StateDir: dir, Progress: a.progress()})
+	box, err := m.Backends.Sandbox(daemon.SandboxOptions{Settings: settings, StateDir: m.StateDir, Progress: m.Progress})
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +163,7 @@ func userOf(ctx context.Context, box corral.Executor) (string, error) {
 }
 
 // layOut puts something on this machine for a sandbox to find: a file, and a
-// process that tells whoever reaches it a secret. On another machine than the
+// process that tells a secret to a try that reaches it. On another machine than the
 // engine's there is nothing to find.
 func layOut(program, user string, local bool) (site escape.Site, leave func() error, err error) {
 	secret, sum := escape.NewSecret()

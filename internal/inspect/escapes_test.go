@@ -1,4 +1,4 @@
-package cli
+package inspect
 
 import (
 	"bytes"
@@ -83,8 +83,7 @@ func TestFindProber(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("PATH", tc.path)
-			a := &app{environ: []string{probeVar + "=" + tc.named}}
-			got, err := a.findProber(tc.arch, tc.dir)
+			got, err := findProber(tc.named, tc.arch, tc.dir)
 			if got != tc.want || (err == nil) != (tc.fails == "") {
 				t.Fatalf("%q, %v; want %q", got, err, tc.want)
 			}

@@ -1,0 +1,166 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/policy/approval"
+	"github.com/corral-exec/corral/session"
+)
+
+// StatusLimit bounds how long a gateway may take to say how it is.
+const StatusLimit = 5 * time.Second
+
+// State is how a gateway is.
+type State struct {
+	Running  bool                  `json:"running"`
+	Ready    bool                  `json:"ready"` // it takes commands
+	StateDir string                `json:"stateDir"`
+	Error    string                `json:"error,omitempty"` // why it is not ready
+	Hint     string                `json:"hint,omitempty"`  // what to do about that
+	Gateway  *daemon.Record        `json:"gateway,omitempty"`
+	Sessions map[session.State]int `json:"sessions,omitempty"`
+	Agents   int                   `json:"agents"`
+	Nodes    *Nodes                `json:"nodes,omitempty"` // nil if it does not listen for any
+	// Workspace is the directory of the agent main's commands that name no other, by
+	// the configuration as it is now; empty: not known.
+	Workspace string `json:"workspace,omitempty"`
+	// Damaged are the files in which a gateway has kept what it could not read.
+	Damaged []string `json:"damaged,omitempty"`
+}
+
+// Lone reports whether corral mcp is the gateway, which listens nowhere.
+func (s State) Lone() bool { return !s.Running && s.Gateway != nil && s.Gateway.Alone() }
+
+// Sandboxed reports whether commands go to a gateway that has the sandbox on.
+func (s State) Sandboxed() bool {
+	return s.Ready && s.Gateway != nil && s.Gateway.Sandbox != daemon.ModeOff
+}
+
+// Ask says how the gateway is. That there is none is an answer.
+func (p Place) Ask(ctx context.Context) (State, error) {
+	s := State{StateDir: p.StateDir}
+	o, record, err := p.Find()
+	if errors.Is(err, ErrNoGateway) {
+		if s.Gateway = daemon.LoneRecord(p.StateDir); s.Gateway != nil {
+			s.Error, s.Hint = err.Error(), corral.Hint(err)
+		}
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Gateway, o.Retry = record, -1
+	c, err := client.New(o)
+	if err != nil {
+		return s, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, StatusLimit)
+	defer cancel()
+	list, err := c.Sessions(ctx, true)
+	s.Running = err == nil || !errors.Is(err, corral.ErrUnavailable)
+	if err == nil {
+		s.count(list)
+		err = c.Ready(ctx)
+	}
+	if err == nil {
+		s.Workspace = workspace(ctx, c, record)
+	}
+	if err == nil && (record == nil || len(record.Nodes) > 0) {
+		s.Nodes, err = countNodes(ctx, c)
+	}
+	if s.Ready = err == nil; err != nil {
+		s.Error, s.Hint = err.Error(), corral.Hint(err)
+	}
+	if errors.Is(err, corral.ErrDenied) {
+		s.Gateway = nil // the token is that of another gateway, and so is the record beside it
+	}
+	return s, nil
+}
+
+func (s *State) count(list []session.Status) {
+	s.Sessions = map[session.State]int{}
+	agents := map[string]bool{}
+	for _, st := range list {
+		s.Sessions[st.State]++
+		agents[st.Agent] = true
+	}
+	s.Agents = len(agents)
+}
+
+// workspace asks the gateway where a command would run.
+func workspace(ctx context.Context, c *client.Client, record *daemon.Record) string {
+	r, err := c.Explain(ctx, corral.Command{Shell: ":"}, client.ExplainOptions{})
+	switch {
+	case err != nil || r.Route.Host == corral.HostNode:
+		return ""
+	case !r.Route.Sandboxed:
+		return r.Cwd
+	case record != nil && record.Workspace != "":
+		return record.Workspace
+	}
+	return "a private one for each sandbox"
+}
+
+// Nodes are how many nodes a gateway has.
+type Nodes struct {
+	Listen  []string `json:"listen"` // where they connect to
+	Online  int      `json:"online"`
+	Offline int      `json:"offline"`
+	Pending int      `json:"pending"`       // that ask to be nodes
+	SSH     int      `json:"ssh,omitempty"` // hosts that are reached by SSH
+	Away    []string `json:"-"`             // names of those that are offline
+}
+
+// countNodes asks a gateway for its nodes; nil if it does not listen for any.
+func countNodes(ctx context.Context, c *client.Client) (*Nodes, error) {
+	got, err := c.Nodes(ctx)
+	if errors.Is(err, corral.ErrNotFound) || err == nil && len(got.Listen) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &Nodes{Listen: got.Listen, Pending: got.Pending}
+	for _, node := range got.Nodes {
+		switch {
+		case node.Kind == client.NodeSSH:
+			n.SSH++
+		case node.State == client.NodeOnline:
+			n.Online++
+		case node.State == client.NodeOffline:
+			n.Offline++
+			n.Away = append(n.Away, approval.Visible(node.Name))
+		}
+	}
+	return n, nil
+}
+
+// String is as in "2 online, 1 offline, 1 asks to be one".
+func (n Nodes) String() string {
+	var words []string
+	add := func(count int, format string) {
+		if count > 0 {
+			words = append(words, fmt.Sprintf(format, count))
+		}
+	}
+	add(n.Online, "%d online")
+	add(n.Offline, "%d offline")
+	add(n.SSH, "%d by SSH")
+	if len(words) == 0 {
+		words = []string{"none"}
+	}
+	if n.Pending == 1 {
+		words = append(words, "1 asks to be one")
+	} else {
+		add(n.Pending, "%d ask to be nodes")
+	}
+	return strings.Join(words, ", ")
+}
