@@ -19,6 +19,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/hostexec"
+	"github.com/corral-exec/corral/internal/procfs"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 	"github.com/corral-exec/corral/runner"
@@ -78,8 +79,8 @@ func killHostWarden(t *testing.T, state string) {
 }
 
 func ended(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return err != nil || bytes.Contains(b, []byte(") Z "))
+	s, err := procfs.Read("/proc/" + strconv.Itoa(pid))
+	return err != nil || s.Ended()
 }
 
 func until(t *testing.T, what string, is func() bool) {

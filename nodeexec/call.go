@@ -78,7 +78,6 @@ type request struct {
 type sealed struct {
 	boot     string
 	epoch    uint64
-	agrees   bool // whoever takes it has agreed
 	seq      uint64
 	messages [][]byte
 	until    time.Time
@@ -87,32 +86,20 @@ type sealed struct {
 }
 
 func (f *Fabric) seal(p *peer, boot string, op fabric.Op, id string, body []byte) (*sealed, error) {
-	s := &sealed{boot: boot, until: time.Now().Add(fabric.Lifetime)}
+	s := &sealed{boot: boot, epoch: p.epochOf(boot), until: time.Now().Add(fabric.Lifetime)}
 	if op.Bulk() {
 		s.seq = f.bulks.Add(1)
 	} else {
 		s.seq, s.replies = f.expect(p)
 	}
-	h := fabric.Header{
-		Version: fabric.Version, Node: p.id, Boot: boot, Life: f.life, Seq: s.seq, Expires: s.until.UnixMilli(), Op: op, ID: id,
-	}
-	agreement := p.proof(&h)
-	s.epoch, s.agrees = h.Epoch, h.Share != nil
 	var err error
-	if s.messages, err = f.prove(h, agreement, body); err != nil {
+	s.messages, err = f.signer.Seal(fabric.Header{
+		Version: fabric.Version, Node: p.id, Boot: boot, Epoch: s.epoch, Life: f.life, Seq: s.seq, Op: op, ID: id,
+	}, body)
+	if err != nil {
 		f.forget(s.seq)
 	}
 	return s, err
-}
-
-// prove makes the messages of a request: under an agreement, unless there is none,
-// or the request is too large for that.
-func (f *Fabric) prove(h fabric.Header, agreement *fabric.Agreement, body []byte) ([][]byte, error) {
-	if agreement != nil && len(body) <= fabric.MaxData {
-		m, err := agreement.Seal(h, body)
-		return [][]byte{m}, err
-	}
-	return f.signer.Seal(h, body)
 }
 
 // send sends a copy. That it cannot be sent now is no error: it is sent again.
@@ -141,8 +128,8 @@ const (
 	lastResend  = 5 * time.Second
 )
 
-// maxRenewed is how often a request is made anew since the node does not know
-// what proves it, or that it is of late.
+// maxRenewed is how often a request is made anew since the node does not know its
+// epoch.
 const maxRenewed = 3
 
 // call asks a node until it answers. The error is an unanswered, or why it
@@ -165,7 +152,6 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 		if s != nil && (s.boot != boot || time.Now().After(s.until)) {
 			answer, answered := s.drain()
 			if answered {
-				p.agree(s)
 				return answer, nil
 			}
 			maybe = maybe || s.copies > 0
@@ -201,7 +187,6 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 					s.copies = max(s.copies-1, 0)
 					continue // it is sent again when the node is back, or by and by
 				case got.answer.Refused == "":
-					p.agree(s)
 					return got.answer, nil
 				}
 				again, err := s.refused(got.answer, maybe, r.once)
@@ -212,7 +197,7 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 				case fabric.RefusedReplay:
 					maybe = true
 					s.until = time.Time{} // another is needed
-				case fabric.RefusedTime, fabric.RefusedAgreement:
+				case fabric.RefusedEpoch:
 					s.until = time.Time{}
 					switch renewed++; {
 					case renewed == 1:
@@ -269,8 +254,8 @@ func (s *sealed) refused(a fabric.Answer, maybe, once bool) (again bool, err err
 	}
 	s.copies = max(s.copies-1, 0)
 	switch {
-	case a.Refused == fabric.RefusedBoot, a.Refused == fabric.RefusedAgreement,
-		a.Refused == fabric.RefusedTime && a.Epoch != 0 && a.Epoch != s.epoch:
+	case a.Refused == fabric.RefusedBoot,
+		a.Refused == fabric.RefusedEpoch && a.Epoch != 0 && a.Epoch != s.epoch:
 		return true, nil
 	}
 	err = refusal(a)

@@ -58,7 +58,6 @@ const poolBytes = 32 << 20
 type Fabric struct {
 	conn     *nats.Conn
 	signer   *fabric.Signer
-	share    *fabric.Share // of life
 	paired   func() []Paired
 	asking   func() int
 	patience time.Duration
@@ -94,12 +93,8 @@ func New(cfg Config) (*Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
-	share, err := fabric.NewShare()
-	if err != nil {
-		return nil, err
-	}
 	f := &Fabric{
-		conn: cfg.Conn, signer: signer, share: share, paired: cfg.Paired, asking: cfg.Asking, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
+		conn: cfg.Conn, signer: signer, paired: cfg.Paired, asking: cfg.Asking, patience: cfg.Patience, log: cfg.Log, warns: newWarns(), life: corral.NewID(),
 		peers: map[string]*peer{}, waiting: map[uint64]waiter{}, streams: map[uint64]*stream{}, inputs: map[uint64]*input{},
 		seen: map[string]string{}, pool: poolBytes,
 	}
@@ -226,11 +221,8 @@ func (f *Fabric) receive(m *nats.Msg) {
 			refuse(err)
 			return
 		}
-		switch a.Refused {
-		case fabric.RefusedTime:
-			p.another(a.Boot, a.Epoch)
-		case fabric.RefusedAgreement:
-			p.disagree(a.Boot)
+		if a.Refused == fabric.RefusedEpoch {
+			p.newEpoch(a.Boot, a.Epoch)
 		}
 		if w.ch != nil { // before whoever waits looks at it because of the new life
 			offer(w.ch, reply{answer: a})

@@ -141,7 +141,7 @@ func (in *input) run(ctx context.Context) (n int, again bool, err error) {
 					if !repeat {
 						return int(in.done), false, err
 					}
-					if why := got.answer.Refused; (why == fabric.RefusedTime || why == fabric.RefusedAgreement) && !in.mayHaveBegun() {
+					if got.answer.Refused == fabric.RefusedEpoch && !in.mayHaveBegun() {
 						boot = "" // sealed again
 						if !hurried {
 							hurried = true

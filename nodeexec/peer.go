@@ -25,7 +25,6 @@ type peer struct {
 	begun   int           // starts that it answered since its last hello
 	begins  int           // starts that it has yet to answer
 	changed chan struct{} // closed when what was on its way may be lost
-	agreed  agreed
 	ahead   time.Duration // of this machine's clock before the node's
 }
 
@@ -56,13 +55,6 @@ func (p *peer) turnLocked() bool {
 	return p.turned <= maxTurns
 }
 
-// lives reports whether the node looks at when a process was started.
-func (p *peer) lives() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.told.Lives
-}
-
 // greet takes a hello.
 func (p *peer) greet(h fabric.Hello) {
 	p.mu.Lock()
@@ -79,14 +71,32 @@ func (p *peer) greet(h fabric.Hello) {
 	}
 }
 
-// rebooted takes notice that the node's program was started again. Its share is
-// in its next hello.
+// rebooted takes notice that the node's program was started again, in which epoch.
 func (p *peer) rebooted(boot string, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.told.Boot != boot && p.turnLocked() {
-		p.told.Boot, p.told.Share, p.told.Epoch, p.told.Lives = boot, nil, epoch, false
+		p.told.Boot, p.told.Epoch = boot, epoch
 		p.change()
+	}
+}
+
+// epochOf is the epoch of a life of the node's program, or 0 if it is not known.
+func (p *peer) epochOf(boot string) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told.Boot != boot {
+		return 0
+	}
+	return p.told.Epoch
+}
+
+// newEpoch takes notice of the epoch that a refusal names.
+func (p *peer) newEpoch(boot string, epoch uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told.Boot == boot && epoch != 0 {
+		p.told.Epoch = epoch
 	}
 }
 

@@ -30,12 +30,8 @@ type process struct {
 	removed atomic.Bool // by this handle: the ID may be another's by now
 }
 
-// ref says to the node which process is meant: the ID may be another's by now. A node of
-// an earlier version is told the ID alone.
+// ref says to the node which process is meant: the ID may be another's by now.
 func (p *process) ref() string {
-	if !p.peer.lives() {
-		return p.info.ID
-	}
 	return fabric.Ref{ID: p.info.ID, Started: p.started}.String()
 }
 

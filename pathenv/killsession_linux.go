@@ -1,13 +1,14 @@
 package pathenv
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // killSession kills the process group and the session that leader leads. The
@@ -72,16 +73,6 @@ func sessionMembers(session int) []int {
 
 // isMember tells whether a process lives and is of a session.
 func isMember(pid string, session int) bool {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return false // it has ended
-	}
-	// pid (name) state ppid pgrp session: see proc(5). The name may hold
-	// anything, also a parenthesis.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 4 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return false
-	}
-	sid, err := strconv.Atoi(string(fields[3]))
-	return err == nil && sid == session
+	s, err := procfs.Read("/proc/" + pid)
+	return err == nil && !s.Ended() && s.Session == session
 }

@@ -1,15 +1,15 @@
 package foreground
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // Redirected reports whether somebody gave us f as standard input for this
@@ -50,27 +50,13 @@ func redirectedFrom(f *os.File, parent int, proc string) bool {
 		case !slices.Contains(transparent, program):
 			return false
 		}
-		parent = parentOf(dir)
+		s, err := procfs.Read(dir)
+		if err != nil {
+			return true // it has ended
+		}
+		parent = s.Parent
 	}
 	return true
-}
-
-// parentOf reads proc_pid_stat(5): the parent comes second after the name,
-// which is in parentheses and may hold any character.
-func parentOf(dir string) int {
-	stat, err := os.ReadFile(dir + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	pid, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		return 0
-	}
-	return pid
 }
 
 // Pending reports whether f is a pipe or a socket in which data waits.

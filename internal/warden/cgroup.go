@@ -112,7 +112,7 @@ func cgroupMembers(dir string) (tasks []task, ok bool) {
 		return nil, ok
 	}
 	for _, pid := range pids {
-		if t, ok := lookAt(pid); ok && !t.zombie {
+		if t, ok := lookAt(pid); ok && !t.Ended() {
 			tasks = append(tasks, t)
 		}
 	}
@@ -120,7 +120,7 @@ func cgroupMembers(dir string) (tasks []task, ok bool) {
 	// another. That one is not in the second list.
 	again, ok := cgroupPIDs(dir)
 	return slices.DeleteFunc(tasks, func(t task) bool {
-		_, in := slices.BinarySearch(again, strconv.Itoa(t.pid))
+		_, in := slices.BinarySearch(again, strconv.Itoa(t.PID))
 		return !in
 	}), ok
 }

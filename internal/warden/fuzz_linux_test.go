@@ -67,14 +67,3 @@ func FuzzServe(f *testing.F) {
 		s.Close()
 	})
 }
-
-// /proc is written by the kernel, but the name in it by the process.
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (a) b) (c) S 1 2 3 4"))
-	f.Add([]byte("1 (x) Z 0 0 0"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if task, ok := parseStat(b); ok && !bytes.Contains(b, []byte{')'}) {
-			t.Fatalf("%q is %+v", b, task)
-		}
-	})
-}

@@ -234,12 +234,8 @@ const dying = 2 * time.Second
 // isDying reports whether the supervisor of a ledger, by its name, is at its end.
 func isDying(name string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), ledgerPrefix), "-")
-	b, err := readFile("/proc/"+pid+"/stat", 4096)
-	if err != nil {
-		return true
-	}
-	t, ok := parseStat(b)
-	return ok && (t.zombie || t.exiting)
+	t, ok := lookAt(pid)
+	return !ok || t.Ended() || t.Exiting()
 }
 
 func looksFree(f *os.File) error {

@@ -67,12 +67,12 @@ func useNumberAgain(t *testing.T, noPidfd bool) {
 	s.noPidfd.Store(noPidfd)
 	p := execute(t, s, "trap '' TERM; setsid sleep 1000 & while :; do wait; done")
 	victim := task{}
-	for deadline := time.Now().Add(time.Minute); victim.pid == 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); victim.PID == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the command has no child")
 		}
 		for _, m := range s.members(p) {
-			if m.pid != p.pid && m.session == m.pid {
+			if m.PID != p.pid && m.Session == m.PID {
 				victim = m
 			}
 		}
@@ -93,7 +93,7 @@ func useNumberAgain(t *testing.T, noPidfd bool) {
 	go func() { ended <- bystander.Wait() }()
 	select {
 	case err := <-ended:
-		t.Errorf("the next process with the number %d was signalled: %v", victim.pid, err)
+		t.Errorf("the next process with the number %d was signalled: %v", victim.PID, err)
 	case <-time.After(200 * time.Millisecond):
 		if err := bystander.Process.Kill(); err != nil {
 			t.Error(err)
@@ -125,29 +125,29 @@ func execute(t *testing.T, s *Supervisor, shell string) *proc {
 
 // replace ends a process, and starts another that gets its number.
 func replace(t *testing.T, victim task) *exec.Cmd {
-	if err := unix.Kill(victim.pid, unix.SIGKILL); err != nil {
+	if err := unix.Kill(victim.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); unix.Kill(victim.pid, 0) == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); unix.Kill(victim.PID, 0) == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("process %d was not reaped", victim.pid)
+			t.Fatalf("process %d was not reaped", victim.PID)
 		}
 	}
 	time.Sleep(20 * time.Millisecond) // starts are told to 1/100 s
 	for range 100 {
-		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(victim.pid-1)), 0); err != nil {
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(victim.PID-1)), 0); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("sleep", "1000")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if cmd.Process.Pid == victim.pid {
+		if cmd.Process.Pid == victim.PID {
 			return cmd
 		}
 		_ = cmd.Process.Kill() // it has not been waited for, so it is there
 		_ = cmd.Wait()
 	}
-	t.Fatalf("no process got the number %d", victim.pid)
+	t.Fatalf("no process got the number %d", victim.PID)
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *Supervisor) orphans(p *proc) []string {
 		if tasks, known = s.adopted(); !known {
 			tasks = listTasks()
 		}
-		tasks = slices.DeleteFunc(tasks, func(t task) bool { return t.started < p.ticks })
+		tasks = slices.DeleteFunc(tasks, func(t task) bool { return t.Started < p.ticks })
 		if len(tasks) == 0 { // nearly always
 			return nil
 		}
@@ -30,11 +30,11 @@ func (s *Supervisor) orphans(p *proc) []string {
 		// of a session or group, so it is still this command's.
 		tasks = s.treeAmong(tasks, p, true)
 	}
-	slices.SortFunc(tasks, func(a, b task) int { return a.pid - b.pid })
+	slices.SortFunc(tasks, func(a, b task) int { return a.PID - b.PID })
 	tasks = tasks[:min(len(tasks), wire.MaxOrphans)]
 	list := make([]string, len(tasks))
 	for i, t := range tasks {
-		list[i] = strconv.Itoa(t.pid)
+		list[i] = strconv.Itoa(t.PID)
 	}
 	return list
 }

@@ -21,7 +21,7 @@ func (s *Supervisor) send(t task, sig unix.Signal) {
 	fd := -1
 	if !s.noPidfd.Load() {
 		var err error
-		switch fd, err = unix.PidfdOpen(t.pid, 0); err {
+		switch fd, err = unix.PidfdOpen(t.PID, 0); err {
 		case nil:
 			defer unix.Close(fd)
 		case unix.ESRCH:
@@ -31,8 +31,8 @@ func (s *Supervisor) send(t task, sig unix.Signal) {
 		default: // EMFILE, ENFILE, ENOMEM: the next may get one
 		}
 	}
-	now, ok := lookAt(strconv.Itoa(t.pid))
-	if !ok || now.started != t.started {
+	now, ok := lookAt(strconv.Itoa(t.PID))
+	if !ok || now.Started != t.Started {
 		return
 	}
 	if fd >= 0 {
@@ -43,5 +43,5 @@ func (s *Supervisor) send(t task, sig unix.Signal) {
 			return // it may be root's, as what it executed is setuid
 		}
 	}
-	_ = unix.Kill(t.pid, sig) // as above
+	_ = unix.Kill(t.PID, sig) // as above
 }

@@ -83,17 +83,17 @@ func (s *Supervisor) adopt(l *ledger, slot int64, e *wire.Message, killed string
 		adopted: true, reaped: true, // its number may be another's
 		ledger: l, slot: slot, master: -1, stdin: -1, relay: [2]int{-1, -1},
 	}
-	members := slices.DeleteFunc(s.members(p), func(t task) bool { return t.started+1 < p.ticks })
+	members := slices.DeleteFunc(s.members(p), func(t task) bool { return t.Started+1 < p.ticks })
 	if len(members) == 0 {
 		return false
 	}
 	// Its own process, if that lives; else it is over when nothing of it is left.
 	own := task{}
-	if i := slices.IndexFunc(members, func(t task) bool { return t.pid == p.pid }); i >= 0 {
+	if i := slices.IndexFunc(members, func(t task) bool { return t.PID == p.pid }); i >= 0 {
 		own = members[i]
 	}
 	if p.pid == 0 {
-		p.pid = members[0].pid
+		p.pid = members[0].PID
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,9 +122,9 @@ func (s *Supervisor) watch(p *proc, own task) {
 		case <-s.over:
 			return
 		}
-		if own.pid != 0 {
-			t, ok := lookAt(strconv.Itoa(own.pid))
-			alive = ok && t.started == own.started && !t.zombie
+		if own.PID != 0 {
+			t, ok := lookAt(strconv.Itoa(own.PID))
+			alive = ok && t.Started == own.Started && !t.Ended()
 		} else {
 			alive = len(s.members(p)) > 0
 		}

@@ -5,13 +5,14 @@ package warden
 import (
 	"bytes"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // A command's tree is found by several signs, since each alone is lost by
@@ -28,18 +29,13 @@ import (
 // on until its sandbox is removed.
 
 // task is a process as /proc shows it.
-type task struct {
-	pid, ppid, pgrp, session int
-	started                  uint64 // see ticks
-	zombie                   bool
-	exiting                  bool // it is becoming one
-}
+type task = procfs.Stat
 
 // members lists the living processes of p's tree, the command's own first: a
 // shell whose child is signalled before it would report that as an exit code.
 func (s *Supervisor) members(p *proc) []task {
 	tasks := s.tree(p)
-	if i := slices.IndexFunc(tasks, func(t task) bool { return t.pid == p.pid }); i > 0 {
+	if i := slices.IndexFunc(tasks, func(t task) bool { return t.PID == p.pid }); i > 0 {
 		tasks[0], tasks[i] = tasks[i], tasks[0]
 	}
 	return tasks
@@ -64,28 +60,28 @@ func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []task {
 	pipes := s.pipesOf(p)
 	in := map[int]bool{}
 	for _, t := range tasks {
-		if t.pid == s.self || t.zombie {
+		if t.PID == s.self || t.Ended() {
 			continue
 		}
-		bySession := byNumber && (t.session == p.pid || t.pgrp == p.pid)
+		bySession := byNumber && (t.Session == p.pid || t.Group == p.pid)
 		if bySession || s.carriesSign(t, p, pipes) {
-			in[t.pid] = true
+			in[t.PID] = true
 		}
 	}
 	for again := true; again; {
 		again = false
 		for _, t := range tasks {
-			if !t.zombie && !in[t.pid] && in[t.ppid] && t.pid != s.self {
-				in[t.pid] = true
+			if !t.Ended() && !in[t.PID] && in[t.Parent] && t.PID != s.self {
+				in[t.PID] = true
 				again = true
 			}
 		}
 	}
-	return slices.DeleteFunc(tasks, func(t task) bool { return !in[t.pid] })
+	return slices.DeleteFunc(tasks, func(t task) bool { return !in[t.PID] })
 }
 
 func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
-	dir := "/proc/" + strconv.Itoa(t.pid)
+	dir := "/proc/" + strconv.Itoa(t.PID)
 	if p.mark != 0 && readMark(dir) == p.mark {
 		return true
 	}
@@ -96,7 +92,7 @@ func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
 		}
 	}
 	// Orphans come to a warden; without one they go anywhere.
-	if s.opts.ReapAll && t.ppid != s.self {
+	if s.opts.ReapAll && t.Parent != s.self {
 		return false
 	}
 	for _, fd := range []string{"0", "1", "2"} {
@@ -133,39 +129,8 @@ func lookAt(pid string) (task, bool) {
 	if err != nil {
 		return task{}, false
 	}
-	return parseStat(b)
-}
-
-// parseStat reads the beginning of /proc/PID/stat: "PID (NAME) STATE PPID PGRP
-// SESSION …", where NAME may hold anything, and the start as its 22nd field.
-func parseStat(b []byte) (task, bool) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 1 || end < open {
-		return task{}, false
-	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
-	f := bytes.Fields(b[end+1:])
-	if err != nil || len(f) < 4 || len(f[0]) != 1 {
-		return task{}, false
-	}
-	t := task{pid: pid, zombie: f[0][0] == 'Z' || f[0][0] == 'X'}
-	for i, to := range []*int{&t.ppid, &t.pgrp, &t.session} {
-		if *to, err = strconv.Atoi(string(f[i+1])); err != nil {
-			return task{}, false
-		}
-	}
-	if len(f) > 6 {
-		const exiting = 4 // PF_EXITING
-		flags, err := strconv.ParseUint(string(f[6]), 10, 64)
-		t.exiting = err == nil && flags&exiting != 0
-	}
-	t.started = math.MaxUint64 // it is not said: any time
-	if len(f) > 19 {
-		if t.started, err = strconv.ParseUint(string(f[19]), 10, 64); err != nil {
-			return task{}, false
-		}
-	}
-	return t, true
+	t, err := procfs.Parse(b)
+	return t, err == nil
 }
 
 // ticks is the time since the machine started as /proc has it, in 1/100 s.
@@ -212,8 +177,8 @@ func (s *Supervisor) strike(p *proc, sig unix.Signal, struck map[int]bool) (n in
 		s.listed(tasks)
 	}
 	for _, t := range tasks {
-		if !struck[t.pid] {
-			struck[t.pid] = true
+		if !struck[t.PID] {
+			struck[t.PID] = true
 			n++
 			s.send(t, sig)
 		}

@@ -18,21 +18,17 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/decided"
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // parent is the PID of a process's parent.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := procfs.Read(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	ppid, err := strconv.Atoi(fields[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ppid
+	return s.Parent
 }
 
 func start(t *testing.T, x corral.Executor, cmd corral.Command) corral.Process {

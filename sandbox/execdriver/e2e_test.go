@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/procfs"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/exectest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -98,12 +99,11 @@ func (b *execBox) orphans(t testing.TB) (alive, zombies int) {
 		t.Fatal(err)
 	}
 	for _, pid := range strings.Fields(string(list)) {
-		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		s, err := procfs.Read("/proc/" + pid)
 		if err != nil {
 			continue // reaped in between
 		}
-		_, after, _ := strings.Cut(string(stat), ") ")
-		if strings.HasPrefix(after, "Z") {
+		if s.Ended() {
 			zombies++
 		} else {
 			alive++

@@ -25,7 +25,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	cmd := corral.Command{ID: corral.NewID(), Shell: "git status -s", Dir: "/srv/work", Timeout: 30 * time.Minute}
-	h := Header{Version: Version, Node: "n1", Boot: corral.NewID(), Life: corral.NewID(), Seq: 1, Expires: time.Now().UnixMilli(), Op: OpStart, ID: cmd.ID}
+	h := Header{Version: Version, Node: "n1", Boot: corral.NewID(), Life: corral.NewID(), Seq: 1, Epoch: newEpoch(), Op: OpStart, ID: cmd.ID}
 	info := corral.Info{ID: cmd.ID, PID: 4711, Host: corral.HostGateway, Dir: cmd.Dir, StartedAt: time.Now()}
 	exit := corral.Exit{Reason: corral.ReasonExited, StartedAt: time.Now(), EndedAt: time.Now()}
 
@@ -34,15 +34,8 @@ func BenchmarkRequest(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	var body, agreed, answer, end []byte
+	var body, answer, end []byte
 	var messages [][]byte
-	mine, err := NewShare()
-	must(err)
-	theirs, err := NewShare()
-	must(err)
-	agreement, err := mine.Agree(theirs.public, Parties{Node: h.Node, Boot: h.Boot, Key: signer.public, Life: h.Life, NodeShare: theirs.public, GatewayShare: mine.public})
-	must(err)
-	h.Epoch = newEpoch()
 	for _, part := range []struct {
 		name string
 		do   func()
@@ -67,19 +60,6 @@ func BenchmarkRequest(b *testing.B) {
 		{"DecodeStart", func() {
 			_, _, _, err := DecodeStart(body)
 			must(err)
-		}},
-		{"Agree", func() {
-			_, err := mine.Agree(theirs.public, agreement.Parties)
-			must(err)
-		}},
-		{"SealAgreed", func() {
-			agreed, err = agreement.Seal(h, body)
-			must(err)
-		}},
-		{"ParseAndVerifyAgreed", func() {
-			e, err := ParseEnvelope(agreed)
-			must(err)
-			must(agreement.verify(e))
 		}},
 		{"EncodeAnswer", func() { answer = EncodeAnswer(Answer{Boot: h.Boot, Info: &origin.Info{Info: info}}) }},
 		{"ParseAnswer", func() {

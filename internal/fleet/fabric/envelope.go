@@ -34,11 +34,9 @@ const (
 	digestLen = sha256.Size
 )
 
-// Lifetimes of a signature. Clocks may be wrong by MaxSkew.
-const (
-	Lifetime = 45 * time.Second
-	MaxSkew  = 2 * time.Minute
-)
+// Lifetime is for how long a gateway sends a request again as it is. Later it signs
+// another, in a newer epoch.
+const Lifetime = 45 * time.Second
 
 // ErrMalformed is the error of every parser here.
 var ErrMalformed = errors.New("malformed message")
@@ -67,25 +65,20 @@ const (
 // Bulk reports whether op has no answer, and numbers of its own.
 func (op Op) Bulk() bool { return op == OpRead || op == OpWrite }
 
-// A Header is the signed part of a request: for whom it is, by whom, until
-// when, and the digest of what is asked.
+// A Header is the signed part of a request: the node and the gateway, the epoch, and
+// the digest of what is asked.
 type Header struct {
 	Version int    `json:"v"`
 	Node    string `json:"node"`
-	Boot    string `json:"boot"` // the life of the node's program
-	Key     string `json:"key"`  // the gateway's public nkey
-	Life    string `json:"life"` // the life of the gateway: where answers go
-	Seq     uint64 `json:"seq"`  // with Life, and whether it is Bulk, the nonce
-	Expires int64  `json:"exp"`  // Unix ms, by the gateway's clock: for a node that says no epoch
+	Boot    string `json:"boot"`  // the life of the node's program
+	Key     string `json:"key"`   // the gateway's public nkey
+	Life    string `json:"life"`  // the life of the gateway: where answers go
+	Seq     uint64 `json:"seq"`   // with Life, and whether it is Bulk, the nonce
+	Epoch   uint64 `json:"epoch"` // the node's, in which the request was made; 0: not known
 	Op      Op     `json:"op"`
 	ID      string `json:"id"` // the process
 	Size    int    `json:"size"`
 	Digest  []byte `json:"sum"` // SHA-256 of the body
-	// Epoch is the node's, in which the request was made. 0: it is not known.
-	Epoch uint64 `json:"epoch,omitempty"`
-	// Share is the gateway's and To the node's, if they are to agree.
-	Share []byte `json:"share,omitempty"`
-	To    []byte `json:"to,omitempty"`
 }
 
 // answered reports whether h is of a request with an answer of its own.
@@ -157,12 +150,10 @@ func signed(head []byte) []byte { return append([]byte(domain), head...) }
 // before Verify.
 type Envelope struct {
 	Header
-	Ref    Ref    // the process; ID is that of the Ref
-	Body   []byte // nil if it follows in parts
-	Agreed bool   // it is not signed, but made under an agreement
+	Ref  Ref    // the process; ID is that of the Ref
+	Body []byte // nil if it follows in parts
 
 	head, sig []byte
-	agreement [agreementID]byte
 }
 
 // InParts reports whether the body follows.
@@ -172,9 +163,6 @@ func (e *Envelope) InParts() bool { return e.Size > MaxData }
 func ParseEnvelope(b []byte) (*Envelope, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(b))
-	}
-	if b[0] == agreedMark {
-		return parseAgreed(b)
 	}
 	n := int(binary.BigEndian.Uint16(b))
 	b = b[2:]
@@ -190,8 +178,6 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 		return nil, fmt.Errorf("%w: a name in the header", ErrMalformed)
 	case e.Seq > maxSeq:
 		return nil, fmt.Errorf("%w: the number %d", ErrMalformed, e.Seq)
-	case e.Share != nil && (len(e.Share) != ShareLen || len(e.To) != ShareLen):
-		return nil, fmt.Errorf("%w: shares of %d and %d bytes", ErrMalformed, len(e.Share), len(e.To))
 	case len(e.Digest) != digestLen, e.Size < 0, e.Size > MaxBody:
 		return nil, fmt.Errorf("%w: a body of %d bytes", ErrMalformed, e.Size)
 	case !e.InParts() && len(e.Body) != e.Size, e.InParts() && len(e.Body) != 0, e.InParts() && e.Op.Bulk():
@@ -200,14 +186,9 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	if e.InParts() {
 		e.Body = nil
 	}
-	e.refer()
-	return e, nil
-}
-
-// refer reads the Ref in the place of the ID.
-func (e *Envelope) refer() {
 	e.Ref = parseRef(e.ID)
 	e.ID = e.Ref.ID
+	return e, nil
 }
 
 // Verify reports whether the header is signed by the key it names and the body
@@ -225,20 +206,6 @@ func (e *Envelope) Verify(key nkeys.KeyPair) error {
 func (e *Envelope) verifyBody() error {
 	if sum := sha256.Sum256(e.Body); !bytes.Equal(sum[:], e.Digest) {
 		return errors.New("the body is not the one that was signed")
-	}
-	return nil
-}
-
-// CheckTime reports whether the signature holds at that time.
-func (h *Header) CheckTime(now time.Time) error {
-	until := time.UnixMilli(h.Expires)
-	switch {
-	case now.After(until.Add(MaxSkew)):
-		return corral.Errorf(corral.ErrUnavailable, "set the clocks of the gateway and the node (NTP)",
-			"the request was valid until %s, and it is %s on node %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), h.Node)
-	case until.After(now.Add(Lifetime + MaxSkew)):
-		return corral.Errorf(corral.ErrUnavailable, "set the clocks of the gateway and the node (NTP)",
-			"the request is valid until %s, far after %s, the time on node %s", until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), h.Node)
 	}
 	return nil
 }

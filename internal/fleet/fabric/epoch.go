@@ -9,15 +9,15 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// An epoch of a node is a random number that stands for a time of its own, so
-// that nobody has to have the same clock. A request names the epoch in which it
-// was made, and holds while the node knows that.
+// An epoch is a random number that a node makes when it starts, and every epochEvery
+// after that. Hellos tell it, and a request names it. The node takes a request while it
+// knows the epoch, so the two need not have the same clock. The numbers are in memory
+// alone: the node's next life knows none of them.
 const (
-	// epochEvery is after how long there is another.
 	epochEvery = 30 * time.Second
-	// epochLife is for how long it is known. A request is made in one that is
-	// at most epochEvery and the time between two hellos old, and is sent again
-	// for Lifetime.
+	// epochLife is for how long the node knows an epoch. A gateway signs in one
+	// that is at most epochEvery and the time between two hellos old, and sends
+	// the request again for Lifetime.
 	epochLife = 3 * time.Minute
 )
 
@@ -66,14 +66,12 @@ func (n *node) epoch() uint64 {
 	return n.epochs.now(n.now())
 }
 
-// timely reports whether e was made of late: in an epoch of the node or, by a
-// gateway that knows none, by the clock. n.mu is held.
+// timelyLocked reports whether e was made in an epoch that the node still knows.
+// n.mu is held.
 func (n *node) timelyLocked(e *Envelope, now time.Time) error {
-	switch {
-	case e.Epoch == 0 && !e.Agreed:
-		return e.CheckTime(now)
-	case !n.epochs.knows(e.Epoch, now):
-		return corral.Errorf(corral.ErrUnavailable, "try again", "node %s has not said of late what the request was made after", n.id)
+	if !n.epochs.knows(e.Epoch, now) {
+		return corral.Errorf(corral.ErrUnavailable, "try again",
+			"the request is too old, or was never meant for node %s: the node does not know its epoch", n.id)
 	}
 	return nil
 }

@@ -104,8 +104,7 @@ type Answer struct {
 	Error   *api.ErrorBody `json:"error,omitempty"`
 	// Epoch is the node's, if the message was refused.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Digest is that of Info, which leaves it out. Nodes of earlier versions do
-	// not say it.
+	// Digest is that of Info, which leaves it out.
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -120,13 +119,11 @@ type Refusal string
 
 const (
 	RefusedBoot    Refusal = "boot"    // it is for another life of the node's program
-	RefusedTime    Refusal = "time"    // it has expired, or clocks differ; with an epoch it is worth another
+	RefusedEpoch   Refusal = "epoch"   // the node does not know its epoch; the answer has the present one
 	RefusedVersion Refusal = "version" // of a version that the node does not speak
 	RefusedKey     Refusal = "key"     // not signed by a gateway that the node knows
 	RefusedReplay  Refusal = "replay"  // it was there before, and its answer is forgotten
 	RefusedBusy    Refusal = "busy"    // too much at once
-	// RefusedAgreement: the node knows no such agreement, or does not any more.
-	RefusedAgreement Refusal = "agreement"
 )
 
 // maxRefused bounds the programs that an answer names.

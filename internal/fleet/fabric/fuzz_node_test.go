@@ -45,15 +45,13 @@ func FuzzNode(f *testing.F) {
 		return step(0, 1, b)
 	}
 	input := func(in Input) []byte { return in.Append(nil) }
-	const agreed, parts, unsigned, sweep = 0x20, 0x40, 0x80, 0xff
+	const parts, unsigned, sweep = 0x40, 0x80, 0xff
 	for _, steps := range [][][]byte{
 		{start("cat"), step(9, 2, input(Input{Write: 1, Total: 6, Data: []byte("abc")})), step(11, 3, input(Input{Write: 1, Total: 6, Off: 3, Data: []byte("def")})), step(7, 4, nil), step(3, 5, nil)},
 		{start("cat"), step(9, 2, input(Input{Write: 1, Total: 6, Data: []byte("abc")})), step(11, 3, input(Input{Write: 1, Total: 6, Abort: true})), step(8, 4, nil)},
 		{start("print"), start("print"), step(10, 2, []byte(`{"reader":2,"limit":9}`)), step(10, 3, []byte(`{"reader":2,"from":1,"limit":9,"reset":true}`)), step(10, 4, []byte(`{"reader":2,"close":true}`)), step(1, 5, nil), step(4, 6, nil)},
 		{start("cat"), step(5, 2, []byte(`{"signal":9}`)), step(6, 3, []byte(`{"rows":1,"cols":2}`)), step(10, 4, []byte(`{"reader":7,"single":true}`)), step(2, 5, []byte("{}")), step(12, 6, nil)},
 		{step(parts, 1, []byte("a large one")), step(sweep, 0, nil)},
-		{step(agreed+1, 1, nil), step(agreed+9, 2, input(Input{Write: 1, Total: 3, Data: []byte("abc")})), step(agreed+10, 3, []byte(`{"reader":2,"limit":9}`)), step(agreed+12, 3, nil)},
-		{step(unsigned, 0, append([]byte{agreedMark}, make([]byte, 100)...))},
 		{step(unsigned, 0, []byte("{}")), step(unsigned+1, 0, []byte{1, 'l', 0}), step(unsigned+2, 0, nil), step(unsigned+3, 0, nil)},
 	} {
 		f.Add(bytes.Join(steps, nil))
@@ -68,22 +66,6 @@ func FuzzNode(f *testing.F) {
 		n.ctx = ctx
 		say := func(subject string, data []byte) { n.receive(&nats.Msg{Subject: subject, Data: data}) }
 		starts := map[byte]bool{}
-		mine, err := NewShare()
-		if err != nil {
-			t.Fatal(err)
-		}
-		under, err := mine.Agree(n.share.public, Parties{Node: "n1", Boot: n.boot, Key: public, Life: "life", NodeShare: n.share.public, GatewayShare: mine.public})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The number is one that no script has.
-		asks, err := signer.Seal(Header{
-			Version: Version, Node: "n1", Boot: n.boot, Life: "life", Seq: 1000, Epoch: n.epoch(), Op: OpAttach, ID: "none", Share: mine.public, To: n.share.public,
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		say(RequestSubject("n1"), asks[0])
 		for len(script) >= 4 {
 			what, seq, size := script[0], script[1], int(binary.BigEndian.Uint16(script[2:]))
 			body := script[4:min(4+size, len(script))]
@@ -96,25 +78,16 @@ func FuzzNode(f *testing.F) {
 			case what >= unsigned:
 				say([]string{RequestSubject("n1"), PartSubject("n1"), WhoSubject("n1"), "fab.n.n1.x"}[what%4], body)
 			default:
-				op := fuzzOps[int(what&^(parts|agreed))%len(fuzzOps)]
+				op := fuzzOps[int(what&^parts)%len(fuzzOps)]
 				if op == OpStart {
 					starts[seq] = true
 				}
 				if what&parts != 0 { // a large body, of which the fuzzer says the beginning
 					body = append(bytes.Clone(body), bytes.Repeat([]byte(" "), MaxData)...)
 				}
-				h := Header{
-					Version: Version, Node: "n1", Boot: n.boot, Life: "life", Seq: uint64(seq),
-					Expires: time.Now().Add(Lifetime).UnixMilli(), Epoch: n.epoch(), Op: op, ID: "job",
-				}
-				var m [][]byte
-				if what&agreed != 0 && len(body) <= MaxData {
-					var b []byte
-					b, err = under.Seal(h, body)
-					m = [][]byte{b}
-				} else {
-					m, err = signer.Seal(h, body)
-				}
+				m, err := signer.Seal(Header{
+					Version: Version, Node: "n1", Boot: n.boot, Epoch: n.epoch(), Life: "life", Seq: uint64(seq), Op: op, ID: "job",
+				}, body)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -32,12 +32,7 @@ type Hello struct {
 	Host     string   `json:"host,omitempty"`
 	Features []string `json:"features,omitempty"`
 	Load     Load     `json:"load,omitzero"`
-	// Lives: the node looks at Ref.Started.
-	Lives bool `json:"lives,omitempty"`
-	// Share is the public half of the Share of this life. Without, every
-	// request has to be signed.
-	Share []byte `json:"share,omitempty"`
-	// Epoch is the one that it is. 0: requests hold by the clock.
+	// Epoch is what requests have to name.
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Clock is what time it is on the node, in Unix ms. 0: it does not say.
 	Clock int64 `json:"clock,omitempty"`
@@ -60,7 +55,7 @@ func ParseHelloBody(b []byte) (Hello, error) {
 	if err := json.Unmarshal(b, &h); err != nil {
 		return Hello{}, fmt.Errorf("%w: the hello: %w", ErrMalformed, err)
 	}
-	if validateToken(h.Boot) != nil || h.Min > h.Max || len(h.Features) > 64 || h.Share != nil && len(h.Share) != ShareLen {
+	if validateToken(h.Boot) != nil || h.Min > h.Max || len(h.Features) > 64 {
 		return Hello{}, fmt.Errorf("%w: the hello", ErrMalformed)
 	}
 	long := func(s string) bool {

@@ -68,7 +68,6 @@ const (
 type node struct {
 	id    string
 	boot  string
-	share *Share
 	now   func() time.Time
 	exec  corral.Executor
 	keys  map[string]nkeys.KeyPair
@@ -142,12 +141,8 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	if err := ValidateNodeID(cfg.ID); err != nil {
 		return nil, err
 	}
-	share, err := NewShare()
-	if err != nil {
-		return nil, err
-	}
 	n := &node{
-		id: cfg.ID, boot: corral.NewID(), share: share, now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
+		id: cfg.ID, boot: corral.NewID(), now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		work: make(chan func()), parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
 		writes: map[string]*write{}, turns: map[string]*turn{},
@@ -175,9 +170,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	if n.every <= 0 {
 		n.every = Heartbeat
 	}
-	n.about.Lives = true
 	n.about.Min, n.about.Max, n.about.Boot, n.about.Every = Version, Version, n.boot, n.every.Milliseconds()
-	n.about.Share = share.Public()
 	return n, nil
 }
 

@@ -11,27 +11,15 @@ func (n *node) request(data []byte) {
 		n.warn("refused a request that is none", "error", err)
 		return
 	}
-	if e.Agreed && !n.proven(e) || !e.Agreed && !n.signed(e) {
+	if !n.signed(e) {
 		return
 	}
 	n.mu.Lock()
-	now := n.now()
-	err = n.timelyLocked(e, now)
-	agreed := e.Share == nil || n.replays.has(&e.Header)
+	err = n.timelyLocked(e, n.now())
 	n.mu.Unlock()
 	if err != nil {
-		n.refuse(e, RefusedTime, err)
+		n.refuse(e, RefusedEpoch, err)
 		return
-	}
-	if !agreed {
-		a, err := n.agree(e)
-		if err != nil {
-			n.refuse(e, RefusedKey, err)
-			return
-		}
-		n.mu.Lock()
-		n.replays.agree(&e.Header, a, now)
-		n.mu.Unlock()
 	}
 	if e.InParts() {
 		n.assemble(e)
@@ -68,26 +56,6 @@ func (n *node) signed(e *Envelope) bool {
 	return true
 }
 
-// proven is signed for a request under an agreement.
-func (n *node) proven(e *Envelope) bool {
-	if e.Boot != n.boot {
-		n.refuse(e, RefusedBoot, nil)
-		return false
-	}
-	n.mu.Lock()
-	a := n.replays.agreed[e.agreement]
-	n.mu.Unlock()
-	if a == nil {
-		n.refuse(e, RefusedAgreement, nil)
-		return false
-	}
-	if err := a.verify(e); err != nil {
-		n.refuse(e, RefusedKey, n.notGenuine(err))
-		return false
-	}
-	return true
-}
-
 func (n *node) notGenuine(err error) error {
 	return corral.Errorf(corral.ErrDenied, "look into who can send to the nodes", "node %s refuses a request that the gateway did not sign: %w", n.id, err)
 }
@@ -104,7 +72,7 @@ func (n *node) refuse(e *Envelope, why Refusal, err error) {
 	switch {
 	case !e.Op.Bulk() || why == RefusedBoot:
 		n.publish(ToGateway(e.Life, n.id, KindAnswer, e.Seq), EncodeAnswer(a))
-	case (why == RefusedTime || why == RefusedAgreement) && n.asked.Allow():
+	case why == RefusedEpoch && n.asked.Allow():
 		n.greet() // so that it is asked anew, with what a hello says
 	}
 }

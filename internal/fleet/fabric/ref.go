@@ -11,7 +11,7 @@ import (
 // A Ref is the process that a request means. An ID that was removed may be another
 // process's by now; so a request says when the one that it means was started, by the
 // node's clock, if that is known (Unix ns; 0 if not). Requests have it in the place of
-// the ID: nodes whose Hello has Lives take it.
+// the ID.
 type Ref struct {
 	ID      string
 	Started int64

@@ -1,9 +1,6 @@
 package fabric
 
-import (
-	"bytes"
-	"time"
-)
+import "time"
 
 // A window knows which of the last numbers were used. What is older counts as
 // used.
@@ -50,25 +47,20 @@ const (
 )
 
 // replays knows which requests were taken, and what was answered to the last
-// of them. A life is forgotten, and with it what was agreed, only when every
-// request of it has expired, so nothing is ever taken twice.
+// of them. A life is forgotten only when the node knows the epoch of none of its
+// requests any more, so nothing is ever taken twice.
 type replays struct {
-	lives  map[string]*life
-	agreed map[[agreementID]byte]*Agreement
-	fifo   []answered // the oldest first
-	bytes  int
+	lives map[string]*life
+	fifo  []answered // the oldest first
+	bytes int
 }
 
 type life struct {
 	key        string
 	call, bulk window
-	until      time.Time // when its last request has expired for certain
+	until      time.Time // when the epoch of its last request has ended for certain
 	answers    map[uint64][]byte
-	agreement  *Agreement // may be nil
 }
-
-// lifeIdle is for how long a life is not forgotten that is silent.
-const lifeIdle = Lifetime + 2*MaxSkew
 
 type answered struct {
 	life string
@@ -96,7 +88,6 @@ func (r *replays) life(h *Header, now time.Time) *life {
 	if len(r.lives) >= maxLives {
 		for id, l := range r.lives {
 			if now.After(l.until) {
-				r.disagree(l)
 				delete(r.lives, id)
 			}
 		}
@@ -104,39 +95,12 @@ func (r *replays) life(h *Header, now time.Time) *life {
 	if len(r.lives) >= maxLives {
 		return nil
 	}
-	l = &life{key: h.Key, call: newWindow(callWindow), bulk: newWindow(bulkWindow), until: now.Add(lifeIdle), answers: map[uint64][]byte{}}
+	l = &life{key: h.Key, call: newWindow(callWindow), bulk: newWindow(bulkWindow), until: now.Add(epochLife), answers: map[uint64][]byte{}}
 	if r.lives == nil {
 		r.lives = map[string]*life{}
 	}
 	r.lives[id] = l
 	return l
-}
-
-// agree notes what was agreed with a life. There is one agreement for each.
-func (r *replays) agree(h *Header, a *Agreement, now time.Time) {
-	l := r.life(h, now)
-	if l == nil {
-		return
-	}
-	r.disagree(l)
-	l.agreement = a
-	if r.agreed == nil {
-		r.agreed = map[[agreementID]byte]*Agreement{}
-	}
-	r.agreed[a.id] = a
-}
-
-func (r *replays) disagree(l *life) {
-	if l.agreement != nil {
-		delete(r.agreed, l.agreement.id)
-		l.agreement = nil
-	}
-}
-
-// has reports whether what h asks to agree is agreed.
-func (r *replays) has(h *Header) bool {
-	l := r.lives[h.Key+"."+h.Life]
-	return l != nil && l.agreement != nil && bytes.Equal(l.agreement.GatewayShare, h.Share)
 }
 
 // take decides on a request that is genuine, and notes it.
@@ -156,7 +120,7 @@ func (r *replays) take(h *Header, now time.Time) verdict {
 	if h.answered() {
 		l.answers[h.Seq] = nil // to come
 	}
-	if until := now.Add(lifeIdle); until.After(l.until) {
+	if until := now.Add(epochLife); until.After(l.until) {
 		l.until = until
 	}
 	return fresh

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ type rig struct {
 	exec  *fakeexec.Executor
 	life  string
 	boot  string
-	told  fabric.Hello // of the node, the first
+	told  fabric.Hello  // of the node, the first
+	epoch atomic.Uint64 // of its last hello
 	seq   uint64
 	heard chan *nats.Msg
 	lines *lines
@@ -101,6 +103,7 @@ func newRigOf(t *testing.T, node func(*fabric.NodeConfig), change ...func(*fakee
 		},
 		fabric.AllHellos: func(m *nats.Msg) {
 			if h, err := fabric.ParseHelloBody(m.Data); err == nil {
+				r.epoch.Store(h.Epoch)
 				select {
 				case hello <- h:
 				default:
@@ -137,7 +140,7 @@ func (r *rig) header(op fabric.Op, id string) fabric.Header {
 	r.seq++
 	return fabric.Header{
 		Version: fabric.Version, Node: nodeID, Boot: r.boot, Life: r.life, Seq: r.seq,
-		Expires: time.Now().Add(fabric.Lifetime).UnixMilli(), Op: op, ID: id,
+		Epoch: r.epoch.Load(), Op: op, ID: id,
 	}
 }
 
@@ -243,10 +246,11 @@ func TestForged(t *testing.T) {
 		}, refused: fabric.RefusedKey, logged: "did not sign"},
 		{name: "another node", change: func(h *fabric.Header) { h.Node = "n2" }, logged: "request to another node"},
 		{name: "another boot", change: func(h *fabric.Header) { h.Boot = "earlier" }, refused: fabric.RefusedBoot},
-		{name: "expired", change: func(h *fabric.Header) {
-			h.Expires = time.Now().Add(-fabric.MaxSkew - time.Second).UnixMilli()
-		}, refused: fabric.RefusedTime, logged: "was valid until"},
-		{name: "valid for too long", change: func(h *fabric.Header) { h.Expires = time.Now().Add(time.Hour).UnixMilli() }, refused: fabric.RefusedTime, logged: "far after"},
+		{name: "an epoch that never was", change: func(h *fabric.Header) { h.Epoch++ }, refused: fabric.RefusedEpoch, logged: "does not know its epoch"},
+		{name: "no epoch", change: func(h *fabric.Header) { h.Epoch = 0 }, refused: fabric.RefusedEpoch, logged: "does not know its epoch"},
+		{name: "a changed epoch", spoil: func(m [][]byte) [][]byte {
+			return [][]byte{bytes.Replace(m[0], []byte(`"epoch":`), []byte(`"hcope":`), 1)}
+		}, refused: fabric.RefusedKey, logged: "did not sign"},
 		{name: "another version", change: func(h *fabric.Header) { h.Version = 2 }, refused: fabric.RefusedVersion, logged: "speaks version 1"},
 		{name: "number 0", change: func(h *fabric.Header) { h.Seq = 0 }, refused: fabric.RefusedReplay, logged: "replay"},
 		{name: "another process in the body", change: func(h *fabric.Header) { h.ID = "other" }, refused: ""},

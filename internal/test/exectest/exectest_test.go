@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 func TestMain(m *testing.M) {
@@ -100,10 +101,10 @@ func countChildren(t testing.TB) (alive, zombies int) {
 		t.Fatal(err)
 	}
 	for _, stat := range stats {
-		e, state, ok := parseStat(stat)
+		s, err := procfs.Read(filepath.Dir(stat))
 		switch {
-		case !ok || e.ppid != os.Getpid():
-		case state == "Z":
+		case err != nil || s.Parent != os.Getpid():
+		case s.Ended():
 			zombies++
 		default:
 			alive++

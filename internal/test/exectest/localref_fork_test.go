@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // fork starts the program with its streams and everything that looks after it.
@@ -249,7 +250,7 @@ func (p *refProcess) reap(pumped <-chan struct{}, ours []*os.File) {
 // orphans is what is left of the tree, now that the command is gone.
 func (p *refProcess) orphans() (pids []int) {
 	for _, pid := range p.tree() {
-		if _, state, ok := parseStat(fmt.Sprintf("/proc/%d/stat", pid)); ok && state != "Z" {
+		if s, err := procfs.Read(fmt.Sprintf("/proc/%d", pid)); err == nil && !s.Ended() {
 			pids = append(pids, pid)
 		}
 	}

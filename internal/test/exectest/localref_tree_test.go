@@ -3,53 +3,29 @@
 package exectest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
-// entry is what /proc says of one process.
-type entry struct {
-	pid, ppid, pgid, sid int
-	started              uint64 // in ticks since the machine started
-}
-
-func processes() []entry {
+func processes() []procfs.Stat {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		panic(err) // a bad pattern
 	}
-	var list []entry
+	var list []procfs.Stat
 	for _, stat := range stats {
-		if e, _, ok := parseStat(stat); ok {
+		if e, err := procfs.Read(filepath.Dir(stat)); err == nil { // else it has ended
 			list = append(list, e)
 		}
 	}
 	return list
-}
-
-func parseStat(path string) (e entry, state string, ok bool) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return e, "", false // ended in between
-	}
-	// The name in parentheses may hold anything.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	for i, to := range map[int]*int{1: &e.ppid, 2: &e.pgid, 3: &e.sid} {
-		if *to, err = strconv.Atoi(fields[i]); err != nil {
-			return e, "", false
-		}
-	}
-	e.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
-	e.started, err = strconv.ParseUint(fields[19], 10, 64)
-	return e, fields[0], err == nil
 }
 
 // tree finds what belongs to the command, the command itself first: by
@@ -75,26 +51,26 @@ func (p *refProcess) tree() []int {
 		}
 	}
 	self := os.Getpid()
-	first, _, _ := parseStat("/proc/self/stat")
+	first, _ := procfs.Read("/proc/self")
 	for _, e := range all {
 		switch {
-		case e.pid == self, e.started < first.started:
+		case e.PID == self, e.Started < first.Started:
 		case p.bad("signals only the process group"):
-			if e.pgid == p.child.Pid {
-				add(e.pid)
+			if e.Group == p.child.Pid {
+				add(e.PID)
 			}
 		case p.bad("signals everything it started"):
 			p.world.mu.Lock()
 			for _, q := range p.all {
-				if q.info.PID == e.pid {
-					add(e.pid)
+				if q.info.PID == e.PID {
+					add(e.PID)
 				}
 			}
 			p.world.mu.Unlock()
-		case e.pid == p.child.Pid && e.ppid == self, e.sid == p.child.Pid:
-			add(e.pid)
-		case p.hasToken(e.pid), p.holdsOutput(e.pid):
-			add(e.pid)
+		case e.PID == p.child.Pid && e.Parent == self, e.Session == p.child.Pid:
+			add(e.PID)
+		case p.hasToken(e.PID), p.holdsOutput(e.PID):
+			add(e.PID)
 		}
 	}
 	if p.bad("signals only the process group") {
@@ -103,8 +79,8 @@ func (p *refProcess) tree() []int {
 	for grown := true; grown; {
 		grown = false
 		for _, e := range all {
-			if ours[e.ppid] && !ours[e.pid] {
-				add(e.pid)
+			if ours[e.Parent] && !ours[e.PID] {
+				add(e.PID)
 				grown = true
 			}
 		}
@@ -158,8 +134,8 @@ func (p *refProcess) signalTree(s syscall.Signal) error {
 	for range 100 {
 		live := 0
 		for _, pid := range p.tree() {
-			_, state, ok := parseStat(fmt.Sprintf("/proc/%d/stat", pid))
-			if !ok || state == "Z" {
+			now, err := procfs.Read(fmt.Sprintf("/proc/%d", pid))
+			if err != nil || now.Ended() {
 				continue
 			}
 			live++

@@ -12,15 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
-// A task is a process as /proc/PID/stat shows it.
-type task struct {
-	pid, ppid, tty int
-	zombie         bool
-}
-
-func tasks() ([]task, error) {
+func tasks() ([]procfs.Stat, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -30,30 +26,16 @@ func tasks() ([]task, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []task
+	var all []procfs.Stat
 	for _, name := range names {
-		b, err := os.ReadFile("/proc/" + name + "/stat")
-		if name[0] < '0' || name[0] > '9' || err != nil {
-			continue // no process, or not any more
+		if name[0] < '0' || name[0] > '9' {
+			continue
 		}
-		if t, ok := parseStat(name, b); ok {
+		if t, err := procfs.Read("/proc/" + name); err == nil { // else it has ended
 			all = append(all, t)
 		}
 	}
 	return all, nil
-}
-
-// parseStat reads "PID (NAME) STATE PPID PGRP SESSION TTY …", where NAME may hold
-// anything.
-func parseStat(name string, b []byte) (task, bool) {
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 5 {
-		return task{}, false
-	}
-	pid, err1 := strconv.Atoi(name)
-	ppid, err2 := strconv.Atoi(string(f[1]))
-	tty, err3 := strconv.Atoi(string(f[4]))
-	return task{pid, ppid, tty, f[0][0] == 'Z' || f[0][0] == 'X'}, errors.Join(err1, err2, err3) == nil
 }
 
 // killWarden kills the warden that holds a lock, with everything below it, and
@@ -92,31 +74,31 @@ func killBelow(warden int) error {
 	if err := unix.Kill(warden, unix.SIGSTOP); err != nil {
 		return ignoreGone(err)
 	}
-	err := killAll(fmt.Sprintf("commands of the warden %d live", warden), func(all []task) []int {
+	err := killAll(fmt.Sprintf("commands of the warden %d live", warden), func(all []procfs.Stat) []int {
 		below := map[int]bool{warden: true}
 		var living []int
 		for grown := true; grown; {
 			grown = false
 			for _, t := range all {
-				if below[t.ppid] && !below[t.pid] {
-					below[t.pid], grown = true, true
-					if !t.zombie {
-						living = append(living, t.pid)
+				if below[t.Parent] && !below[t.PID] {
+					below[t.PID], grown = true, true
+					if !t.Ended() {
+						living = append(living, t.PID)
 					}
 				}
 			}
 		}
 		return living
 	})
-	return errors.Join(err, killAll(fmt.Sprintf("the warden %d lives", warden), func(all []task) []int {
+	return errors.Join(err, killAll(fmt.Sprintf("the warden %d lives", warden), func(all []procfs.Stat) []int {
 		return slices.DeleteFunc([]int{warden}, func(pid int) bool {
-			return !slices.ContainsFunc(all, func(t task) bool { return t.pid == pid && !t.zombie })
+			return !slices.ContainsFunc(all, func(t procfs.Stat) bool { return t.PID == pid && !t.Ended() })
 		})
 	}))
 }
 
 // killAll kills what which finds among all processes, until it finds none.
-func killAll(what string, which func([]task) []int) error {
+func killAll(what string, which func([]procfs.Stat) []int) error {
 	var failed error
 	return errors.Join(within(what, func() bool {
 		all, err := tasks()
@@ -146,12 +128,12 @@ func ignoreGone(err error) error {
 // one, left: they run a program in the directory, stand in it or have it in
 // their environment.
 func killReferrers(dir string) error {
-	return killAll("processes that refer to "+dir+" live", func(all []task) []int {
+	return killAll("processes that refer to "+dir+" live", func(all []procfs.Stat) []int {
 		spared := ancestors(all)
 		var pids []int
 		for _, t := range all {
-			if !spared[t.pid] && !t.zombie && refers(t, dir) {
-				pids = append(pids, t.pid)
+			if !spared[t.PID] && !t.Ended() && refers(t, dir) {
+				pids = append(pids, t.PID)
 			}
 		}
 		return pids
@@ -159,10 +141,10 @@ func killReferrers(dir string) error {
 }
 
 // ancestors are this process and those that wait for it.
-func ancestors(all []task) map[int]bool {
+func ancestors(all []procfs.Stat) map[int]bool {
 	parent := map[int]int{}
 	for _, t := range all {
-		parent[t.pid] = t.ppid
+		parent[t.PID] = t.Parent
 	}
 	line := map[int]bool{}
 	for pid := os.Getpid(); pid > 0 && !line[pid]; pid = parent[pid] {
@@ -171,14 +153,14 @@ func ancestors(all []task) map[int]bool {
 	return line
 }
 
-func refers(t task, dir string) bool {
-	proc := "/proc/" + strconv.Itoa(t.pid)
+func refers(t procfs.Stat, dir string) bool {
+	proc := "/proc/" + strconv.Itoa(t.PID)
 	if exe, err := os.Readlink(proc + "/exe"); err == nil && strings.HasPrefix(exe, dir+"/") {
 		return true
 	}
 	// Somebody may look around in the directory; a terminal without a
 	// master, as a dead warden leaves it, does not count as one.
-	if t.tty != 0 {
+	if t.TTY != 0 {
 		return false
 	}
 	if cwd, err := os.Readlink(proc + "/cwd"); err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/")) {

@@ -120,8 +120,8 @@ func removeCgroups(pids []int) error {
 		dead[cgroupPrefix+strconv.Itoa(pid)] = true
 	}
 	for _, t := range all { // a number may be another's by now
-		if !t.zombie {
-			delete(dead, cgroupPrefix+strconv.Itoa(t.pid))
+		if !t.Ended() {
+			delete(dead, cgroupPrefix+strconv.Itoa(t.PID))
 		}
 	}
 	return filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {

@@ -24,6 +24,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // Traces are what processes that work in a directory, or have it as TMPDIR,
@@ -180,13 +182,12 @@ func (tr *Traces) processes(t *testing.T, marks [][]byte, note func(string, stri
 // identify returns a process's name, and when it began: the two tell it from
 // another with its number.
 func identify(proc string) (name, begun string) {
-	b, err := os.ReadFile(proc + "/stat")
+	s, err := procfs.Read(proc)
 	if err != nil {
 		return "", ""
 	}
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	f := strings.Fields(string(b[end+1:]))
-	return string(b[open : end+1]), f[19] // starttime; see proc(5)
+	b, _ := os.ReadFile(proc + "/comm") // it may have ended since
+	return "(" + strings.TrimSpace(string(b)) + ")", strconv.FormatUint(s.Started, 10)
 }
 
 func linesWith(t *testing.T, file, mark string) []string {

@@ -1,7 +1,6 @@
 package landlock
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,11 +8,12 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corral-exec/corral/internal/procfs"
 )
 
 // notification is struct seccomp_notif. Later kernels may have a longer one.
@@ -272,19 +272,11 @@ func (w *watch) bySession(tid uint32) *Jail {
 
 // parent is the process from which a thread's process is; 0 if it has ended.
 func parent(tid uint32) uint32 {
-	b, err := os.ReadFile(procDir(tid) + "/stat")
+	s, err := procfs.Read(procDir(tid))
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from the state on
-	if len(fields) < 2 {
-		return 0
-	}
-	n, err := strconv.ParseUint(fields[1], 10, 32)
-	if err != nil {
-		return 0
-	}
-	return uint32(n)
+	return uint32(s.Parent)
 }
 
 // executed is what a process executes.
