@@ -138,92 +138,144 @@ func (f *Fabric) call(ctx context.Context, p *peer, r request) (fabric.Answer, e
 	if err := ctx.Err(); err != nil {
 		return fabric.Answer{}, &unanswered{cause: err}
 	}
-	begun, maybe, renewed := time.Now(), false, 0
-	var s *sealed
-	defer func() {
-		if s != nil {
-			f.forget(s.seq)
-		}
-	}()
+	c := call{f: f, p: p, r: r, begun: time.Now()}
+	defer c.drop()
 	resend := time.NewTimer(firstResend)
 	defer resend.Stop()
 	for pause := firstResend; ; pause = min(2*pause, lastResend) {
 		boot, changed := p.state()
-		if s != nil && (s.boot != boot || time.Now().After(s.until)) {
-			answer, answered := s.drain()
-			if answered {
-				return answer, nil
-			}
-			maybe = maybe || s.copies > 0
+		if a, next, err := c.prepare(boot); next == stepOver {
+			return a, err
+		}
+		if c.sent != nil {
+			f.send(p, c.sent)
+		}
+		resend.Reset(pause)
+		if a, next, err := c.wait(ctx, changed, resend.C); next == stepOver {
+			return a, err
+		}
+	}
+}
+
+// A call is a request until it is answered. Either nothing of it is on its way (sent is
+// nil), since no life of the node is known, or another message is needed than the last
+// one; or copies of one message may be at the node.
+type call struct {
+	f *Fabric
+	p *peer
+	r request
+
+	begun   time.Time
+	sent    *sealed
+	maybe   bool // a message before sent may have been acted upon
+	renewed int  // how often the node did not know the epoch
+}
+
+// step is what a call does after what happened.
+type step int
+
+const (
+	stepWait step = iota // waits on
+	stepSend             // sends, what is prepared anew if need be
+	stepOver             // has its answer, or the error
+)
+
+func (c *call) drop() {
+	if c.sent != nil {
+		c.f.forget(c.sent.seq)
+		c.sent = nil
+	}
+}
+
+// unanswered is the end of a call for which no answer is to be waited.
+func (c *call) unanswered(cause error) (fabric.Answer, step, error) {
+	return fabric.Answer{}, stepOver, &unanswered{cause, c.maybe || c.sent != nil && c.sent.copies > 0}
+}
+
+// prepare has a message for this life of the node, if there is one. What was sent to
+// the last life, or too long ago, has been acted upon by now, or never will be.
+func (c *call) prepare(boot string) (fabric.Answer, step, error) {
+	if s := c.sent; s != nil && (s.boot != boot || time.Now().After(s.until)) {
+		if a, answered := s.drain(); answered {
+			return a, stepOver, nil
+		}
+		c.maybe = c.maybe || s.copies > 0
+		c.drop()
+		if c.maybe && c.r.once {
 			cause := errAway
 			if s.boot != boot {
 				cause = errRestarted
 			}
-			f.forget(s.seq)
-			s = nil
-			if maybe && r.once {
-				return fabric.Answer{}, &unanswered{cause, true}
-			}
-		}
-		if s == nil && boot != "" {
-			var err error
-			if s, err = f.seal(p, boot, r.op, r.id, r.body); err != nil {
-				s = nil
-				return fabric.Answer{}, err
-			}
-		}
-		var replies <-chan reply
-		if s != nil {
-			f.send(p, s)
-			replies = s.replies
-		}
-		resend.Reset(pause)
-	waiting:
-		for {
-			select {
-			case got := <-replies:
-				switch {
-				case got.nobody:
-					s.copies = max(s.copies-1, 0)
-					continue // it is sent again when the node is back, or by and by
-				case got.answer.Refused == "":
-					return got.answer, nil
-				}
-				again, err := s.refused(got.answer, maybe, r.once)
-				if !again {
-					return fabric.Answer{}, err
-				}
-				switch got.answer.Refused {
-				case fabric.RefusedReplay:
-					maybe = true
-					s.until = time.Time{} // another is needed
-				case fabric.RefusedEpoch:
-					s.until = time.Time{}
-					switch renewed++; {
-					case renewed == 1:
-						break waiting // at once, which does no good if it says so every time
-					case renewed > maxRenewed:
-						return fabric.Answer{}, refusal(got.answer)
-					}
-				}
-				continue // changed tells of the new life
-			case <-changed:
-				break waiting
-			case <-resend.C:
-				if r.patience > 0 && p.silent(begun, r.patience) {
-					return fabric.Answer{}, &unanswered{errAway, maybe || s != nil && s.copies > 0}
-				}
-				if !f.isPaired(p.id) {
-					return fabric.Answer{}, &unanswered{fmt.Errorf("the node is not paired any more: %w", errAway), maybe || s != nil && s.copies > 0}
-				}
-				break waiting
-			case <-ctx.Done():
-				return fabric.Answer{}, &unanswered{ctx.Err(), maybe || s != nil && s.copies > 0}
-			case <-f.ctx.Done():
-				return fabric.Answer{}, &unanswered{f.closedError(), maybe || s != nil && s.copies > 0}
-			}
+			return c.unanswered(cause)
 		}
 	}
+	if c.sent == nil && boot != "" {
+		s, err := c.f.seal(c.p, boot, c.r.op, c.r.id, c.r.body)
+		if err != nil {
+			return fabric.Answer{}, stepOver, err
+		}
+		c.sent = s
+	}
+	return fabric.Answer{}, stepSend, nil
+}
+
+// wait waits until the call is over, or has to send again.
+func (c *call) wait(ctx context.Context, changed <-chan struct{}, resend <-chan time.Time) (fabric.Answer, step, error) {
+	var replies <-chan reply
+	if c.sent != nil {
+		replies = c.sent.replies
+	}
+	for {
+		select {
+		case got := <-replies:
+			if a, next, err := c.take(got); next != stepWait {
+				return a, next, err
+			}
+		case <-changed:
+			return fabric.Answer{}, stepSend, nil
+		case <-resend:
+			switch {
+			case c.r.patience > 0 && c.p.silent(c.begun, c.r.patience):
+				return c.unanswered(errAway)
+			case !c.f.isPaired(c.p.id):
+				return c.unanswered(fmt.Errorf("the node is not paired any more: %w", errAway))
+			}
+			return fabric.Answer{}, stepSend, nil
+		case <-ctx.Done():
+			return c.unanswered(ctx.Err())
+		case <-c.f.ctx.Done():
+			return c.unanswered(c.f.closedError())
+		}
+	}
+}
+
+// take is what a reply means.
+func (c *call) take(got reply) (fabric.Answer, step, error) {
+	s, refused := c.sent, got.answer.Refused
+	switch {
+	case got.nobody: // it is sent again when the node is back, or by and by
+		s.copies = max(s.copies-1, 0)
+		return fabric.Answer{}, stepWait, nil
+	case refused == "":
+		return got.answer, stepOver, nil
+	}
+	if repeat, err := s.refused(got.answer, c.maybe, c.r.once); !repeat {
+		return fabric.Answer{}, stepOver, err
+	}
+	switch refused {
+	case fabric.RefusedReplay:
+		c.maybe = true
+		s.until = time.Time{} // another is needed
+	case fabric.RefusedEpoch:
+		s.until = time.Time{}
+		switch c.renewed++; {
+		case c.renewed == 1: // at once, which does no good if it says so every time
+			return fabric.Answer{}, stepSend, nil
+		case c.renewed > maxRenewed:
+			return fabric.Answer{}, stepOver, refusal(got.answer)
+		}
+	}
+	return fabric.Answer{}, stepWait, nil // a change of the node's state tells of the new life
 }
 
 // drain looks at the replies that have arrived, for an answer, and for what
@@ -245,7 +297,7 @@ func (s *sealed) drain() (a fabric.Answer, answered bool) {
 }
 
 // refused says whether a request that was refused is worth repeating.
-func (s *sealed) refused(a fabric.Answer, maybe, once bool) (again bool, err error) {
+func (s *sealed) refused(a fabric.Answer, maybe, once bool) (repeat bool, err error) {
 	if a.Refused == fabric.RefusedReplay {
 		if once {
 			return false, &unanswered{fmt.Errorf("the node has forgotten its answer: %w", errAway), true}

@@ -31,7 +31,7 @@ func (p *peer) tunedLocked(clock int64, now time.Time) {
 	}
 }
 
-// here are times of the node by the clock of this machine: whoever looks at them
+// here are times of the node by the clock of this machine: a program that looks at them
 // compares them with it.
 func (p *peer) here(times ...*time.Time) {
 	p.mu.Lock()

@@ -224,7 +224,7 @@ func (f *Fabric) receive(m *nats.Msg) {
 		if a.Refused == fabric.RefusedEpoch {
 			p.newEpoch(a.Boot, a.Epoch)
 		}
-		if w.ch != nil { // before whoever waits looks at it because of the new life
+		if w.ch != nil { // before the waiter looks at it because of the new life
 			offer(w.ch, reply{answer: a})
 		}
 		if a.Refused == fabric.RefusedBoot {

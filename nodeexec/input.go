@@ -18,10 +18,14 @@ type input struct {
 
 	data  []byte
 	open  *sealed // the first piece, which begins the write
+	boot  string  // the life that open is for; empty: it is to be sealed
 	begun bool    // the node has it
 	sent  int64
 	limit int64
 	done  int64
+
+	hurried  bool // it was sealed again at once, which is done but once
+	aborting bool
 }
 
 // abortLimit is how long Write waits, after its context has ended, to be told
@@ -76,111 +80,136 @@ func (in *input) mayHaveBegun() bool {
 	return in.begun || in.open != nil && in.open.copies > 0
 }
 
+// run has the node take the input. Until the node says that it has the first piece
+// (begun), copies of that are sent; then it says how far it has come, and is asked
+// where it says nothing. When ctx ends, it is asked to stop and to say how far it
+// came (aborting), which it has abortLimit for.
 func (in *input) run(ctx context.Context) (n int, again bool, err error) {
-	p, f, start := in.p, in.p.f, time.Now()
-	var (
-		over     = ctx.Done()
-		aborting bool
-		hurried  bool
-		aborted  <-chan time.Time
-		boot     string
-		pause    = firstResend
-	)
-	resend := time.NewTimer(pause)
+	start, canceled := time.Now(), ctx.Done()
+	var aborted <-chan time.Time
+	resend := time.NewTimer(firstResend)
 	defer resend.Stop()
-	for {
-		now, changed := p.peer.state()
-		if now != "" && now != boot {
-			if in.open != nil {
-				in.open.drain()
-			}
-			if in.mayHaveBegun() {
-				return int(in.done), false, in.lost(errRestarted)
-			}
-			boot = now
-			if err := in.seal(boot); err != nil {
-				return 0, false, err
-			}
+	for pause := firstResend; ; {
+		boot, changed := in.p.peer.state()
+		if err := in.prepare(boot); err != nil {
+			return int(in.done), false, err
 		}
-		in.ask(aborting)
-		if aborting {
+		in.ask()
+		if in.aborting {
 			pause = firstResend
 		}
 		resend.Reset(pause)
 		pause = min(2*pause, lastResend)
-	waiting:
-		for {
-			var replies <-chan reply
-			if in.open != nil {
-				replies = in.open.replies
-			}
+		for wait := true; wait; {
 			select {
 			case a := <-in.acks:
 				pause = firstResend
-				in.begun = true
-				in.done = max(in.done, a.Done)
-				in.limit = max(in.limit, a.Limit)
+				in.note(a)
 				if a.Flags&fabric.FlagEnd != 0 {
 					return in.ended(ctx, a)
 				}
-				if a.Flags&fabric.FlagGap != 0 {
-					in.sent = a.Next
-				}
-				if !aborting {
+				if !in.aborting {
 					in.push()
 				}
-			case got := <-replies:
-				switch {
-				case got.nobody:
-					in.open.copies = max(in.open.copies-1, 0)
-				default:
-					repeat, err := in.open.refused(got.answer, in.begun, true)
-					if u := (*unanswered)(nil); errors.As(err, &u) {
-						err = in.lost(u.cause)
-					}
-					if !repeat {
-						return int(in.done), false, err
-					}
-					if got.answer.Refused == fabric.RefusedEpoch && !in.mayHaveBegun() {
-						boot = "" // sealed again
-						if !hurried {
-							hurried = true
-							break waiting
-						}
-					}
-				}
+			case got := <-in.replies():
+				wait, err = in.refused(got)
 			case <-changed:
-				break waiting
+				wait = false
 			case <-resend.C:
-				if !in.begun && in.open != nil && time.Now().After(in.open.until) {
-					if in.mayHaveBegun() {
-						return 0, false, in.lost(errAway)
-					}
-					boot = "" // sealed again
-				}
-				if p.peer.quiet(start) > f.patience || !f.isPaired(p.peer.id) {
-					if in.mayHaveBegun() {
-						return int(in.done), false, in.lost(errAway)
-					}
-					return 0, false, p.unavailable(errAway)
-				}
-				break waiting
-			case <-over:
+				wait, err = false, in.overdue(start)
+			case <-canceled:
 				if !in.mayHaveBegun() {
 					return 0, false, ctx.Err()
 				}
-				over, aborting = nil, true
+				wait, canceled, in.aborting = false, nil, true
 				limit := time.NewTimer(abortLimit)
 				defer limit.Stop()
 				aborted = limit.C
-				break waiting
 			case <-aborted:
-				return int(in.done), false, in.lost(ctx.Err())
-			case <-f.ctx.Done():
-				return int(in.done), false, in.lost(f.closedError())
+				err = in.lost(ctx.Err())
+			case <-in.p.f.ctx.Done():
+				err = in.lost(in.p.f.closedError())
+			}
+			if err != nil {
+				return int(in.done), false, err
 			}
 		}
 	}
+}
+
+// prepare has a first piece for this life of the node, if one is known. What the last
+// life may have is lost.
+func (in *input) prepare(boot string) error {
+	if boot == "" || boot == in.boot {
+		return nil
+	}
+	if in.open != nil {
+		in.open.drain()
+	}
+	if in.mayHaveBegun() {
+		return in.lost(errRestarted)
+	}
+	in.boot = boot
+	return in.seal(boot)
+}
+
+// replies are those to the first piece.
+func (in *input) replies() <-chan reply {
+	if in.open == nil {
+		return nil
+	}
+	return in.open.replies
+}
+
+// note notes how far the node has come.
+func (in *input) note(a fabric.InputAck) {
+	in.begun = true
+	in.done = max(in.done, a.Done)
+	in.limit = max(in.limit, a.Limit)
+	if a.Flags&(fabric.FlagGap|fabric.FlagEnd) == fabric.FlagGap {
+		in.sent = a.Next
+	}
+}
+
+// refused reports whether to wait on after a reply to the first piece. The error is
+// that it is refused for good.
+func (in *input) refused(got reply) (wait bool, err error) {
+	if got.nobody {
+		in.open.copies = max(in.open.copies-1, 0)
+		return true, nil
+	}
+	repeat, err := in.open.refused(got.answer, in.begun, true)
+	if u := (*unanswered)(nil); errors.As(err, &u) {
+		err = in.lost(u.cause)
+	}
+	if !repeat {
+		return false, err
+	}
+	if got.answer.Refused != fabric.RefusedEpoch || in.mayHaveBegun() {
+		return true, nil
+	}
+	in.boot = "" // sealed again
+	wait, in.hurried = in.hurried, true
+	return wait, nil
+}
+
+// overdue is what becomes of a write after a while of silence: it goes
+// on, unless nothing is heard of the node.
+func (in *input) overdue(start time.Time) error {
+	if !in.begun && in.open != nil && time.Now().After(in.open.until) {
+		if in.mayHaveBegun() {
+			return in.lost(errAway)
+		}
+		in.boot = "" // sealed again
+	}
+	f, peer := in.p.f, in.p.peer
+	switch {
+	case peer.quiet(start) <= f.patience && f.isPaired(peer.id):
+		return nil
+	case in.mayHaveBegun():
+		return in.lost(errAway)
+	}
+	return in.p.unavailable(errAway)
 }
 
 // seal makes the first piece, for one life of the node's program.
@@ -196,9 +225,9 @@ func (in *input) seal(boot string) (err error) {
 }
 
 // ask sends the first piece, or asks how far the node has come.
-func (in *input) ask(aborting bool) {
+func (in *input) ask() {
 	switch {
-	case aborting:
+	case in.aborting:
 		in.bulk(fabric.Input{Abort: true})
 	case in.begun:
 		in.bulk(fabric.Input{Off: in.sent})

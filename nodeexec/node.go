@@ -58,7 +58,7 @@ func (n *Node) Start(ctx context.Context, cmd corral.Command) (corral.Process, e
 	return p, nil
 }
 
-// start has a node start a command, of which p is to be the process.
+// start has a node start a command. p is to be its process.
 func (n *Node) start(ctx context.Context, id string, body []byte, p *process) error {
 	patience := min(startPatience, n.f.patience)
 	a, err := n.f.call(ctx, n.peer, request{op: fabric.OpStart, id: id, body: body, once: true, patience: patience})

@@ -109,7 +109,7 @@ func (p *peer) heardOf() {
 func (p *peer) away() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// It may be on its way back: whoever wants to know asks again, which the
+	// It may be on its way back: callers ask again, which the
 	// server answers at once.
 	p.gone, p.asked = true, false
 }

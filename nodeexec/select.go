@@ -271,7 +271,7 @@ func filter(list []candidate, keep func(candidate) bool) (kept []candidate) {
 	return kept
 }
 
-// quote is the beginning of what somebody called a node.
+// quote is the beginning of a name that a caller used for a node.
 func quote(name string) string {
 	const most = 200
 	if len(name) > most {

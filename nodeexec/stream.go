@@ -21,7 +21,7 @@ const (
 )
 
 // A reader that waits asks again now and then: something may have got lost
-// without anybody noticing. Nodes forget who is silent for a minute.
+// unnoticed. Nodes forget who is silent for a minute.
 const (
 	firstRepeat = 2 * time.Second
 	lastRepeat  = 15 * time.Second
@@ -162,7 +162,7 @@ func (s *stream) read(ctx context.Context, buf []byte) (corral.Chunk, error) {
 }
 
 // first is a grant that goes with the start of the process, so that its output
-// comes by itself: no more of it than is kept in any case, for whoever begins to
+// comes by itself: no more of it than is kept in any case, for a reader that begins to
 // read when there is a gap.
 func (s *stream) first(head int64) *fabric.Grant {
 	s.mu.Lock()

@@ -58,7 +58,7 @@ func hostKeys(t target) (ssh.HostKeyCallback, []string, error) {
 		case errors.As(err, &mismatch):
 			return corral.Errorf(corral.ErrUnavailable,
 				"if the administrator confirms the new key: ssh-keygen -R '"+knownhosts.Normalize(t.known)+"', then "+keyscan(t),
-				"the key of SSH host %s is not the one that is known: %s %s; somebody may be in between", t.known, key.Type(), ssh.FingerprintSHA256(key))
+				"the key of SSH host %s is not the one that is known: %s %s; another machine may be in between", t.known, key.Type(), ssh.FingerprintSHA256(key))
 		}
 		return err
 	}, algorithms, nil
