@@ -155,7 +155,7 @@ func lockOwner(dir string, ephemeral bool) (*os.File, error) {
 	return f, nil
 }
 
-// ownerLives tells whether anybody uses an ephemeral state directory.
+// ownerLives tells whether an ephemeral state directory is in use.
 func ownerLives(dir string) bool {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {

@@ -285,7 +285,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 			closeLock(b.lock)
 		}
 	}()
-	if b.lock, err = lockBox(b.dir); err != nil { // before anybody sweeps it
+	if b.lock, err = lockBox(b.dir); err != nil { // before it can be swept
 		return nil, err
 	}
 	if r.Workspace != "" {

@@ -111,7 +111,7 @@ func (e *Engine) fail(what string, err error) error {
 	case errors.Is(err, context.Canceled) || errdefs.IsCanceled(err):
 		return fmt.Errorf("cannot %s: %w", what, context.Canceled)
 	case strings.Contains(err.Error(), "permission denied") && errdefs.IsUnavailable(err):
-		return corral.Errorf(corral.ErrUnavailable, "run this as root: whoever may use containerd is root; or use a rootless Docker or Podman", "cannot %s: no permission for containerd at %s", what, e.address)
+		return corral.Errorf(corral.ErrUnavailable, "run this as root (users of containerd are root); or use a rootless Docker or Podman", "cannot %s: no permission for containerd at %s", what, e.address)
 	case errdefs.IsUnavailable(err):
 		return corral.Errorf(corral.ErrUnavailable, "install containerd and start it (Debian: apt-get install containerd), or set CONTAINERD_ADDRESS to its socket", "cannot %s: no containerd answers at %s", what, e.address)
 	case errdefs.IsInvalidArgument(err):

@@ -17,7 +17,7 @@ type Sandbox struct {
 }
 
 // OpenSandbox opens a sandbox on the engine that Auto is. It is sandbox.New with
-// these defaults, each of which cfg can replace:
+// these defaults, which cfg can replace one by one:
 //
 //   - Engine: as [Open] chooses it; Close closes it.
 //   - StateDir: pathenv.ProgramStateDir.

@@ -27,7 +27,7 @@ var errEscape = errors.New("a path that leads outside")
 type dir interface {
 	lstat(name string) (stat, error) // "." is the directory itself
 	readlink(name string) (string, error)
-	// open opens a file without waiting for anybody: a FIFO as well.
+	// open opens a file without waiting: a FIFO as well.
 	open(name string, flag int, perm fs.FileMode) (*os.File, error)
 	sub(name string) (dir, error)
 	// names are the next n names in it; io.EOF after the last.

@@ -34,7 +34,7 @@ func Differences() []Difference {
 				allow("socket", equal(0, afNetlink), equal(2, netlinkRoute)), allow("socket", equal(0, afNetlink), equal(2, netlinkSockDiag)),
 			},
 			What: "AF_UNIX, AF_INET, AF_INET6; AF_NETLINK for NETLINK_ROUTE and NETLINK_SOCK_DIAG",
-			Why:  "Docker allows every family but AF_VSOCK and AF_ALG. The rest (CAN, TIPC, RDS, SMC, Bluetooth and more) loads modules that hardly anybody reviews, and that privilege escalations have come from for years. Programs of agents use these four.",
+			Why:  "Docker allows every family but AF_VSOCK and AF_ALG. The rest (CAN, TIPC, RDS, SMC, Bluetooth and more) loads modules that few people review, and that privilege escalations have come from for years. Programs of agents use these four.",
 		},
 		{
 			Calls:   []string{"personality"},
