@@ -137,6 +137,22 @@ type Exit struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
+// ExitStatus is how a process ended, as results have it in JSON.
+type ExitStatus struct {
+	ExitCode   *int    `json:"exitCode"`   // null unless the process was seen to exit by itself
+	Signal     *int    `json:"signal"`     // null unless a signal ended it
+	SignalName *string `json:"signalName"` // such as "SIGKILL"
+}
+
+// Status is the ExitStatus of a process that was seen to end.
+func (e Exit) Status() ExitStatus {
+	if e.Signal == 0 {
+		return ExitStatus{ExitCode: &e.Code}
+	}
+	number, name := int(e.Signal), e.Signal.String()
+	return ExitStatus{Signal: &number, SignalName: &name}
+}
+
 // Success reports whether the process exited by itself with code 0.
 func (e Exit) Success() bool { return e.Code == 0 && e.Signal == 0 && e.Reason == ReasonExited }
 

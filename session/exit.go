@@ -12,26 +12,19 @@ import (
 type Exit struct{ corral.Exit }
 
 type exitJSON struct {
-	ExitCode   *int           `json:"exitCode"`
-	Signal     *corral.Signal `json:"signal"`
-	SignalName *string        `json:"signalName"`
-	Reason     corral.Reason  `json:"reason"`
-	StartedAt  time.Time      `json:"startedAt"`
-	EndedAt    time.Time      `json:"endedAt"`
-	Orphans    []int          `json:"orphans,omitempty"`
-	Refused    []string       `json:"refused,omitempty"`
+	corral.ExitStatus
+	Reason    corral.Reason `json:"reason"`
+	StartedAt time.Time     `json:"startedAt"`
+	EndedAt   time.Time     `json:"endedAt"`
+	Orphans   []int         `json:"orphans,omitempty"`
+	Refused   []string      `json:"refused,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (e Exit) MarshalJSON() ([]byte, error) {
-	v := exitJSON{Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt, Orphans: e.Orphans, Refused: e.Refused}
-	if e.Signal != 0 {
-		name := e.Signal.String()
-		v.Signal, v.SignalName = &e.Signal, &name
-	} else {
-		v.ExitCode = &e.Code
-	}
-	return json.Marshal(v)
+	return json.Marshal(exitJSON{
+		ExitStatus: e.Status(), Reason: e.Reason, StartedAt: e.StartedAt, EndedAt: e.EndedAt, Orphans: e.Orphans, Refused: e.Refused,
+	})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -45,7 +38,7 @@ func (e *Exit) UnmarshalJSON(b []byte) error {
 		e.Code = *v.ExitCode
 	}
 	if v.Signal != nil {
-		e.Signal = *v.Signal
+		e.Signal = corral.Signal(*v.Signal)
 	}
 	return nil
 }

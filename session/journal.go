@@ -23,7 +23,7 @@ const (
 	opBackground = "background" // left the foreground; with what is known of its process
 	opKill       = "kill"       // is being killed, for Reason
 	opEnd        = "end"        // with the event, if there is one
-	opSeen       = "seen"       // what was Owed is not any more: somebody saw the end, or here is the event
+	opSeen       = "seen"       // what was Owed is not any more: the end was seen, or here is the event
 	opEvent      = "event"      // of a session that may be gone
 	opNotice     = "notice"     // it was said that it runs
 	opPolled     = "polled"     // output up to Offset has been handed out by Poll

@@ -101,7 +101,7 @@ func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
 	}
 }
 
-// Watch waits for the end without taking it from anybody: it is an event all the
+// Watch waits for the end without taking it from other waiters: it is an event all the
 // same. It is for people who look on.
 func (s *Session) Watch(ctx context.Context) error { return s.awaitEnd(ctx) }
 

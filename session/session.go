@@ -350,7 +350,7 @@ func (s *Session) see() (over func(gaveUp bool)) {
 		s.mu.Unlock()
 		switch {
 		case !owed:
-		case gaveUp: // as did everybody who was to see the end
+		case gaveUp: // as did all who were to see the end
 			s.announce()
 		default:
 			s.noteSeen()

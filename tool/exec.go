@@ -160,7 +160,7 @@ func (t *Tools) running(ctx context.Context, s *session.Session, st session.Stat
 func (t *Tools) ended(ctx context.Context, s *session.Session, st session.Status, p plan, err error) *ExecResult {
 	r := newResult(st)
 	end := exitOf(st)
-	r.Ended = &Ended{ExitCode: end.ExitCode, Signal: end.Signal, SignalName: end.SignalName, DurationMs: end.DurationMs, OutputBytes: st.OutputBytes}
+	r.Ended = &Ended{ExitStatus: end.ExitStatus, DurationMs: end.DurationMs, OutputBytes: st.OutputBytes}
 	out, readErr := s.Output(ctx, t.cfg.MaxOutput/2)
 	if readErr != nil {
 		r.Truncated = true

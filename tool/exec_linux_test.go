@@ -29,20 +29,20 @@ func TestExecCompleted(t *testing.T) {
 		text string
 	}{
 		{"success", ExecRequest{Command: "echo hello"},
-			Ended{ExitCode: ptr(0), Stdout: "hello\n", Output: "hello\n", OutputBytes: 6}, "hello"},
-		{"nothing", ExecRequest{Command: "true"}, Ended{ExitCode: ptr(0)}, "(no output)"},
+			Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Stdout: "hello\n", Output: "hello\n", OutputBytes: 6}, "hello"},
+		{"nothing", ExecRequest{Command: "true"}, Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}}, "(no output)"},
 		{"a code", ExecRequest{Command: "echo done; echo bad >&2; exit 3"},
-			Ended{ExitCode: ptr(3), Stdout: "done\n", Stderr: "bad\n", OutputBytes: 9}, ""},
-		{"a code and no output", ExecRequest{Command: "exit 1"}, Ended{ExitCode: ptr(1)}, "(no output)\n\n(Command exited with code 1)"},
+			Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(3)}, Stdout: "done\n", Stderr: "bad\n", OutputBytes: 9}, ""},
+		{"a code and no output", ExecRequest{Command: "exit 1"}, Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(1)}}, "(no output)\n\n(Command exited with code 1)"},
 		{"a signal", ExecRequest{Command: "kill -9 $$"},
-			Ended{Signal: ptr(9), SignalName: ptr("SIGKILL")}, "(no output)\n\n(Command aborted by signal SIGKILL)"},
-		{"not executable", ExecRequest{Command: "exec /etc/passwd 2>/dev/null"}, Ended{ExitCode: ptr(126)}, "(no output)\n\n(Command exited with code 126)"},
+			Ended{ExitStatus: corral.ExitStatus{Signal: ptr(9), SignalName: ptr("SIGKILL")}}, "(no output)\n\n(Command aborted by signal SIGKILL)"},
+		{"not executable", ExecRequest{Command: "exec /etc/passwd 2>/dev/null"}, Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(126)}}, "(no output)\n\n(Command exited with code 126)"},
 		{"on a terminal", ExecRequest{Command: "test -t 1 && printf '\\033[31mred\\033[0m'; exit 0", PTY: true},
-			Ended{ExitCode: ptr(0), Stdout: "red", Output: "red", OutputBytes: 12}, "red"},
+			Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Stdout: "red", Output: "red", OutputBytes: 12}, "red"},
 		{"input is at its end", ExecRequest{Command: "cat; echo end"},
-			Ended{ExitCode: ptr(0), Stdout: "end\n", Output: "end\n", OutputBytes: 4}, "end"},
+			Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Stdout: "end\n", Output: "end\n", OutputBytes: 4}, "end"},
 		{"env", ExecRequest{Command: "echo $A", Env: map[string]string{"A": "b c"}},
-			Ended{ExitCode: ptr(0), Stdout: "b c\n", Output: "b c\n", OutputBytes: 4}, "b c"},
+			Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Stdout: "b c\n", Output: "b c\n", OutputBytes: 4}, "b c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := tools.Exec(t.Context(), tc.req)

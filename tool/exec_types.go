@@ -114,9 +114,7 @@ type ExecResult struct {
 
 // Ended is what there is of a command that is completed, failed or unknown.
 type Ended struct {
-	ExitCode   *int    `json:"exitCode"`   // null unless it was seen to exit by itself
-	Signal     *int    `json:"signal"`     // null unless a signal ended it
-	SignalName *string `json:"signalName"` // such as "SIGKILL"
+	corral.ExitStatus
 
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`

@@ -57,13 +57,7 @@ func exitOf(st session.Status) SessionEnd {
 	if took := st.Exit.EndedAt.Sub(st.Exit.StartedAt); took >= 0 { // both by the clock of where it ran
 		e.DurationMs = took.Milliseconds()
 	}
-	if st.Exit.Signal != 0 {
-		number, name := int(st.Exit.Signal), st.Exit.Signal.String()
-		e.Signal, e.SignalName = &number, &name
-	} else {
-		code := st.Exit.Code
-		e.ExitCode = &code
-	}
+	e.ExitStatus = st.Exit.Status()
 	return e
 }
 

@@ -128,7 +128,7 @@ func (t *Tools) list(ctx context.Context, r *ProcessResult) {
 			SessionID: st.ID, Status: Status(st.State), Reason: Reason(st.Reason), Name: st.Name, Command: command, Description: description,
 			PID: st.PID, Host: st.Host, Node: st.Node, Sandboxed: st.Sandboxed, Cwd: st.Dir, PTY: st.TTY,
 			StartedAt: st.StartedAt, EndedAt: st.EndedAt, RuntimeMs: st.Duration(now).Milliseconds(), Background: st.Background,
-			ExitCode: end.ExitCode, Signal: end.Signal, SignalName: end.SignalName,
+			ExitStatus:  end.ExitStatus,
 			OutputBytes: st.OutputBytes, Truncated: st.OmittedBytes > 0, WaitingForInput: st.WaitingForInput, Unreachable: st.Unreachable,
 		})
 	}

@@ -137,9 +137,7 @@ type SessionEntry struct {
 	RuntimeMs  int64      `json:"runtimeMs"`
 	Background bool       `json:"background"`
 
-	ExitCode   *int    `json:"exitCode"`
-	Signal     *int    `json:"signal"`
-	SignalName *string `json:"signalName"`
+	corral.ExitStatus
 
 	OutputBytes     int64 `json:"outputBytes"`
 	Truncated       bool  `json:"truncated"` // the log itself had to drop bytes
@@ -149,10 +147,8 @@ type SessionEntry struct {
 
 // SessionEnd is how a session ended, if it has.
 type SessionEnd struct {
-	ExitCode   *int    `json:"exitCode"`
-	Signal     *int    `json:"signal"`
-	SignalName *string `json:"signalName"`
-	DurationMs int64   `json:"durationMs"`
+	corral.ExitStatus
+	DurationMs int64 `json:"durationMs"`
 }
 
 // SessionOutput is output that poll, log and wait show.

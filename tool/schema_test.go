@@ -80,8 +80,8 @@ func TestOutputSchemas(t *testing.T) {
 	exec, process := resolved(t, defs[0].Output), resolved(t, defs[1].Output)
 	now := time.Now()
 	for name, r := range map[string]ExecResult{
-		"completed": {Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0)}, Warnings: []string{}},
-		"signalled": {Status: StatusCompleted, Ended: &Ended{Signal: ptr(9), SignalName: ptr("SIGKILL")}, Warnings: []string{"x"}},
+		"completed": {Status: StatusCompleted, Ended: &Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}}, Warnings: []string{}},
+		"signalled": {Status: StatusCompleted, Ended: &Ended{ExitStatus: corral.ExitStatus{Signal: ptr(9), SignalName: ptr("SIGKILL")}}, Warnings: []string{"x"}},
 		"running":   {Status: StatusRunning, SessionID: "x", Running: &Running{PID: 1, StartedAt: now}, Warnings: []string{}},
 		"failed":    {Status: StatusFailed, Reason: ReasonTimeout, Error: "x", Ended: &Ended{}, Warnings: []string{}},
 		"pending":   {Status: StatusApprovalPending, Approval: &Approval{AllowedDecisions: []approval.Verdict{"deny"}}, Warnings: []string{}},
@@ -105,7 +105,7 @@ func TestOutputSchemas(t *testing.T) {
 	for name, r := range map[string]ProcessResult{
 		"list":   {Action: ActionList, Status: StatusCompleted, SessionList: &SessionList{Sessions: []SessionEntry{{Status: StatusRunning}}}, Warnings: []string{}},
 		"poll":   {Action: ActionPoll, Status: StatusRunning, SessionOutput: &SessionOutput{RetryInMs: 5000}, Warnings: []string{}},
-		"ended":  {Action: ActionPoll, Status: StatusCompleted, SessionOutput: &SessionOutput{}, SessionEnd: &SessionEnd{ExitCode: ptr(0)}, Warnings: []string{}},
+		"ended":  {Action: ActionPoll, Status: StatusCompleted, SessionOutput: &SessionOutput{}, SessionEnd: &SessionEnd{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}}, Warnings: []string{}},
 		"log":    {Action: ActionLog, Status: StatusRunning, SessionOutput: &SessionOutput{}, LogPage: &LogPage{}, Warnings: []string{}},
 		"wait":   {Action: ActionWait, Status: StatusRunning, SessionOutput: &SessionOutput{}, WaitEnd: &WaitEnd{}, Warnings: []string{}},
 		"attach": {Action: ActionAttach, Status: StatusRunning, Stream: &Stream{Path: "/x"}, Warnings: []string{}},

@@ -76,7 +76,7 @@ func (r ExecResult) approval() string {
 		"Command: "+r.Command,
 		"Decisions: "+strings.Join(decisions, ", "),
 		"Expires: "+r.ExpiresAt.UTC().Format(time.RFC3339),
-		"Nothing has run yet. It runs in the background when somebody allows it, as session "+r.SessionID+".",
+		"Nothing has run yet. It runs in the background when it is allowed, as session "+r.SessionID+".",
 	), "\n")
 }
 

@@ -20,14 +20,14 @@ func TestExecText(t *testing.T) {
 		want string
 	}{
 		"warnings come first": {
-			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: "out\n"}, Warnings: []string{"One.", "Two."}, Notice: "the sandbox is off; 1 variable left out: A"},
+			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Output: "out\n"}, Warnings: []string{"One.", "Two."}, Notice: "the sandbox is off; 1 variable left out: A"},
 			"Warning: One.\nWarning: Two.\n\n(the sandbox is off; 1 variable left out: A)\n\nout"},
 		"blank output is none": {
-			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: " \n\n"}}, "(no output)"},
+			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Output: " \n\n"}}, "(no output)"},
 		"indentation stays": {
-			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitCode: ptr(0), Output: "  a\n b\n"}}, "  a\n b"},
+			ExecResult{Status: StatusCompleted, Ended: &Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}, Output: "  a\n b\n"}}, "  a\n b"},
 		"truncated": {
-			ExecResult{Status: StatusCompleted, SessionID: "x", Ended: &Ended{ExitCode: ptr(2), Output: "a", Truncated: true, OutputBytes: 99}},
+			ExecResult{Status: StatusCompleted, SessionID: "x", Ended: &Ended{ExitStatus: corral.ExitStatus{ExitCode: ptr(2)}, Output: "a", Truncated: true, OutputBytes: 99}},
 			"a\n\n(Command exited with code 2)\n\n(The command wrote 99 bytes. All of them that are kept: process log, session x.)"},
 		"running without a pid and output": {
 			ExecResult{Status: StatusRunning, SessionID: "x", Running: &Running{}},
@@ -43,7 +43,7 @@ func TestExecText(t *testing.T) {
 		"pending": {
 			ExecResult{Status: StatusApprovalPending, SessionID: "tidy-fox", Host: corral.HostNode, Node: "mac", Cwd: "/w", Approval: &Approval{
 				ApprovalID: "abcdef", ApprovalSlug: "abc", ExpiresAt: at, AllowedDecisions: []approval.Verdict{"allow-once", "deny"}, Command: "rm x", Why: "no rule allows it"}},
-			"Approval required (id abc, full abcdef).\nHost: node\nNode: mac\nWhy: no rule allows it\nCWD: /w\nCommand: rm x\nDecisions: allow-once, deny\nExpires: 2026-01-02T03:04:05Z\nNothing has run yet. It runs in the background when somebody allows it, as session tidy-fox."},
+			"Approval required (id abc, full abcdef).\nHost: node\nNode: mac\nWhy: no rule allows it\nCWD: /w\nCommand: rm x\nDecisions: allow-once, deny\nExpires: 2026-01-02T03:04:05Z\nNothing has run yet. It runs in the background when it is allowed, as session tidy-fox."},
 		"a status without its shape": {ExecResult{Status: StatusRunning}, ""},
 	} {
 		if got := tc.r.Text(); got != tc.want {
@@ -62,13 +62,13 @@ func TestProcessText(t *testing.T) {
 			ProcessResult{Action: ActionPoll, Status: StatusRunning, SessionOutput: &SessionOutput{RetryInMs: 30000, WaitingForInput: true}},
 			"(no new output)\n\nProcess still running. It seems to wait for input. Nothing new for several polls: poll again in 30 seconds, or use wait."},
 		"poll of what said nothing": {
-			ProcessResult{Action: ActionPoll, Status: StatusCompleted, SessionEnd: &SessionEnd{ExitCode: ptr(0)}, SessionOutput: out("")},
+			ProcessResult{Action: ActionPoll, Status: StatusCompleted, SessionEnd: &SessionEnd{ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}}, SessionOutput: out("")},
 			"(no output recorded)\n\nProcess exited with code 0."},
 		"poll after a time-out": {
-			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonTimeout, SessionEnd: &SessionEnd{SignalName: ptr("SIGTERM")}, SessionOutput: out("x\n")},
+			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonTimeout, SessionEnd: &SessionEnd{ExitStatus: corral.ExitStatus{SignalName: ptr("SIGTERM")}}, SessionOutput: out("x\n")},
 			"x\n\nProcess exited with signal SIGTERM (its time was up)."},
 		"poll of what had no memory": {
-			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonOOM, SessionEnd: &SessionEnd{SignalName: ptr("SIGKILL")}, SessionOutput: out("x\n")},
+			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonOOM, SessionEnd: &SessionEnd{ExitStatus: corral.ExitStatus{SignalName: ptr("SIGKILL")}}, SessionOutput: out("x\n")},
 			"x\n\nProcess exited with signal SIGKILL (there was no memory left)."},
 		"poll of what never began": {
 			ProcessResult{Action: ActionPoll, Status: StatusFailed, Reason: ReasonNotStarted, SessionEnd: &SessionEnd{}, SessionOutput: out("")},
@@ -89,8 +89,8 @@ func TestProcessText(t *testing.T) {
 		"list": {
 			ProcessResult{Action: ActionList, SessionList: &SessionList{Sessions: []SessionEntry{
 				{SessionID: "a", Status: StatusRunning, Name: "cat", RuntimeMs: 999, WaitingForInput: true, Unreachable: true},
-				{SessionID: "b", Status: StatusCompleted, Name: "npm run", Description: "the\nbuild", RuntimeMs: 61_000, ExitCode: ptr(1)},
-				{SessionID: "c", Status: StatusCompleted, Name: "ls", RuntimeMs: 3_725_000, ExitCode: ptr(0)},
+				{SessionID: "b", Status: StatusCompleted, Name: "npm run", Description: "the\nbuild", RuntimeMs: 61_000, ExitStatus: corral.ExitStatus{ExitCode: ptr(1)}},
+				{SessionID: "c", Status: StatusCompleted, Name: "ls", RuntimeMs: 3_725_000, ExitStatus: corral.ExitStatus{ExitCode: ptr(0)}},
 			}}},
 			"a running   999ms :: cat [waiting for input, unreachable]\nb completed 1m01s :: npm run (the build) [code 1]\nc completed 1h02m :: ls"},
 	} {

@@ -20,25 +20,16 @@ type Result struct {
 	Error  string      `json:"error,omitempty"` // one line
 	Hint   string      `json:"hint,omitempty"`  // what to do about it; one line
 
-	ExitCode   *int    `json:"exitCode"`   // null unless the process was seen to exit by itself
-	Signal     *int    `json:"signal"`     // null unless a signal ended it
-	SignalName *string `json:"signalName"` // such as "SIGKILL"
+	tool.Ended
 
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
-	Output string `json:"output"` // both, in the order in which they arrived
-
-	DurationMs int64       `json:"durationMs"`
-	Host       corral.Host `json:"host"` // where it really ran, or is to run; empty if it does neither
-	Node       string      `json:"node"`
-	Sandboxed  bool        `json:"sandboxed"`
-	Cwd        string      `json:"cwd"`
+	Host      corral.Host `json:"host"` // where it really ran, or is to run; empty if it does neither
+	Node      string      `json:"node"`
+	Sandboxed bool        `json:"sandboxed"`
+	Cwd       string      `json:"cwd"`
 	// Enforced is what the kernel kept the command to: "programs, files", or one
 	// of the two. Empty: nothing.
 	Enforced string `json:"enforced"`
 
-	Truncated   bool  `json:"truncated"`   // the texts above do not have all of the output
-	OutputBytes int64 `json:"outputBytes"` // of all of it
 	// Notice is what is the same for every command there; empty: nothing.
 	Notice   string   `json:"notice"`
 	Warnings []string `json:"warnings"` // about this command
@@ -54,14 +45,15 @@ const reasonState tool.Reason = "state"
 func NewResult(run runner.Result, err error, took time.Duration) Result {
 	r := Result{
 		Status: tool.StatusCompleted,
-		Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(),
-		DurationMs: took.Milliseconds(),
-		Host:       run.Info.Host, Node: run.Info.Node, Sandboxed: run.Info.Sandboxed, Cwd: run.Info.Dir,
-		Enforced:    run.Info.Enforced.String(),
-		Truncated:   run.Output.Omitted+run.Stdout.Omitted+run.Stderr.Omitted > 0,
-		OutputBytes: int64(len(run.Output.Head)+len(run.Output.Tail)) + run.Output.Omitted,
-		Notice:      run.Info.Notice,
-		Warnings:    run.Info.Warnings,
+		Ended: tool.Ended{
+			Stdout: run.Stdout.String(), Stderr: run.Stderr.String(), Output: run.Output.String(), DurationMs: took.Milliseconds(),
+			Truncated:   run.Output.Omitted+run.Stdout.Omitted+run.Stderr.Omitted > 0,
+			OutputBytes: int64(len(run.Output.Head)+len(run.Output.Tail)) + run.Output.Omitted,
+		},
+		Host: run.Info.Host, Node: run.Info.Node, Sandboxed: run.Info.Sandboxed, Cwd: run.Info.Dir,
+		Enforced: run.Info.Enforced.String(),
+		Notice:   run.Info.Notice,
+		Warnings: run.Info.Warnings,
 	}
 	if len(run.Exit.Refused) > 0 {
 		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], run.Info.Enforced.Refusal(run.Exit.Refused))
@@ -73,12 +65,7 @@ func NewResult(run runner.Result, err error, took time.Duration) Result {
 		if !exit.EndedAt.Before(exit.StartedAt) {
 			r.DurationMs = exit.EndedAt.Sub(exit.StartedAt).Milliseconds()
 		}
-		if exit.Signal != 0 {
-			number, name := int(exit.Signal), exit.Signal.String()
-			r.Signal, r.SignalName = &number, &name
-		} else {
-			r.ExitCode = &exit.Code
-		}
+		r.ExitStatus = exit.Status()
 		switch exit.Reason {
 		case corral.ReasonTimeout:
 			r.Status, r.Reason, r.Error = tool.StatusFailed, tool.ReasonTimeout, exit.String()

@@ -35,40 +35,36 @@ func TestNewResult(t *testing.T) {
 			Info:     corral.Info{Host: corral.HostNode, Node: "n1", Sandboxed: true, Dir: "/w", Warnings: []string{"W."}},
 			Excerpts: runner.Excerpts{Stdout: runner.Excerpt{Head: "o"}, Stderr: runner.Excerpt{Head: "e"}, Output: runner.Excerpt{Head: "oe"}},
 		}, nil, Result{
-			Status: tool.StatusCompleted, ExitCode: number(3), DurationMs: 1500, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w",
-			Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2, Warnings: []string{"W."},
+			Status: tool.StatusCompleted, Host: "node", Node: "n1", Sandboxed: true, Cwd: "/w", Warnings: []string{"W."}, Ended: tool.Ended{ExitStatus: corral.ExitStatus{ExitCode: number(3)}, DurationMs: 1500, Stdout: "o", Stderr: "e", Output: "oe", OutputBytes: 2},
 		}},
 		{"signal", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonExited)}, nil, Result{
-			Status: tool.StatusCompleted, Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
+			Status: tool.StatusCompleted, Ended: tool.Ended{ExitStatus: corral.ExitStatus{Signal: number(9), SignalName: name("SIGKILL")}, DurationMs: 1500},
 		}},
 		{"timeout", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonTimeout)}, nil, Result{
-			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, signal SIGTERM (15)",
-			Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, signal SIGTERM (15)", Ended: tool.Ended{ExitStatus: corral.ExitStatus{Signal: number(15), SignalName: name("SIGTERM")}, DurationMs: 1500},
 		}},
 		{"out of memory", runner.Result{Exit: exit(-1, corral.SIGKILL, corral.ReasonOOM)}, nil, Result{
-			Status: tool.StatusFailed, Reason: tool.ReasonOOM, Error: "out of memory, signal SIGKILL (9)",
-			Signal: number(9), SignalName: name("SIGKILL"), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonOOM, Error: "out of memory, signal SIGKILL (9)", Ended: tool.Ended{ExitStatus: corral.ExitStatus{Signal: number(9), SignalName: name("SIGKILL")}, DurationMs: 1500},
 		}},
 		{"timeout, and it exited by itself", runner.Result{Exit: exit(0, 0, corral.ReasonTimeout)}, nil, Result{
-			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, exit code 0", ExitCode: number(0), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonTimeout, Error: "timed out, exit code 0", Ended: tool.Ended{ExitStatus: corral.ExitStatus{ExitCode: number(0)}, DurationMs: 1500},
 		}},
 		{"cut", runner.Result{Exit: exit(0, 0, corral.ReasonExited), Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "ab", Tail: "yz", Omitted: 96}}}, nil, Result{
-			Status: tool.StatusCompleted, ExitCode: number(0), DurationMs: 1500, Truncated: true, OutputBytes: 100,
-			Output: "ab\n[… 96 bytes left out …]\nyz",
+			Status: tool.StatusCompleted, Ended: tool.Ended{ExitStatus: corral.ExitStatus{ExitCode: number(0)}, DurationMs: 1500, Truncated: true, OutputBytes: 100, Output: "ab\n[… 96 bytes left out …]\nyz"},
 		}},
 		{"not started", runner.Result{}, hinted, Result{
-			Status: tool.StatusFailed, Reason: tool.ReasonUnavailable, Error: "no engine; answers", Hint: "start it", DurationMs: 7,
+			Status: tool.StatusFailed, Reason: tool.ReasonUnavailable, Error: "no engine; answers", Hint: "start it", Ended: tool.Ended{DurationMs: 7},
 		}},
 		// What is not known is not made up, and what there is of it is kept.
 		{"lost", runner.Result{Info: corral.Info{Host: corral.HostGateway}, Excerpts: runner.Excerpts{Output: runner.Excerpt{Head: "x"}}}, fmt.Errorf("gone: %w", corral.ErrLost), Result{
-			Status: tool.StatusUnknown, Reason: tool.ReasonLost, Error: "gone: lost", Output: "x", OutputBytes: 1, Host: "gateway", DurationMs: 7,
+			Status: tool.StatusUnknown, Reason: tool.ReasonLost, Error: "gone: lost", Host: "gateway", Ended: tool.Ended{Output: "x", OutputBytes: 1, DurationMs: 7},
 		}},
 		{"cancelled", runner.Result{Exit: exit(-1, corral.SIGTERM, corral.ReasonExited)}, foreground.Interruption{Signal: corral.SIGINT}, Result{
-			Status: tool.StatusFailed, Reason: tool.ReasonCancelled, Error: "interrupted by SIGINT", Signal: number(15), SignalName: name("SIGTERM"), DurationMs: 1500,
+			Status: tool.StatusFailed, Reason: tool.ReasonCancelled, Error: "interrupted by SIGINT", Ended: tool.Ended{ExitStatus: corral.ExitStatus{Signal: number(15), SignalName: name("SIGTERM")}, DurationMs: 1500},
 		}},
 		// The clock of a node may be set back while a command runs.
 		{"time runs backwards", runner.Result{Exit: corral.Exit{Reason: corral.ReasonExited, StartedAt: began, EndedAt: began.Add(-time.Hour)}}, nil, Result{
-			Status: tool.StatusCompleted, ExitCode: number(0), DurationMs: 7,
+			Status: tool.StatusCompleted, Ended: tool.Ended{ExitStatus: corral.ExitStatus{ExitCode: number(0)}, DurationMs: 7},
 		}},
 	} {
 		if tc.want.Warnings == nil {

@@ -24,7 +24,7 @@ const (
 
 // Handler returns the handler of an endpoint such as /mcp. It refuses what a
 // web page of another origin sends, and, on a loopback address, requests for
-// another host (DNS rebinding). It does not authenticate anybody, and serves one
+// another host (DNS rebinding). It does not authenticate, and serves one
 // agent: mount one for each.
 func (s *Server) Handler() http.Handler {
 	server := func(*http.Request) *sdk.Server { return s.sdk }

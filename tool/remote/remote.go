@@ -52,7 +52,7 @@ func New(ctx context.Context, c *client.Client, model string, log *slog.Logger) 
 // Definitions are what the gateway had when it was asked.
 func (t Tools) Definitions() []tool.Definition { return t.list }
 
-// A result is one of which only the renderings are known.
+// A result has only its renderings.
 type result struct{ called client.Called }
 
 func (r result) Text() string                 { return r.called.Text }
@@ -139,7 +139,7 @@ func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string
 	return r
 }
 
-// approved has somebody here asked for the approval that a call needs, and makes
+// approved has a person here asked for the approval that a call needs, and makes
 // the call again: it gets the session that the gateway began when it was allowed.
 func (t Tools) approved(ctx context.Context, req tool.ExecRequest, pending tool.ExecResult, approve tool.Approver) (tool.ExecResult, error) {
 	rec, err := t.c.Approval(ctx, pending.ApprovalID)

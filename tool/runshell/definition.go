@@ -24,7 +24,7 @@ func (t *Tool) Definitions() []tool.Definition {
 	if p := in.Properties["directory"]; p != nil {
 		p.Default = json.RawMessage(`"."`)
 	}
-	out := schemaOf[outputJSON]()
+	out := schemaOf[plainOutput]()
 	out.Properties["backgroundPids"].Type, out.Properties["backgroundPids"].Types = "array", nil
 	return []tool.Definition{{Name: Name, Title: "Run a shell command", Description: Description, Input: in, Output: out}}
 }

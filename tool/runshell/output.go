@@ -12,60 +12,49 @@ import (
 // programs, and as Text for a model.
 type Output struct {
 	// As the call gave them. They are in Text alone.
-	Command, Directory string
+	Command   string `json:"-"`
+	Directory string `json:"-"`
 
-	Stdout, Stderr string // without terminal control; long ones with their middle left out
-	Truncated      bool   // something is left out
+	// Without terminal control; long ones with their middle left out.
+	Stdout string `json:"stdout" jsonschema:"Standard output."`
+	Stderr string `json:"stderr" jsonschema:"Standard error."`
 
 	// ExitCode is nil if a signal ended the command, and if it has none
 	// because of Error. That of a command in the background is 0, as it is to
 	// a shell that put one there.
-	ExitCode *int
-	Signal   *int // number of the signal that ended it, else nil
+	ExitCode *int `json:"exitCode" jsonschema:"Exit code; null if a signal ended the command."`
+	Signal   *int `json:"signal" jsonschema:"Number of the signal that ended the command, else null."`
 
 	// Error says that the tool failed: the command could not be started, was
 	// cancelled, its time was up, or it cannot be known how it ended. A
 	// command that fails, and one that bash does not find, is none.
-	Error *string
+	Error *string `json:"error" jsonschema:"Why the tool failed, else null; a command that fails is no failure of the tool."`
 
-	PID *int // of bash; nil if that is not known
+	PID *int `json:"pid" jsonschema:"PID of the command's main process."` // of bash; nil if that is not known
 	// BackgroundPIDs are of everything that runs on: the command, if it is in
 	// the background, and else all that it left.
-	BackgroundPIDs []int
+	BackgroundPIDs []int `json:"backgroundPids" jsonschema:"PIDs of what goes on running."`
 
+	Truncated bool `json:"truncated,omitempty" jsonschema:"Whether the middle of an output is left out."`
 	// SessionID is where the executor knows the command, if it keeps it.
-	SessionID string
+	SessionID string `json:"sessionId,omitempty" jsonschema:"ID by which the command is known afterwards."`
 
 	// Notice is that of the command's corral.Info. It is not in Text: a model
 	// would read it again each time.
-	Notice   string
-	Warnings []string // complete sentences
+	Notice   string   `json:"notice,omitempty" jsonschema:"What is the same for every command there: that the sandbox is off, and which variables commands do not get."`
+	Warnings []string `json:"warnings,omitempty" jsonschema:"What was not done as asked."` // complete sentences
 }
 
-type outputJSON struct {
-	Stdout         string   `json:"stdout" jsonschema:"Standard output."`
-	Stderr         string   `json:"stderr" jsonschema:"Standard error."`
-	ExitCode       *int     `json:"exitCode" jsonschema:"Exit code; null if a signal ended the command."`
-	Signal         *int     `json:"signal" jsonschema:"Number of the signal that ended the command, else null."`
-	Error          *string  `json:"error" jsonschema:"Why the tool failed, else null; a command that fails is no failure of the tool."`
-	PID            *int     `json:"pid" jsonschema:"PID of the command's main process."`
-	BackgroundPids []int    `json:"backgroundPids" jsonschema:"PIDs of what goes on running."`
-	Truncated      bool     `json:"truncated,omitempty" jsonschema:"Whether the middle of an output is left out."`
-	SessionID      string   `json:"sessionId,omitempty" jsonschema:"ID by which the command is known afterwards."`
-	Notice         string   `json:"notice,omitempty" jsonschema:"What is the same for every command there: that the sandbox is off, and which variables commands do not get."`
-	Warnings       []string `json:"warnings,omitempty" jsonschema:"What was not done as asked."`
-}
+// plainOutput is an Output whose PIDs are a list.
+type plainOutput Output
 
 // MarshalJSON writes every field that the tool has always had, null where there
 // is nothing to say, and the others where there is.
 func (o Output) MarshalJSON() ([]byte, error) {
-	v := outputJSON{
-		o.Stdout, o.Stderr, o.ExitCode, o.Signal, o.Error, o.PID, o.BackgroundPIDs, o.Truncated, o.SessionID, o.Notice, o.Warnings,
+	if o.BackgroundPIDs == nil {
+		o.BackgroundPIDs = []int{}
 	}
-	if v.BackgroundPids == nil {
-		v.BackgroundPids = []int{}
-	}
-	return json.Marshal(v)
+	return json.Marshal(plainOutput(o))
 }
 
 // Text is the result for a model, one field a line; what the command wrote may
