@@ -148,7 +148,7 @@ func pointless(err error) string {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "use http://: the gateway speaks no TLS by itself"
 	case errors.As(err, &unverified):
-		return "use the name that its certificate is for, and trust whoever signed it"
+		return "use the name that its certificate is for, and trust its signer"
 	case errors.As(err, &other), strings.Contains(err.Error(), "malformed HTTP"): // which has no type
 		return "check the gateway's address: what listens there does not speak HTTP"
 	case errors.Is(err, fs.ErrPermission):

@@ -39,7 +39,7 @@ type Sandbox struct {
 
 	WorkspaceAccess policy.Setting[Access] `json:"workspaceAccess" default:"none" by:"sandbox" doc:"What it may do with the workspace. none is a private directory that it can write to."`
 
-	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: whoever writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/explain/sandbox.md."`
+	WorkspaceSize   policy.Setting[Size]   `json:"workspaceSize" unit:"bytes" by:"sandbox" doc:"What a private workspace may take, at least 16m, with a file for each 8 KiB: a command that writes more gets no space left on device. It counts for workspaces that are made from then on, and takes root and an engine of this machine; where it cannot be had commands are refused. Without it: 512m in memory, and on the disk as much as that has. See docs/explain/sandbox.md."`
 	WorkspaceMedium policy.Setting[Medium] `json:"workspaceMedium" default:"disk" by:"sandbox" doc:"Where a private workspace is. In memory it is part of what sandbox.memory allows, and goes with its container."`
 
 	User     policy.Setting[string] `json:"user" pattern:"^[1-9][0-9]{0,9}:[1-9][0-9]{0,9}$" like:"1000:1000" form:"UID:GID in numbers, neither of them root's" by:"sandbox" doc:"UID:GID that commands run as, never root. Without one: the owner of the workspace."`
@@ -63,7 +63,7 @@ type Sandbox struct {
 	// Secrets are those of every level; of one name, the agent's.
 	Secrets map[string]Secret `json:"secrets" by:"sandbox" doc:"Files that commands find in /run/secrets, by their names: read from a file of this machine or from a variable of the gateway's environment when the container is made, and kept in memory. Those of all levels count."`
 
-	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, of which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
+	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
 	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
 	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`
@@ -114,7 +114,7 @@ type Exec struct {
 
 	Env Environment `json:"env" doc:"Variables of calls."`
 
-	Enforce policy.Setting[policy.Enforce] `json:"enforce" default:"try" by:"exec" doc:"Whether the kernel keeps commands on the gateway and on nodes that security allowlist allows to what was decided: with require those of which it cannot do not run, with try they run and the result says so. Linux alone can, with Landlock. See docs/explain/enforcement.md."`
+	Enforce policy.Setting[policy.Enforce] `json:"enforce" default:"try" by:"exec" doc:"Whether the kernel keeps commands on the gateway and on nodes that security allowlist allows to what was decided: where it cannot, with require the command does not run, with try it runs and the result says so. Linux alone can, with Landlock. See docs/explain/enforcement.md."`
 
 	Allowlist Allowlist `json:"allowlist" doc:"What security allowlist lets through beside plain commands and pipelines."`
 	// Rules are those of every level.
@@ -140,7 +140,7 @@ type Environment struct {
 
 // An Allowlist says what beside plain commands and pipelines is let through.
 type Allowlist struct {
-	Chaining     policy.Setting[Chaining]     `json:"chaining" default:"none" by:"guard" doc:"Lists of commands (; && || and new lines): none, or those of which each command is allowed."`
+	Chaining     policy.Setting[Chaining]     `json:"chaining" default:"none" by:"guard" doc:"Lists of commands (; && || and new lines): none, or those whose commands are all allowed."`
 	Redirections policy.Setting[Redirections] `json:"redirections" default:"none" by:"guard" doc:"Redirections: none, or those that do no harm (to and from /dev/null, of one output into the other, here-documents that are not expanded)."`
 }
 
@@ -154,7 +154,7 @@ type ApplyPatch struct {
 // Elevated says who may leave the sandbox. Every level is a gate: see
 // Agent.CheckElevated.
 type Elevated struct {
-	Enabled   []policy.Setting[bool]    `json:"enabled" default:"true" by:"exec" doc:"Whether anybody may. A level that says false cannot be overruled."`
+	Enabled   []policy.Setting[bool]    `json:"enabled" default:"true" by:"exec" doc:"Whether it may be used. A level that says false cannot be overruled."`
 	AllowFrom []policy.Setting[Senders] `json:"allowFrom" by:"exec" doc:"Who may: entries for all providers, or for each by its name. Without any: nobody. Each level that has some has to let the sender through."`
 	Default   policy.Setting[Level]     `json:"default" default:"off" by:"exec" doc:"What a call means that says nothing of elevated, if it may. full skips approvals, and is also what elevated: true then means."`
 }
@@ -199,7 +199,7 @@ type Gateway struct {
 	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket, unless --listen says another. Without one: none. Read when the gateway starts, as the three below."`
 	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
-	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins of which pages may call the gateway."`
+	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins whose pages may call the gateway."`
 }
 
 // Node is what a machine that is a node lets gateways do.

@@ -15,7 +15,7 @@ type Sender struct {
 	ID       string
 	From     string // the address as the provider writes it
 	E164     string // telephone number
-	Name     string // that is shown, and that anybody can choose
+	Name     string // that is shown, and that each can choose
 	Username string
 	Tag      string
 }

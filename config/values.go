@@ -118,7 +118,7 @@ func orUnlimited[T int64 | float64](data []byte, n *T) error {
 }
 
 // Senders says who may do something: entries by the name of a provider, "*"
-// being all of them. Each entry is "*" for everybody, or what
+// being all of them. Each entry is "*" for all, or what
 // [Sender.Matches] takes.
 type Senders map[string][]string
 

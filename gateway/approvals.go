@@ -53,7 +53,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: list})
 }
 
-// agentQuery is whose approvals are asked for; empty: everybody's. They are for
+// agentQuery is the agent whose approvals are asked for; empty: all agents'. They are for
 // operators, and not for the agent of the header.
 func agentQuery(r *http.Request) string {
 	if agent := r.URL.Query().Get("agent"); agent != api.AllAgents {

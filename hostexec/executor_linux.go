@@ -86,7 +86,7 @@ func runDir(stateDir string) string { return filepath.Join(stateDir, "run", "hos
 func (e *Executor) leftBehind() bool {
 	n := warden.LeftBehind(e.runDir)
 	if n > 0 {
-		e.cfg.Log.Warn("the warden was killed; another takes over its commands, of which nobody will know how they end",
+		e.cfg.Log.Warn("the warden was killed; another takes over its commands; how they end will not be known",
 			"commands", n, "log", filepath.Join(e.runDir, warden.LogName))
 	}
 	return n > 0

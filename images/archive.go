@@ -109,7 +109,7 @@ func NewArchive(ctx context.Context, name string, config ImageConfig, created ti
 	return a, nil
 }
 
-// encode is v as JSON, of which there is one form.
+// encode is v as JSON, in its one form.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -201,7 +201,7 @@ type LayerFunc func(ctx context.Context, w io.Writer) error
 // WriteTar implements Layer.
 func (f LayerFunc) WriteTar(ctx context.Context, w io.Writer) error { return f(ctx, w) }
 
-// ReadEntry is the content of the file that r is at, of which h is the header.
+// ReadEntry is the content of the file that r is at. h is its header.
 func ReadEntry(r io.Reader, h *tar.Header, limit int64) ([]byte, error) {
 	switch {
 	case h.Typeflag != tar.TypeReg:

@@ -1,7 +1,7 @@
 // Package images knows which images sandboxes run on and how an engine gets
 // them.
 //
-// There are two ways. An image of somebody's registry is pulled. Corral's own
+// There are two ways. An image of a registry is pulled. Corral's own
 // images, which no registry serves, are built on this machine and imported:
 // [Default], [Base] and [Common] from Debian's packages, and [Busybox] from the
 // machine's static busybox, two megabytes for tests. Each of them carries the

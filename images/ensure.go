@@ -68,7 +68,7 @@ func (s Store) Build(ctx context.Context, name string, progress Progress) (Image
 }
 
 // build makes the image of r, one build at a time on this machine. Unless
-// again, it is content with an image that somebody built in the meantime.
+// again, it is content with an image that was built in the meantime.
 func (s Store) build(ctx context.Context, r recipe, again bool, report Progress) (_ Image, err error) {
 	if err := s.checkArch(ctx, r); err != nil {
 		return Image{}, err
@@ -145,7 +145,7 @@ func sourceDate(seconds string) (time.Time, error) {
 // drop removes the image that a build took the name from. That it cannot be
 // removed does not make the build a failure; the image stays listed.
 func (s Store) drop(ctx context.Context, old Image, report Progress) {
-	if len(old.Tags) > 1 { // it had another name that somebody gave it
+	if len(old.Tags) > 1 { // it had another name, given by a person
 		return
 	}
 	err := s.Engine.RemoveImage(ctx, old.ID)

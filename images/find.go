@@ -8,8 +8,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 )
 
-// An Asker is an Engine that can have a registry asked for an image, of which
-// nothing is fetched.
+// An Asker is an Engine that can ask a registry for an image without fetching it.
 type Asker interface {
 	// Ask returns nil if the registry has the image, and
 	// errors.ErrUnsupported if only a pull can tell. The zero AuthConfig is

@@ -30,7 +30,7 @@ const (
 
 // The labels of Corral's own images. Containers inherit an image's labels, so
 // they are other keys than those by which the sandbox finds its containers: a
-// container that somebody else runs on one of these images is not Corral's.
+// container of others on one of these images is not Corral's.
 const (
 	LabelImage  = "corral.image"  // the name it was built as
 	LabelRecipe = "corral.recipe" // the digest of the recipe it was built from
@@ -112,7 +112,7 @@ func (s Store) Remove(ctx context.Context, ref string) error {
 	if cerrdefs.IsConflict(err) {
 		return corral.Errorf(corral.ErrInvalid, "remove the sandboxes that run on it first", "cannot remove image %s: %w", ref, err)
 	}
-	if cerrdefs.IsNotFound(err) { // somebody else was faster
+	if cerrdefs.IsNotFound(err) { // another was faster
 		return nil
 	}
 	return engineError(ctx, "remove image "+ref, err)
@@ -151,7 +151,7 @@ func (img *Image) label(labels map[string]string) {
 
 // own finds the recipe for ref. It is an error if the name is in Corral's
 // namespace and there is none: such a name must never reach a public registry,
-// where anybody could have taken it.
+// where any other user could have taken it.
 func own(ref string) (recipe, bool, error) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err == nil && strings.HasPrefix(ref, "sha256:") {

@@ -48,8 +48,8 @@ func lock(ctx context.Context, dir string, waiting func()) (unlock func() error,
 	}
 }
 
-// tryLock returns nil if somebody else has the lock. In a directory that is
-// everybody's, such as /tmp, the name may be taken by a link or a file of
+// tryLock returns nil if another has the lock. In a directory for all users,
+// such as /tmp, the name may be taken by a link or a file of
 // another user, who could then hold all builds up.
 func tryLock(path string) (_ *os.File, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)

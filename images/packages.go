@@ -21,7 +21,7 @@ type Package struct {
 	License             string // an SPDX expression; empty if dpkg does not tell
 }
 
-// The forms that the Debian policy gives them. What is in a file that somebody
+// The forms that the Debian policy gives them. What is in a file that a person
 // gave is written into one of apt's.
 var (
 	packageName    = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)

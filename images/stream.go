@@ -12,7 +12,7 @@ import (
 )
 
 // The engine answers a pull or an import with status 200 and a JSON object a
-// line, the last of which may say that it failed after all. What it relays
+// line. The last may say that it failed after all. What it relays
 // comes from a registry, so nothing in it is trusted: lines are bounded, texts
 // are cleaned, and numbers are brought into range.
 

@@ -45,7 +45,7 @@ func (e Environment) Report() (notice string, warnings []string) {
 }
 
 // What a notice says of variables is bounded: how many there are, and what they
-// are called, can be anybody's.
+// are called, can be any.
 const (
 	maxNames = 24
 	maxName  = 64 // bytes

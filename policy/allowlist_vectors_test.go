@@ -44,7 +44,7 @@ var allowlistDiffers = map[string]string{
 	"AE-009": "names that differ in case are different files: a pattern matches one of them",
 	"AE-012": "`~` is the home directory of the account that the command runs as; no variable of the environment says where rules lead",
 	"AE-117": "fish reads a language of its own, which is not parsed: what it is given with -c is asked about",
-	"AE-167": "a command is not quoted anew but run as a list of arguments, of which every program is a path; `env` stays in it, also pinned",
+	"AE-167": "a command is not quoted anew but run as a list of arguments, and each program in it is a path; `env` stays in it, also pinned",
 }
 
 // allowlistSkips are the functions that have no counterpart, and why.

@@ -40,8 +40,8 @@ func names() []string {
 // its requests takes 0.12 ms of that.
 const maxAdded = 0.7
 
-// maxEnforced is how much longer a command may take of which the kernel enforces
-// what it may execute and write, in ms.
+// maxEnforced is how much longer a command may take, in ms, if the kernel enforces
+// what it may execute and write.
 const maxEnforced = 0.15
 
 // maxWarm is how long the first command of a sandbox from the pool may take, and

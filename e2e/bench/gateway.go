@@ -35,7 +35,7 @@ type gateway struct {
 // addGateway starts a gateway with a sandbox like the others.
 func (s *site) addGateway(ctx context.Context, program string) error {
 	g := &gateway{state: filepath.Join(s.dir, "gateway")}
-	// What is on the host is measured, and not somebody who approves it.
+	// What is on the host is measured, and not the time of a person who approves it.
 	settings := filepath.Join(s.dir, "corral.json5")
 	if err := os.WriteFile(settings, []byte(`{tools: {exec: {security: "full", ask: "off"}}}`), 0o600); err != nil {
 		return err

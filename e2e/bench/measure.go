@@ -103,7 +103,7 @@ func bandwidth(size int64, j func(size int64) job) func(context.Context, place) 
 func throughput(j job, workers, jobs int) func(context.Context, place) (float64, error) {
 	return func(ctx context.Context, p place) (float64, error) {
 		group, ctx := errgroup.WithContext(ctx)
-		var begun atomic.Int64 // whoever is free takes the next: nobody is left behind at the end
+		var begun atomic.Int64 // a free worker takes the next: none is left behind at the end
 		start := time.Now()
 		for range workers {
 			group.Go(func() error {

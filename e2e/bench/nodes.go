@@ -72,7 +72,7 @@ func (n *node) Close() error {
 	return errors.Join(errs...)
 }
 
-// printed is a job that prints n bytes, of which the sum is known.
+// printed is a job that prints n bytes with a known sum.
 func (s *site) printed(n int64) job {
 	if s.sums == nil {
 		s.sums = map[int64][]byte{}

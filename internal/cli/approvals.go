@@ -22,7 +22,7 @@ import (
 const approvalsLong = `Answer for commands that need an approval, and keep the rules that approvals are
 remembered in.
 
-A command that no rule allows waits until somebody allows or denies it, or until
+A command that no rule allows waits until a person allows or denies it, or until
 it expires; the first answer counts. What was allowed runs as it was asked for,
 or not at all: if the directory, a program or a script was changed meanwhile, it
 is refused. An ID may be a slug, or a beginning that no other has.
@@ -60,7 +60,7 @@ func (a *app) gatewayDesk(ctx context.Context, do func(context.Context, desk) er
 	return a.withClient(ctx, session.DefaultAgent, func(ctx context.Context, c *client.Client) error { return do(ctx, c) })
 }
 
-// addWhoseFlag defines whose approvals they are: everybody's, if it is not given.
+// addWhoseFlag defines whose approvals they are: all agents', if it is not given.
 func (a *app) addWhoseFlag(cmd *cobra.Command, agent *string) {
 	cmd.Flags().StringVar(agent, "agent", "", "`NAME`: only those of this agent")
 	must(cmd.RegisterFlagCompletionFunc("agent", a.completeAgents))
@@ -173,7 +173,7 @@ func (a *app) approvalsDeny(at withDesk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "deny [flags] ID... | deny [flags] --all", Short: "Deny commands", ValidArgsFunction: a.completeApprovals,
 		Long: `Deny commands: they do not run, and their agents are told. With --all, everything
-that is pending is denied, or all of one agent; what somebody else answers
+that is pending is denied, or all of one agent; what another person answers
 meanwhile is left as it is.`,
 		Example: `  corral approvals deny calm-otter-12
   corral approvals deny --all --agent nightly`,

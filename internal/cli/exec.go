@@ -33,7 +33,7 @@ If a gateway runs (corral gateway), it runs the command, by its policy: then the
 command also outlives this call, and restarts of the gateway. What the gateway
 refuses does not run. --local is the one way past it.
 
-Standard input goes to the command if somebody redirected it for this call, as
+Standard input goes to the command if it was redirected for this call, as
 in "echo x | corral exec cat". One that is merely inherited, such as a script's
 or a terminal, is left alone; --stdin passes it on in any case, and
 --stdin=false never.
@@ -127,7 +127,7 @@ func (a *app) execCommand() *cobra.Command {
 	a.addAgentFlag(cmd, &o.agent)
 	a.addConversationFlag(cmd, &o.session)
 	f.BoolVar(&o.local, "local", false, "run it from here, past a gateway that runs and its policy")
-	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for somebody to allow a command that needs an approval (by default a terminal is asked, and otherwise nobody is waited for)")
+	f.Var(&o.waitApproval, "wait-approval", "`TIME`: wait so long for the approval of a command that needs one (by default a terminal is asked, and without one the call does not wait)")
 	group(f, groupGateway, "background", "id", "agent", "session", "local", "wait-approval")
 
 	addChoice(cmd, &o.host, "host", "where to run (default sandbox)",

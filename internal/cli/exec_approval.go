@@ -28,7 +28,7 @@ func (s approving) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 }
 
 // startApproved starts a command, and if it needs an approval, waits for it where
-// somebody can be asked or the call says how long.
+// a person can be asked or the call says how long.
 func startApproved[P any](ctx context.Context, a *app, o *execFlags, c *client.Client, cmd corral.Command, start func(context.Context, corral.Command) (P, error)) (P, error) {
 	p, err := start(ctx, cmd)
 	rec, ok := client.PendingApproval(err)

@@ -44,7 +44,7 @@ func (p *page) row(indent, column int, label string, s style, text string) {
 	p.rows(indent, column, label, s, lines)
 }
 
-// commandRow is a row with a command, of which every space counts.
+// commandRow is a row with a command, in which every space counts.
 func (p *page) commandRow(indent, column int, label string, s style, text string) {
 	p.rows(indent, column, label, s, []string{visible(text)})
 }

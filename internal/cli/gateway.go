@@ -90,7 +90,7 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	f.StringVar(&o.nodes, "nodes", "", "`ADDRESS:PORT`: listen there for nodes, such as 0.0.0.0:7422; over TLS, for keys that were approved")
 	f.StringVar(&o.webSocket, "nodes-websocket", "", "`ADDRESS:PORT`: listen there for nodes that connect by WebSocket, where nothing else passes")
 	f.StringVar(&o.advertise, "nodes-advertise", "", "`HOST:PORT`: where nodes connect to, if not there; several are separated by commas")
-	f.Var(optional{&o.timeout}, "timeout", "`TIME`: of commands of which the tool call says none; 0 is never (default 30m)")
+	f.Var(optional{&o.timeout}, "timeout", "`TIME`: of commands whose tool call has none; 0 is never (default 30m)")
 	f.StringArrayVar(&o.pathPrepend, "path-prepend", nil, "`DIR`: directory to put before PATH of tool calls; may be repeated")
 	f.BoolVar(&o.elevated, "allow-elevated", false, "let calls that ask for it leave the sandbox for this machine")
 	f.IntVar(&o.maxSessions, "max-sessions", 1000, "`N`: how many sessions of an agent may run at a time")

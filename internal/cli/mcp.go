@@ -23,7 +23,7 @@ their servers themselves.
 
 If a gateway runs, it runs the commands, as it was told to: they and their
 sessions outlive this process and restarts of the gateway, and are seen by
-everybody who asks it. If none runs, this process is the gateway of the state
+all clients. If none runs, this process is the gateway of the state
 directory while it lives, without a socket; what it leaves running is found
 by the next.`
 

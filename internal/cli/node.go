@@ -25,13 +25,13 @@ The machine dials out; nothing has to reach it. What to run here is printed by
 corral nodes join on the gateway, with the line that says where the gateway is
 and by what it is known.
 
-The first time the machine shows a code and waits until somebody approves it on
+The first time the machine shows a code and waits until a person approves it on
 the gateway, unless it is given a setup token (--token-file, or
 CORRAL_NODE_TOKEN). It keeps a key and the line in the state directory: from
 then on corral node alone is enough.
 
 This machine decides for itself which commands run: by its configuration and its
-approvals file, of which the agents' names are those of the gateway. The gateway
+approvals file. The names of agents in it are the gateway's. The gateway
 can only be stricter. What needs an approval is approved on the gateway, or with
 node.approvals: "local" in the configuration only here. node.directories limits
 where commands work. With --sandbox all, or sandbox.mode in the configuration,

@@ -30,7 +30,7 @@ func (a *app) nodeStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [flags]", Short: "Say whether this machine is a node, and how it is",
 		Long: `Say whether a node runs with the state directory, and how it is: whether it is
-connected to its gateway, whether somebody has to approve it, and by what it
+connected to its gateway, whether it has to be approved, and by what it
 decides on commands: that is of the agent main, by the files as they are now.
 
 Exit code: 0 if it takes commands, 1 if it does not.`,

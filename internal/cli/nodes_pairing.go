@@ -196,8 +196,8 @@ func (a *app) completeCodes(cmd *cobra.Command, _ []string, _ string) ([]string,
 func (a *app) nodesTokens() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tokens", Short: "Approve machines in advance, by setup tokens",
-		Long: `Approve machines in advance: whoever has a setup token pairs a machine with it,
-without anybody at the gateway. It is a secret; give it to corral node in a
+		Long: `Approve machines in advance: a setup token pairs a machine without a person at
+the gateway. It is a secret; give it to corral node in a
 file (--token-file) or in CORRAL_NODE_TOKEN, never on its command line.`,
 		Example: `  corral nodes tokens new --ttl 24h --uses 10 --label pool=ci
   corral nodes tokens ls

@@ -47,7 +47,7 @@ It is not the output of commands: corral logs shows that.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "of all its containers of which something is kept")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "of all its containers that have logs")
 	addLocalFlag(cmd, &local)
 	return withJSON(cmd)
 }
@@ -71,7 +71,7 @@ func printLife(w io.Writer, l api.SandboxLife) error {
 		}
 		switch {
 		case s.Ended == nil:
-			say("it has not ended, or nobody saw it: whoever made the container was ended first")
+			say("it has not ended, or its end was not seen: the program that made the container was ended first")
 		case s.Exit == "":
 			say("%s  setup command: it is not known how it ended (%d bytes)", s.Ended.Format(time.RFC3339), s.Bytes)
 		default:

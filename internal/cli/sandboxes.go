@@ -122,7 +122,7 @@ func (a *app) sandboxSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sweep [flags]", Short: "Remove containers that nobody will use again",
 		Long: `Remove containers that nobody will use again: ephemeral ones whose corral was
-killed, and those of which the state is gone. It happens by itself before a
+killed, and those without state. It happens by itself before a
 sandbox is made.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

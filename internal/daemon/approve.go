@@ -17,11 +17,11 @@ import (
 	"github.com/corral-exec/corral/tool/runshell"
 )
 
-// approvalWait is how long a call waits for somebody to answer. It is less than
+// approvalWait is how long a call waits for an answer. It is less than
 // the minute after which many clients give a call up.
 const approvalWait = 50 * time.Second
 
-// An approver asks at the desk about what coreTools leave to somebody's
+// An approver asks at the desk about what coreTools leave to a person's
 // decision. It is asked about beside what the policy asks: an answer here lets
 // nothing past that.
 type approver struct {
@@ -61,7 +61,7 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 	if err != nil {
 		return "", err
 	}
-	if ask := tool.ApproverOf(ctx); ask != nil { // whoever called can be asked
+	if ask := tool.ApproverOf(ctx); ask != nil { // the caller can be asked
 		var answer runshell.Answer
 		settled, err := a.s.hosts.policies.guard.Await(ctx, rec, ask, func(rec approval.Record) (err error) {
 			answer, err = a.use(ctx, rec, claim)
@@ -82,7 +82,7 @@ func (a approver) approve(ctx context.Context, r runshell.Request) (runshell.Ans
 	case err == nil:
 		return a.use(ctx, settled, claim)
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return "", corral.Errorf(corral.ErrApproval, "call again when somebody has allowed it: corral approvals allow "+rec.Slug,
+		return "", corral.Errorf(corral.ErrApproval, "call again when it is allowed: corral approvals allow "+rec.Slug,
 			"approval %s is pending: %s", rec.Slug, r.Reason)
 	}
 	return "", err
@@ -98,8 +98,8 @@ func (a approver) use(ctx context.Context, rec approval.Record, claim approval.C
 	return runshell.AllowOnce, nil
 }
 
-// askedStarts are those of an agent's commands, of which the policy asks the
-// caller, who waits, where that can be asked.
+// askedStarts starts an agent's commands. Where the policy asks, and the caller can
+// be asked, the caller waits for the answer.
 type askedStarts struct {
 	corral.Executor
 	guard *guard.Guard
@@ -134,7 +134,7 @@ func (s askedStarts) Start(ctx context.Context, cmd corral.Command) (p corral.Pr
 	return p, err
 }
 
-// elsewhere is a file system of which nothing is known here: every directory is
+// elsewhere is a file system that is not seen from here: every directory is
 // there, and none is another.
 type elsewhere struct{ policy.Nothing }
 

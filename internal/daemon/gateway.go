@@ -422,7 +422,7 @@ func (s *Gateway) newTools(agent string) *tool.Tools {
 	})
 }
 
-// mode is that of the sandbox, of agents of which nothing else is configured.
+// mode is the sandbox's, for agents that are not configured otherwise.
 func (s *Gateway) mode() string {
 	return s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
 }
@@ -436,7 +436,7 @@ func CheckListen(what, at string) error {
 	host, _, _ := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
-			"%s is not of the loopback interface: whoever reaches a gateway can run commands", what)
+			"%s is not of the loopback interface: who reaches a gateway can run commands", what)
 	}
 	return nil
 }

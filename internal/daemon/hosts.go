@@ -300,7 +300,7 @@ func (f fence) check(route corral.Route) error {
 // Each command goes by the options of its time.
 type lazySandbox struct {
 	stateDir, name string
-	owner          string // the agent whose it is; empty: everybody's
+	owner          string // the agent whose it is; empty: all agents'
 	options        func() SandboxOptions
 	open           func(SandboxOptions) (Executor, error)
 

@@ -18,7 +18,7 @@ type NodeHost struct {
 }
 
 // OpenNodeHost opens it, in the directory of the node. The approvals file is the
-// one of the machine, of which a gateway that runs here has rules too.
+// one of the machine, which has also the rules of a gateway that runs here.
 func OpenNodeHost(opt Options, dir string) (_ *NodeHost, err error) {
 	o, log := &opt, opt.Log
 	keeper, err := o.Backends.Host(KeeperOptions{

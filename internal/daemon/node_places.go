@@ -55,7 +55,7 @@ func (n *nodePlaces) Place(agent string, cmd corral.Command) (*corral.Router, co
 	if mode == ModeRequired {
 		return nil, route, corral.Errorf(corral.ErrDenied, "leave out elevated", "the node lets no command leave its sandbox (required)")
 	}
-	// For whom it is a node is not told: whoever may leave has to be everybody.
+	// Which agents use the node is not known here: leaving has to be allowed to all.
 	if err := c.Tools.Elevated.Check(config.Sender{}); err != nil {
 		return nil, route, corral.Errorf(corral.ErrDenied, `leave out elevated; or set, in the configuration of the node, tools.elevated.allowFrom: ["*"]`,
 			"the node keeps commands in its sandbox: %w", err)
@@ -170,7 +170,7 @@ func owned(p corral.Process, agent string) corral.Process {
 	return ofOrigin{p, own}
 }
 
-// ofOrigin is a process of which it is known better what it was begun as.
+// ofOrigin is a process with the origin that is known here.
 type ofOrigin struct {
 	corral.Process
 	origin origin.Origin

@@ -187,7 +187,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 		return nil, err
 	}
 	// The label says for whom a container was made. One that came from a pool
-	// was made for nobody, and is somebody's all the same.
+	// was made for no agent, and is in use all the same.
 	known, err := sandbox.Sandboxes(stateDir)
 	if err != nil {
 		return nil, err

@@ -158,7 +158,7 @@ func (t agentTools) shell(ctx context.Context, c config.Agent) (*runshell.Tool, 
 	default:
 		return nil, corral.Errorf(errors.ErrUnsupported, "use exec there", "%s does not run on host %s", runshell.Name, route.Host)
 	}
-	// In profile asimi somebody who can be asked is asked about everything that
+	// In profile asimi a person who can be asked is asked about everything that
 	// coreTools do not have: without coreTools that would be every command.
 	if !c.Unattended.Value && (cfg.Profile != pathenv.ProfileAsimi || len(cfg.CoreTools) > 0) {
 		cfg.Approve = approver{t, route, cfg.Dir}.approve

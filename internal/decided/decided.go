@@ -12,6 +12,6 @@ type About struct {
 	// approval it may run there.
 	Grant []byte
 	// Fresh: the ID was made up for this command a moment ago. The Router asks no
-	// host, some of which may be far away, whether it has the ID.
+	// host whether it has the ID; some may be far away.
 	Fresh bool
 }

@@ -34,7 +34,7 @@ func Fine(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Summary: fmt.Sprintf(format, args...)}
 }
 
-// Failed is a check of which the error says everything.
+// Failed is a check whose error says everything.
 func Failed(name string, err error, meaning string) Finding {
 	return Finding{Name: name, Status: Fail, Summary: words.OneLine(err.Error()), Meaning: meaning, Fix: words.OneLine(corral.Hint(err))}
 }

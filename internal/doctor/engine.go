@@ -59,7 +59,7 @@ func Socket(address string, uid int, mode func(string) (fs.FileMode, error)) Fin
 		c := Fine(name, "the engine is reached over %s", address)
 		if strings.HasPrefix(address, "tcp://") && os.Getenv("DOCKER_TLS_VERIFY") == "" {
 			c.Status = Warn
-			c.Meaning = "Without TLS, whoever reaches that port is root on the engine's machine."
+			c.Meaning = "Without TLS, all who reach that port are root on the engine's machine."
 			c.Fix = "serve it over TLS and set DOCKER_TLS_VERIFY=1, or use ssh://"
 		}
 		return c
@@ -75,7 +75,7 @@ func Socket(address string, uid int, mode func(string) (fs.FileMode, error)) Fin
 		c.Meaning = "Every user of this machine can use the engine, and so become root on it."
 		c.Fix = "chmod o-rw " + path
 	case uid != 0:
-		c.Meaning = "Whoever may use this socket is as powerful as the engine's user, usually root."
+		c.Meaning = "Users of this socket are as powerful as the engine's user, usually root."
 	}
 	return c
 }

@@ -42,7 +42,7 @@ func usersFinding(of, why string, taken []string) Finding {
 		return c
 	case len(taken) > 0:
 		return Finding{Name: name, Status: Warn, Summary: fmt.Sprintf("some of the users that sandboxes have (%s) are others' too: %s", of, strings.Join(taken, ", ")),
-			Meaning: "Whoever has the same user as a sandbox can signal its commands, and shares what the kernel counts for the user.", Fix: "have a sandbox.uidRange that nobody else has"}
+			Meaning: "Processes of the same user as a sandbox can signal its commands, and share what the kernel counts for the user.", Fix: "have a sandbox.uidRange with no other users in it"}
 	}
 	return Fine(name, "each sandbox has a user of its own, of %s", of)
 }

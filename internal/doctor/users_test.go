@@ -11,7 +11,7 @@ func TestDoctorUsers(t *testing.T) {
 	check(t, "own", usersFinding("1879048192-1879113727", "", nil), OK, "a user of its own", "1879048192-1879113727")
 	check(t, "rootless", usersFinding("", "the engine is rootless", nil), OK, "rootless", "use up")
 	check(t, "shared", usersFinding("", "sandbox.uidRange is shared", nil), Warn, "sandbox.uidRange is shared", "leave sandbox.uidRange out")
-	check(t, "taken", usersFinding("1000-2000", "", []string{"ann (/etc/passwd)"}), Warn, "ann", "nobody else has")
+	check(t, "taken", usersFinding("1000-2000", "", []string{"ann (/etc/passwd)"}), Warn, "ann", "no other users in it")
 
 	dir := t.TempDir()
 	passwd, subuid := filepath.Join(dir, "passwd"), filepath.Join(dir, "subuid")

@@ -17,7 +17,7 @@ import (
 const CanaryVar = "CORRAL_ESCAPE_CANARY"
 
 // A Canary is a process of the host that nobody in a sandbox should be able to
-// see, read, signal or connect to. It says when somebody did.
+// see, read, signal or connect to. It says when one did.
 type Canary struct {
 	Process Process
 

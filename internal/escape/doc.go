@@ -3,7 +3,7 @@
 //
 // The tries themselves are in the program corral-escape (package e2e/escape/probes),
 // which runs inside. They are judged by what they could really do: each thing that is laid out holds a
-// secret of which the inside knows only the hash ([Site.Is]), and a [Canary]
+// secret whose hash alone the inside knows ([Site.Is]), and a [Canary]
 // sees by itself that it was touched.
 //
 // Who uses it: the tests in e2e/escape, which also show that every try succeeds

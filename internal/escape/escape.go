@@ -71,7 +71,7 @@ type Site struct {
 	// holds.
 	Sum string `json:"sum"`
 
-	// File is a file of the host, which everybody there may read. Handle is its
+	// File is a file of the host, which all users there may read. Handle is its
 	// file handle, "TYPE:HEX".
 	File   string `json:"file,omitempty"`
 	Handle string `json:"handle,omitempty"`

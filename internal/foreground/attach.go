@@ -88,7 +88,7 @@ func (t *attachment) run(ctx context.Context) (*session.Status, error) {
 		t.tty.makeRaw(t.Streams)
 		defer t.tty.restore()
 	} else {
-		t.keys.sequence = nil // whoever types by the line cannot type them
+		t.keys.sequence = nil // a user who types by the line cannot type them
 	}
 	defer t.leave()
 	if err := t.enter(); err != nil {
@@ -164,8 +164,8 @@ func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
 	}
 }
 
-// feed hands a pipe or a file to the session. Other than keys, of which a user
-// sees what becomes of them, all of it has to arrive, or not be said to.
+// feed hands a pipe or a file to the session. A user sees what
+// becomes of keys; of this, all has to arrive, or the error says that it did not.
 func (t *attachment) feed(ctx context.Context, in io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -218,7 +218,7 @@ func (t *attachment) write(ctx context.Context, data []byte) {
 // RetryPause is how often a gateway is tried that is away.
 const RetryPause = 50 * time.Millisecond
 
-// again sends something as soon as there is somebody to send it to. When it may
+// again sends something as soon as there is a reader. When it may
 // have been sent, it is not sent twice.
 func (t *attachment) again(ctx context.Context, send func(context.Context) error) {
 	for {

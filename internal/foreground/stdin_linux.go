@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/procfs"
 )
 
-// Redirected reports whether somebody gave us f as standard input for this
+// Redirected reports whether f was given to us as standard input for this
 // call, by a pipe or a redirection, rather than let us inherit it. What is
 // inherited is also our parent's: reading it would eat the rest of a script
 // that a shell reads from there, or the lines of a loop

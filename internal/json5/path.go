@@ -17,7 +17,7 @@ type Step struct {
 	Index int // from 0
 }
 
-// maxIndex bounds what anybody can mean.
+// maxIndex is more than any list has.
 const maxIndex = 1 << 20
 
 // ParsePath reads a path such as agents.list[0].tools or tools["a.b"]. The

@@ -48,7 +48,7 @@ func opensslKey(argv []Word, _ []int) string {
 func aptFile(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; !w.Static || strings.HasSuffix(w.Text, ".deb") || strings.HasPrefix(w.Text, ".") || strings.HasPrefix(w.Text, "/") || strings.HasSuffix(w.Text, ".dsc") || strings.HasSuffix(w.Text, ".changes") {
-			return Quote(w.Text) + " may be a package in a file, of which the scripts are run"
+			return Quote(w.Text) + " may be a package in a file, whose scripts are run"
 		}
 	}
 	return ""

@@ -20,7 +20,7 @@ func Nearest(word string, words []string) string {
 }
 
 // distance is how many letters have to be put in, left out or changed to make
-// b of a (Levenshtein's), or more if one of them is no word that anybody types.
+// b of a (Levenshtein's), or more if one of them is longer than words that people type.
 func distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord {
 		return len(a) + len(b)

@@ -1,5 +1,5 @@
 // Package strictjson refuses what encoding/json takes and what can mean two things: a
-// key that is given twice, of which the last would count, a key in other letters than
+// key that is given twice (the last would count), a key in other letters than
 // a field's, and anything after the value. Two programs that read such text need not
 // read the same.
 package strictjson

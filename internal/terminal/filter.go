@@ -7,7 +7,7 @@ import (
 
 // A Filter takes out of a program's output what would reach beyond the screen of the
 // terminal that shows it: the clipboard, the title, the printer, what the terminal
-// answers as if somebody had typed it.
+// answers as if it had been typed.
 //
 // It passes on only what it knows, and only whole sequences, so that a terminal never
 // sees the beginning of one that it would complete by itself. It knows terminals that

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Lines are what somebody enters at the terminal of this program. What reads it has a
+// Lines are what a user enters at the terminal of this program. What reads it has a
 // file of its own, so that it can be ended, and takes no input of a command.
 type Lines struct {
 	close func()

@@ -10,7 +10,7 @@ import (
 
 // A Screen follows what a program writes to its terminal, and knows what
 // that has the terminal do otherwise than when it was new: the alternate screen,
-// what keys send, the mouse. Whoever attaches to the program later needs a
+// what keys send, the mouse. A client that attaches to the program later needs a
 // terminal in the same state, and the shell to which he returns does not want
 // it.
 //
@@ -34,7 +34,7 @@ var alternateScreens = []string{"?1049", "?1047", "?47"}
 
 var (
 	screenSequence = regexp.MustCompile(`\x1b(?:\[\?([0-9;]+)([hl])|([=>])|(c)|\[(!p)|\[4([hl])|\[>4(?:;([0-9]*))?(m)|\[([0-9]*) (q))`)
-	// A terminal answers these, as if somebody had typed the answer: requests
+	// A terminal answers these, as if the answer had been typed: requests
 	// for its attributes, status, cursor, modes, size, colours and abilities.
 	screenQuery = regexp.MustCompile(`\x1b(?:\[[>=]?[0-9]*c|\[\??[0-9;]*n|\[>[0-9]*q|\[\??[0-9;]*\$p|\[[0-9;]*x|\[(?:1[1-9]|2[01])(?:;[0-9]*)*t|\[\?u|` +
 		`\][0-9;]*\?[^\x07\x1b]*(?:\x07|\x1b\\)|\]52;[^;]*;\?(?:\x07|\x1b\\)|P[+$]q[^\x1b]*\x1b\\|Z)|\x05`)

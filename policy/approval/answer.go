@@ -99,7 +99,7 @@ func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
 }
 
 // Consume uses up what was allowed: one command can, and again if it is started
-// again. Anybody else, or if something is not as it was when it was asked for,
+// again. Others, or if something is not as it was when it was asked for,
 // gets an ErrDenied that says why.
 func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) {
 	if err := context.Cause(ctx); err != nil {

@@ -18,7 +18,7 @@
 //
 // What is not known is kept when the file is written again. A file that cannot
 // be read, or that says something that cannot be understood, allows nothing to
-// anybody until it is mended; a file that is not there says nothing.
+// them until it is mended; a file that is not there says nothing.
 //
 // # The desk
 //

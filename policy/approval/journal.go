@@ -13,7 +13,7 @@ import (
 
 // The desk on disk is a journal: one JSON object a line, each a record as it is
 // from then on, with a checksum. A last line that a kill cut short says nothing: what
-// it was to say was never told to anybody. Any other line that is not as it was
+// it was to say was never told. Any other line that is not as it was
 // written closes the desk.
 const (
 	journalName = "approvals.jsonl"

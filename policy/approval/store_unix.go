@@ -20,7 +20,7 @@ func openNoFollow(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, corral.Errorf(corral.ErrDenied, "put the file itself there: nothing is allowed until then", "%w",
-			&FileError{File: path, Text: "it is a symlink, and whoever made that decides what it says"})
+			&FileError{File: path, Text: "it is a symlink, and its owner decides what it says"})
 	}
 	return f, err
 }

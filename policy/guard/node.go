@@ -108,7 +108,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
 		}
 		// Nothing is started for that: the process could be gone by then, and the
-		// command would run without anybody being asked.
+		// command would run unasked.
 		switch old.Info().Digest {
 		case cmd.Digest():
 			return n.wrap(old, nil), nil

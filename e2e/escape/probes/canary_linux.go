@@ -88,7 +88,7 @@ func (n *nest) say(v any) error {
 	return json.NewEncoder(n.out).Encode(v)
 }
 
-// touched tells whoever started this of what was done. If nobody hears it, this
+// touched tells the program that started this what was done. If nobody hears it, this
 // process is about to end.
 func (n *nest) touched(what string) { _ = n.say(what) }
 

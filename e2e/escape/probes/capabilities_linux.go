@@ -213,7 +213,7 @@ func readLog() (string, error) {
 	return string(b[:max(n, 0)]), err
 }
 
-// gVisorStarts is in the log that gVisor makes up for whoever asks for the
+// gVisorStarts is in the log that gVisor makes up for a program that asks for the
 // kernel's.
 const gVisorStarts = "Starting gVisor"
 
@@ -235,7 +235,7 @@ func reboot(*Env) Verdict {
 // CAP_NET_RAW, permitted and effective (linux/capability.h, revision 2).
 var netRawEffective = []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// NetRaw is that attribute, for whoever lays out Site.FileCap.
+// NetRaw is that attribute, for the file at Site.FileCap.
 func NetRaw() []byte { return append([]byte(nil), netRawEffective...) }
 
 func setFileCapability(e *Env) Verdict {

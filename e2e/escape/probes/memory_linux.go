@@ -18,7 +18,7 @@ var memory = []Probe{
 	{ID: "mem/descriptors", Tries: "finds a descriptor that it should not have inherited", Why: "CVE-2024-21626, CVE-2016-9962", Weak: Leak, Run: inherited},
 	{ID: "mem/pagemap", Tries: "learns where in the machine's memory it is", Why: "/proc/PID/pagemap; Rowhammer", Weak: Caps, GVisor: "gVisor has no pagemap", Run: pagemap},
 	{ID: "mem/userfaultfd", Tries: "opens a userfaultfd, which holds the kernel still at a moment of its choice", Why: "userfaultfd(2); CVE-2016-6516, CVE-2021-22555", Weak: Seccomp, GVisor: "gVisor has no userfaultfd", Run: func(*Env) Verdict {
-		const userModeOnly = 1 // what is allowed to everybody
+		const userModeOnly = 1 // what all users may
 		return tryFD("userfaultfd", func() (int, error) {
 			fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|userModeOnly, 0, 0)
 			return int(fd), errnoErr(errno)

@@ -35,7 +35,7 @@ var namespaces = []Probe{
 	{ID: "ns/clone-user", Tries: "makes a user namespace by clone", Why: "clone(2)", Weak: Seccomp, Inside: namespaceInside, Run: func(*Env) Verdict {
 		return inChild("clone(CLONE_NEWUSER)", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER})
 	}},
-	{ID: "ns/clone3-user", Tries: "makes a user namespace by clone3, of which a filter sees no flags", Why: "clone3(2), seccomp(2)", Weak: Seccomp, GVisor: "this release of gVisor has no clone3", Run: clone3},
+	{ID: "ns/clone3-user", Tries: "makes a user namespace by clone3, whose flags a filter does not see", Why: "clone3(2), seccomp(2)", Weak: Seccomp, GVisor: "this release of gVisor has no clone3", Run: clone3},
 	{ID: "ns/others", Tries: "makes a mount, network, PID, IPC, UTS or cgroup namespace", Why: "unshare(2)", Weak: Caps, Inside: namespaceInside, Run: unshareOthers},
 	{ID: "ns/shared-memory", Tries: "reads System V shared memory of the host", Why: "ipc_namespaces(7)", Weak: HostIPC, GVisor: "System V shared memory is in gVisor's kernel", Run: sharedMemory},
 	{ID: "ns/message-queue", Tries: "opens a POSIX message queue of the host", Why: "mq_overview(7)", Weak: HostIPC, GVisor: "message queues are in gVisor's kernel", Run: messageQueue},

@@ -100,7 +100,7 @@ func dialError(url string, err error) error {
 	case errors.Is(err, corral.ErrDenied):
 		kind, hint = corral.ErrDenied, corral.Hint(err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		kind, hint = corral.ErrDenied, "have whoever runs the server allow the key: corral nodes server-config prints what its configuration needs"
+		kind, hint = corral.ErrDenied, "have the server's operator allow the key: corral nodes server-config prints what its configuration needs"
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		kind, hint = corral.ErrDenied, "configure TLS in the message server"
 	case errors.As(err, &unknown), errors.As(err, &name):

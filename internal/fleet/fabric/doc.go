@@ -94,7 +94,7 @@
 // policy answers that it does not support it.
 //
 // A start may carry a grant, of at most 4 KiB: the word of the gateway that
-// somebody approved it. It is part of the body, and so of what is signed for this
+// a person approved it. It is part of the body, and so of what is signed for this
 // node, this life of its program and this process. Neither decisions nor grants
 // are read here: package policy/guard makes and reads both, on either side. There
 // a grant names the approval, the agent, the process and the digest of what the
@@ -118,8 +118,8 @@
 // A reader's window grows from 64 KiB to 4 MiB while 32 MiB for all of a gateway
 // last, and is 4 KiB otherwise. One that is not read on costs what it was granted,
 // for two seconds. On the node a reader costs 2 KiB, or 31 KB while it has much
-// to send (512 of them); there are 4096, and those of which nothing is heard for
-// a minute go.
+// to send (512 of them); there are 4096, and those that are silent for a
+// minute go.
 //
 // # Input
 //
@@ -130,7 +130,7 @@
 // arrived, and what is granted ([InputAck]); at the end, or when it is aborted,
 // exactly how much was handed over. Only a first piece begins a write, and its
 // envelope is taken once: nothing is typed twice. There are 1024 writes at a time;
-// one of which nothing is heard for 30 s is ended where it is.
+// one that is silent for 30 s is ended where it is.
 //
 // # Versions
 //

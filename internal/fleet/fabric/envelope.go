@@ -192,7 +192,7 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 }
 
 // Verify reports whether the header is signed by the key it names and the body
-// is that of the header. Whether that key is anybody's is the caller's matter.
+// is that of the header. Whose key it is, the caller looks up.
 func (e *Envelope) Verify(key nkeys.KeyPair) error {
 	if err := key.Verify(signed(e.head), e.sig); err != nil {
 		return fmt.Errorf("the signature: %w", err)

@@ -95,7 +95,7 @@ type Answer struct {
 	Exit    *corral.Exit    `json:"exit,omitempty"`
 	Stat    *corral.LogStat `json:"stat,omitempty"`
 	Pending bool            `json:"pending,omitempty"`
-	// Decision is that of a Guarded. What is in it is for whoever asked to
+	// Decision is that of a Guarded. What is in it is for the caller that asked to
 	// make out, and the node's claim.
 	Decision json.RawMessage `json:"decision,omitempty"`
 	// Refused: this message was not acted upon, for a reason that lies in

@@ -61,7 +61,7 @@ const (
 	maxAssembled  = 64 << 20 // bytes
 
 	readerIdle = time.Minute      // for how long a reader is kept that nobody grants anything
-	writeIdle  = 30 * time.Second // and a write of which nothing is heard
+	writeIdle  = 30 * time.Second // and a write that is silent
 )
 
 // node is the life of a Serve.
@@ -77,13 +77,13 @@ type node struct {
 	can   func() []string // may be nil
 	conn  *nats.Conn
 	log   *slog.Logger
-	warns *rate.Limiter // whoever can send can have lines written,
+	warns *rate.Limiter // all who can send can have lines written,
 	asked *rate.Limiter // and hellos said
 
 	ctx   context.Context
 	owned sync.WaitGroup
 	work  chan func()   // to workers that have nothing to do
-	whos  chan struct{} // somebody wants a hello
+	whos  chan struct{} // a gateway wants a hello
 
 	mu       sync.Mutex
 	closed   bool
@@ -131,7 +131,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.owned.Wait()
 	n.about.Leaving = true
 	n.hello()
-	if conn.IsConnected() { // so that the last words are sent before whoever called closes it
+	if conn.IsConnected() { // so that the last words are sent before the caller closes it
 		_ = conn.FlushTimeout(time.Second)
 	}
 	return err
@@ -228,7 +228,7 @@ func (n *node) publish(subject string, b []byte) {
 	}
 }
 
-// warn writes a line about somebody's misbehaviour, but not thousands.
+// warn writes a line about a sender's misbehaviour, but not thousands.
 func (n *node) warn(text string, args ...any) {
 	if n.warns.Allow() {
 		n.log.Warn(text, args...)
@@ -447,7 +447,7 @@ func (n *node) decide(agent string, cmd corral.Command) Answer {
 	return Answer{Decision: b}
 }
 
-// starting is an ID of which commands are being started.
+// starting is an ID whose commands are being started.
 type starting struct {
 	n    int
 	done chan struct{}

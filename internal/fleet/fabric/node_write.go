@@ -248,7 +248,7 @@ func (w *write) copy() error {
 	}
 }
 
-// turnOf is the turn of a process, of which one more write wants it. n.mu is
+// turnOf is the turn of a process, which one more write wants. n.mu is
 // held.
 func (n *node) turnOf(id string) *turn {
 	t := n.turns[id]

@@ -141,7 +141,7 @@ func (r *replays) used(h *Header) bool {
 	return l != nil && !h.Op.Bulk() && l.call.used(h.Seq)
 }
 
-// usedBy is used for a life of which the key is not known.
+// usedBy is used for a life whose key is not known.
 func (r *replays) usedBy(life string, seq uint64) bool {
 	for id, l := range r.lives {
 		if id == l.key+"."+life && l.call.used(seq) {

@@ -82,7 +82,7 @@ func Request(ctx context.Context, o Options) (Verdict, error) {
 			case m := <-answers:
 				v, err := parseVerdict(m.Data, o.Gateway, public)
 				if err != nil {
-					o.Log.Warn("somebody answers in the gateway's place", "error", err)
+					o.Log.Warn("another answers in the gateway's place", "error", err)
 					continue
 				}
 				if !asked[v.Nonce] {
@@ -113,10 +113,10 @@ func (o *Options) take(v Verdict, last *Verdict, public string) (bool, error) {
 	case v.State == pairing.Approved:
 		return true, nil
 	case v.State == pairing.Rejected:
-		return true, corral.Errorf(corral.ErrDenied, "ask whoever runs the gateway", "the gateway's operator does not want this machine as a node")
+		return true, corral.Errorf(corral.ErrDenied, "ask the gateway's operator", "the gateway's operator does not want this machine as a node")
 	case v.State == pairing.Pending:
 		if want := pairing.Code(public, o.Gateway); v.Code != want {
-			return true, corral.Errorf(corral.ErrDenied, lineHint, "the gateway shows the code %s, and this machine's is %s: somebody is in between", v.Code, want)
+			return true, corral.Errorf(corral.ErrDenied, lineHint, "the gateway shows the code %s, and this machine's is %s: another machine is in between", v.Code, want)
 		}
 	}
 	if news && o.Shown != nil {

@@ -10,7 +10,7 @@
 // are said to be made. Whether there is no entry yet they look at when they make it.
 //
 // Entries are read from the server that leads, and never from one that may be
-// behind: after Create has returned, everybody reads the entry.
+// behind: after Create has returned, all gateways read the entry.
 //
 // # Trust
 //
@@ -28,7 +28,7 @@
 // and then the text. One of more than 32 KiB is in keys of its own,
 // part.KEY.PARTS.0, part.KEY.PARTS.1 and so on, where the line has "parts":"PARTS":
 // servers need take no larger messages than 64 KiB. The bucket is on the servers' disks (one in memory is
-// refused): on three of a cluster, any one of which may be away, or on the one there
+// refused): on three of a cluster, where any one may be away, or on the one there
 // is. They have to be set to sync_interval: always, which nats-server knows from
 // version 2.10 on: otherwise a server that loses its power forgets what it was told
 // in the last two minutes. A client cannot see that.

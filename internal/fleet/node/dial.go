@@ -99,7 +99,7 @@ func (n *life) unreachable(err error) error {
 	case errors.Is(err, nats.ErrNoServers):
 		return corral.Errorf(corral.ErrUnavailable, hint, "cannot connect to the gateway at %s: nobody listens there", n.where())
 	case errors.Is(err, nats.ErrAuthorization): // of a server that is not the gateway's own
-		return corral.Errorf(corral.ErrDenied, "have whoever runs it take what corral nodes server-config --allow "+n.state.public+" prints on the gateway",
+		return corral.Errorf(corral.ErrDenied, "have its operator take what corral nodes server-config --allow "+n.state.public+" prints on the gateway",
 			"the message server at %s does not let this machine's key in: %w", n.where(), err)
 	case errors.Is(err, corral.ErrDenied): // not the certificate
 		return corral.Errorf(corral.ErrDenied, hintOr(err, hint), "cannot connect to the gateway at %s: %w", n.where(), err)

@@ -82,7 +82,7 @@ type Hello struct {
 	Features          []string
 }
 
-// validate bounds what comes from anybody, and has nothing in it that would
+// validate bounds what comes from any sender, and has nothing in it that would
 // change what a terminal shows.
 func (h Hello) validate() error {
 	for _, f := range []struct{ what, text string }{{"name", h.Name}, {"os", h.OS}, {"arch", h.Arch}, {"version", h.Version}} {

@@ -35,8 +35,8 @@ type Options struct {
 }
 
 // Write replaces a file, or makes it. A symbolic link of that name is replaced
-// itself. With an error the file is the old one; or the new one, of which it is
-// not known whether it is on disk.
+// itself. After an error the file is the old one, or the new one, which
+// may not be on disk yet.
 func Write(path string, data []byte, o Options) error {
 	return o.write(path, data, os.Rename)
 }

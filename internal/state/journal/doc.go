@@ -2,7 +2,7 @@
 // has at a time ([File]), and the parts for one that several programs write ([Reader],
 // [Place]).
 //
-// Checksums are those of [Sign], of which a line without one is read as earlier versions
+// Checksums are those of [Sign], where a line without one is read as earlier versions
 // wrote it, or of [Seal]. They show what a disk or a careless hand did; they prove nothing
 // against a writer who means to change a file.
 //

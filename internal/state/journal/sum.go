@@ -51,8 +51,7 @@ func Decode(content []byte, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// sealed is a line of which the checksum cannot be missing: what it says and the
-// CRC-32C of that.
+// sealed is a line whose checksum cannot be missing: its text and the CRC-32C of that.
 type sealed struct {
 	Sum   string          `json:"crc32c"`
 	Entry json.RawMessage `json:"entry"`

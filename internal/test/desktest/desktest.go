@@ -51,7 +51,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 }
 
-// desks are those of all gateways, each of which may be any other one.
+// desks are those of all gateways, which may change places.
 type desks struct {
 	testing.TB
 	world World
@@ -171,7 +171,7 @@ func (d *desks) answer(i int, id string, v approval.Verdict) approval.Record {
 	return r
 }
 
-// However many answer at however many gateways, one does, and everybody else is
+// However many answer at however many gateways, one does, and all others are
 // told who.
 func firstAnswerCounts(t *testing.T, cfg Config) {
 	d := open(t, cfg, approval.Options{})
@@ -456,7 +456,7 @@ func bounds(t *testing.T, cfg Config) {
 }
 
 // Whatever is asked, answered, used at whichever gateways, and however often they
-// begin anew: a command is used only if somebody allowed it, by one command, and the
+// begin anew: a command is used only if it was allowed, by one command, and the
 // first answer stays.
 func properties(t *testing.T, cfg Config) {
 	runs := 0

@@ -10,7 +10,7 @@ import (
 var drainCases = []Case{
 	{Name: "drain/returns", Doc: "A descendant that holds the output open delays Wait by at most 200 ms.", Func: drainReturns},
 	{Name: "drain/shell-background", Doc: "So does a background job of the shell.", Func: drainShellBackground},
-	{Name: "drain/survives", Doc: "The descendant is neither killed nor blocked: it can write megabytes afterwards, none of which is recorded.", Func: drainSurvives},
+	{Name: "drain/survives", Doc: "The descendant is neither killed nor blocked: it can write megabytes afterwards, and none is recorded.", Func: drainSurvives},
 	{Name: "drain/complete", Doc: "What the command itself had written is complete, however full its pipe was at the exit.", Func: drainComplete},
 	{Name: "drain/merged", Doc: "The same holds with MergeStderr.", Func: drainMerged},
 }

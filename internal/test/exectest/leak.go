@@ -117,7 +117,7 @@ func leakProcesses(t *T) {
 		cmd := t.sh("setsid %[1]s & setsid %[1]s & sleep 20", marked(mark))
 		cmd.Timeout, cmd.Grace = t.pause(300*time.Millisecond), -1
 		equal(t, "the reason", t.run(cmd).exit.Reason, corral.ReasonTimeout)
-		// Orphans that end by themselves have to be reaped by somebody.
+		// Orphans that end by themselves have to be reaped.
 		t.ok(t.sh("(setsid sh -c 'sleep 0.05' & setsid true &) & exit 0"))
 	}
 	t.eventually("the last descendant has ended", func() bool { return t.living(mark) == 0 })

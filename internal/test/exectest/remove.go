@@ -133,7 +133,7 @@ func removeSecondHandle(t *T) {
 }
 
 // reopenOldHandle is removeOldHandle for a handle of a process that ended in an
-// earlier life, of which an executor may know less.
+// earlier life, which an executor may know less about.
 func reopenOldHandle(t *T) {
 	t.X = t.fresh()
 	cmd := t.sh("exit 3")

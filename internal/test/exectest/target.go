@@ -79,7 +79,7 @@ func BuildTestProg(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "testprog")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/corral-exec/corral/internal/test/exectest/testprog")
-	// GOTMPDIR keeps what go writes in the directory, and tells whoever cleans
+	// GOTMPDIR keeps what go writes in the directory, and tells the program that cleans
 	// it up after a killed test that go works for it.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOTMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -74,7 +74,7 @@ func Run(c Command) (Result, error) {
 
 // trace runs the command, in its domain if it has one, and follows all of it.
 func trace(c Command, files [3]*os.File) (t *tracer, refused []string, err error) {
-	// Whoever starts a traced process is its tracer, and that is a thread.
+	// The thread that starts a traced process is its tracer.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := spawn.Attr{Dir: c.Dir, Env: c.Env, Trace: true}

@@ -32,7 +32,7 @@ type Place struct {
 	// that names need not be UTF-8 (an engine's API is JSON), that a tree is
 	// removed whose paths are longer than the system's limit (busybox rm).
 	NoFIFOs, UTF8Only, NotDeep bool
-	// UID and GID are of whoever commands run as; -1: not compared.
+	// UID and GID are those that commands run as; -1: not compared.
 	UID, GID int
 }
 
@@ -83,7 +83,7 @@ type suite struct {
 
 func (s *suite) path(name string) string { return path.Join(s.Root, name) }
 
-// sh runs a script as somebody in the sandbox would.
+// sh runs a script as a user in the sandbox would.
 func (s *suite) sh(text string) string {
 	s.Helper()
 	r, err := runner.Run(s.Context(), s.Exec, corral.Command{Args: []string{"sh", "-c", text}, Dir: "/"}, runner.Options{})

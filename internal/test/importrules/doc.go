@@ -5,5 +5,5 @@
 // There is nothing in it to import.
 //
 // The table of imports is in rules_test.go. A package that is not in it is an
-// error: whoever adds one says there where it belongs.
+// error: a new one is put into its layer there.
 package importrules

@@ -1,4 +1,4 @@
-// Package natstest runs a nats-server of somebody else's for tests: the one that
+// Package natstest runs a separate nats-server for tests: the one that
 // the system has, as a process of its own. It is Debian's package nats-server, of
 // version 2.9 on Debian 12.
 package natstest

@@ -1,5 +1,5 @@
 // Package sandboxtest runs the conformance suite on sandboxes. It is for tests
-// alone: those of e2e/sandbox, of which each is a package of its own so that they
+// alone: those of e2e/sandbox, each a package of its own so that they
 // run side by side.
 package sandboxtest
 
@@ -120,7 +120,7 @@ func (pl *Place) Run(t *testing.T) {
 	exectest.Run(t, tg)
 }
 
-// GVisor is the runtime of which it is known what it lacks.
+// GVisor is the runtime with known gaps.
 const GVisor = "runsc"
 
 // What gVisor lacks, as of the release in Debian 12.

@@ -67,7 +67,7 @@ func removeContainers(dir string) error {
 			continue
 		}
 		err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		for errdefs.IsConflict(err) && ctx.Err() == nil { // being removed by somebody else
+		for errdefs.IsConflict(err) && ctx.Err() == nil { // another is removing it
 			time.Sleep(20 * time.Millisecond)
 			err = c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		}

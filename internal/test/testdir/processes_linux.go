@@ -158,7 +158,7 @@ func refers(t procfs.Stat, dir string) bool {
 	if exe, err := os.Readlink(proc + "/exe"); err == nil && strings.HasPrefix(exe, dir+"/") {
 		return true
 	}
-	// Somebody may look around in the directory; a terminal without a
+	// A person may look around in the directory; a terminal without a
 	// master, as a dead warden leaves it, does not count as one.
 	if t.TTY != 0 {
 		return false

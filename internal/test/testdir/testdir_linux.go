@@ -106,7 +106,7 @@ func makeLocked(tmp string) (*os.File, string, error) {
 
 var errLives = errors.New("its process lives")
 
-// lockDir locks a directory of this user; errLives if somebody else has.
+// lockDir locks a directory of this user; errLives if another has.
 func lockDir(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

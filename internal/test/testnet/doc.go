@@ -1,5 +1,5 @@
 // Package testnet is a network for tests: hosts that are network namespaces of
-// this machine, and between them a wire of which a test says how slow, lossy or
+// this machine, and between them a wire; a test says how slow, lossy or
 // cut it is. Real programs run on the hosts, and only their packets are meddled
 // with.
 //

@@ -96,7 +96,7 @@ func (tr *Traces) Left(t *testing.T) []string {
 // Gone demands that nothing is left.
 func (tr *Traces) Gone(t *testing.T) {
 	t.Helper()
-	// Whoever adopts what was killed needs a moment to reap it.
+	// The process that adopts what was killed needs a moment to reap it.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		left := tr.Left(t)
 		if len(left) == 0 {

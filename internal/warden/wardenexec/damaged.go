@@ -16,9 +16,9 @@ import (
 	"github.com/corral-exec/corral/internal/warden/outlog"
 )
 
-// mend is for whoever has the directory alone, once the journal was read: what is
-// damaged is told and kept aside, and processes of which there is a log are known
-// again, as such of which it is not known how they ended. The warden is believed
+// mend is for a program that has the directory alone, once the journal was read: what is
+// damaged is told and kept aside, and processes that have a log are known
+// again, as processes with an unknown end. The warden is believed
 // about the others.
 func (r *records) mend() error {
 	if err := r.readJournal(true); err != nil || !r.damage.Any() {
@@ -95,7 +95,7 @@ func (r *records) believe(c *client) error {
 }
 
 // Agents are the processes in a directory of records that were begun for an agent, and
-// for which. Whoever has the directory open is left alone. Without one there are none.
+// for which. Programs that have the directory open are left alone. Without one there are none.
 func Agents(dir string) (map[string]string, error) {
 	f, err := os.Open(filepath.Join(dir, JournalName))
 	if errors.Is(err, fs.ErrNotExist) {

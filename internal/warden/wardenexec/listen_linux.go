@@ -22,7 +22,7 @@ type Listener struct {
 	name  string
 }
 
-// Listen makes a socket in dir, which need not be short. Anybody who can reach
+// Listen makes a socket in dir, which need not be short. All who can reach
 // the directory can dial it; Accept tells wardens from others.
 func Listen(dir string) (*Listener, error) {
 	SweepSockets(dir)

@@ -56,7 +56,7 @@ type record struct {
 // whoever uses the directory, and counts from then on. Several programs may use one
 // directory at the same time, also earlier versions, which wrote no checksums.
 //
-// What is not as it was written says nothing. Whoever has the directory alone keeps
+// What is not as it was written says nothing. A program that has the directory alone keeps
 // it aside; see damaged.go.
 type records struct {
 	root      *os.Root
@@ -185,7 +185,7 @@ func (r *records) tidy() error {
 	if err != nil {
 		return err
 	}
-	// Between one lock and the other there was none, and somebody else may have
+	// Between one lock and the other there was none, and another may have
 	// been alone.
 	if is, err := r.place(&alone).Is(r.journal); err != nil {
 		return err
@@ -374,7 +374,7 @@ func (r *records) end(id string, rec record) error {
 	return r.add(hasEnded, id, b)
 }
 
-// startedBy is the warden that was asked to start an ID of which the end is not
+// startedBy is the warden that was asked to start an ID whose end is not
 // known; 0 if that is not known either.
 func (r *records) startedBy(id string) uint64 {
 	r.mu.Lock()

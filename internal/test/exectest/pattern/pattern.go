@@ -1,5 +1,5 @@
 // Package pattern makes bytes that can be checked at any offset: a program
-// prints them, and whoever reads the output from the middle knows what has to
+// prints them, so that a reader who starts in the middle knows what has to
 // be there. It makes no attempt at randomness beyond being free of short
 // periods.
 package pattern
