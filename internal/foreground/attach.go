@@ -164,8 +164,8 @@ func (t *attachment) resizeTo(ctx context.Context, change func(*corral.Size)) {
 	}
 }
 
-// feed hands a pipe or a file to the session. A user sees what
-// becomes of keys; of this, all has to arrive, or the error says that it did not.
+// feed hands a pipe or a file to the session: all of it arrives, or the error says
+// that it did not.
 func (t *attachment) feed(ctx context.Context, in io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
