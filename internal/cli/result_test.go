@@ -106,7 +106,7 @@ func TestResultShape(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"status":"completed","exitCode":null,"signal":null,"signalName":null,"stdout":"","stderr":"","output":"",` +
-		`"durationMs":0,"host":"","node":"","sandboxed":false,"cwd":"","enforced":"","truncated":false,"outputBytes":0,"notice":"","warnings":[]}`
+		`"durationMs":0,"truncated":false,"outputBytes":0,"host":"","node":"","sandboxed":false,"cwd":"","enforced":"","notice":"","warnings":[]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
