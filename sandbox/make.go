@@ -117,7 +117,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	return b, err
 }
 
-// unmake removes what there is of a box, and b if it is open, after an error.
+// unmake removes a box that could not be made, and closes b, which is nil until it is open.
 func (e *Executor) unmake(ctx context.Context, r boxRecord, b *box, err error) error {
 	text := clip(err.Error())
 	err = errors.Join(err, noteLife(boxDir(e.stateDir, r.ID), func(l *life) { l.Error = text }))

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 		Slow:           4,
 	}
 	for _, l := range limits {
-		for _, name := range casesLike(t, l.cases) {
+		for _, name := range exectest.Like(t, l.cases) {
 			if l.kind == refused {
 				tg.Unsupported = append(tg.Unsupported, name)
 			} else {

@@ -3,7 +3,6 @@ package sshexec
 import (
 	"flag"
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 
@@ -45,30 +44,10 @@ var limits = []limit{
 		"The server does not say that a command has closed its standard input. What is written to it is lost, or waits until the command ends."},
 }
 
-// casesLike returns the names of the cases that match a pattern.
-func casesLike(t *testing.T, patterns []string) []string {
-	t.Helper()
-	var names []string
-	for _, pattern := range patterns {
-		before := len(names)
-		for _, c := range exectest.Cases() {
-			if ok, err := path.Match(pattern, c.Name); err != nil {
-				t.Fatal(err)
-			} else if ok {
-				names = append(names, c.Name)
-			}
-		}
-		if len(names) == before {
-			t.Errorf("no case is like %q", pattern)
-		}
-	}
-	return names
-}
-
 func TestLimitsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range limits {
-		for _, name := range casesLike(t, l.cases) {
+		for _, name := range exectest.Like(t, l.cases) {
 			if seen[name] {
 				t.Errorf("%s is listed twice", name)
 			}

@@ -188,7 +188,7 @@ func TestExecDriverConformance(t *testing.T) {
 	tg := newExecPlace(t).target()
 	tg.Exempt = map[string]string{}
 	for _, l := range execLimits {
-		for _, name := range casesLike(t, l.cases) {
+		for _, name := range exectest.Like(t, l.cases) {
 			switch l.kind {
 			case unsupported:
 				tg.Unsupported = append(tg.Unsupported, name)
@@ -208,7 +208,7 @@ func TestExecDriverAlone(t *testing.T) {
 		if l.kind != alone {
 			continue
 		}
-		names := casesLike(t, l.cases)
+		names := exectest.Like(t, l.cases)
 		for _, c := range exectest.Cases() {
 			if !slices.Contains(names, c.Name) {
 				continue

@@ -3,7 +3,6 @@ package execdriver_test
 import (
 	"flag"
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 
@@ -61,30 +60,10 @@ var execLimits = []execLimit{
 		"The engine enters the working directory as root, so that a directory which is closed to the command's user is none that it cannot use."},
 }
 
-// casesLike returns the names of the cases that match a pattern.
-func casesLike(t *testing.T, patterns []string) []string {
-	t.Helper()
-	var names []string
-	for _, pattern := range patterns {
-		before := len(names)
-		for _, c := range exectest.Cases() {
-			if ok, err := path.Match(pattern, c.Name); err != nil {
-				t.Fatal(err)
-			} else if ok {
-				names = append(names, c.Name)
-			}
-		}
-		if len(names) == before {
-			t.Errorf("no case is like %q", pattern)
-		}
-	}
-	return names
-}
-
 func TestExecDriverLimitsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range execLimits {
-		for _, name := range casesLike(t, l.cases) {
+		for _, name := range exectest.Like(t, l.cases) {
 			if seen[name] {
 				t.Errorf("%s is listed twice", name)
 			}

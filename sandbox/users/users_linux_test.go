@@ -130,7 +130,7 @@ func TestUsersAreNotShared(t *testing.T) {
 }
 
 // What a program that was killed leaves is taken again when it is needed: but not
-// a user whose processes live, as when somebody removed the state directory.
+// a user with live processes, even after a person removed the state directory.
 func TestUsersOfTheDead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root starts processes of other users")
@@ -216,7 +216,7 @@ func TestLeaseDamaged(t *testing.T) {
 	}
 }
 
-// Every ID is somebody's: two are exchanged, and the others stay.
+// swap maps every ID once: it exchanges two, and leaves the others.
 func TestSwap(t *testing.T) {
 	for _, p := range [][2]int{{0, 1}, {1000, 1879048192}, {1879048192, 1000}, {65534, 65535}, {7, 7}, {maxUID, 3}} {
 		next := 0
