@@ -11,6 +11,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -221,5 +222,42 @@ func TestDockerDebian(t *testing.T) {
 	}
 	if code != 0 || !strings.HasSuffix(out, "\n0\n") {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// The profile of the images leaves what Debian's own leaves, and starts nothing.
+func TestDockerDebianProfile(t *testing.T) {
+	store, cli := dockerStore(t)
+	if _, err := store.Ensure(t.Context(), Base, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"0:0", "1000:1000", "4321:4321"} {
+		for _, shell := range []string{"dash", "bash"} {
+			for _, prompt := range []string{"unset PS1", "PS1=", "PS1='mine '"} {
+				after := func(profile string) string {
+					out, code := run(t, cli, Base, user, shell, "-c", prompt+"; . "+profile+`; export -p; echo "PS1=${PS1-none} i=${i-none}"; umask; alias; trap`)
+					if code != 0 {
+						t.Fatalf("exit %d: %s", code, out)
+					}
+					return out
+				}
+				ours, debians := after("/etc/profile"), after("/usr/share/base-files/profile")
+				hostname := regexp.MustCompile(`HOSTNAME='?"?[0-9a-f]{12}"?'?`) // that of the container
+				ours, debians = hostname.ReplaceAllString(ours, ""), hostname.ReplaceAllString(debians, "")
+				if ours != debians || !strings.Contains(ours, "PATH=") {
+					t.Errorf("as %s, in %s after %s: profile leaves\n%s\nDebian's leaves\n%s", user, shell, prompt, ours, debians)
+				}
+			}
+		}
+	}
+	for _, img := range []string{Base, Busybox} {
+		if _, err := store.Ensure(t.Context(), img, nil); err != nil {
+			t.Fatal(err)
+		}
+		// A process that the profile had started would have had the number after
+		// the shell's. The shell is not process 1: runc's threads have the next ones.
+		if out, code := run(t, cli, img, "1000:1000", "sh", "-c", `sh -lc 'true & echo $(($! - $$))'; true`); code != 0 || out != "1\n" {
+			t.Errorf("in %s the process after the profile is %q after the shell, exit %d, want 1", img, out, code)
+		}
 	}
 }
