@@ -11,7 +11,7 @@
 #   engine.sh stop         stop those that were started; data is kept
 #
 # An engine that already answers (DOCKER_HOST, the usual socket) and knows the
-# runtime runsc (gVisor) is used as it is. Otherwise a dockerd of our own is
+# runtimes runsc and runsc-uds (gVisor) is used as it is. Otherwise a dockerd of our own is
 # started: its data, sockets, pid file and configuration are in directories of
 # our own, so an engine that is there already is neither changed nor restarted,
 # and /etc/docker is not touched. It is left running for the next time. The same
@@ -48,7 +48,7 @@ runtimes() {
 # fit ADDRESS: an engine answers there and has all that we need.
 fit() {
 	local names
-	names=$(runtimes "$1") && [[ " $names" == *" runsc "* ]]
+	names=$(runtimes "$1") && [[ " $names" == *" runsc "* && " $names" == *" runsc-uds "* ]]
 }
 
 # alive FILE: FILE holds the pid of a process that was started for run_dir. A
@@ -137,10 +137,12 @@ give_up() {
 # write firewall rules get in each other's way, and sandboxes need no network.
 start_engine() {
 	local no_network=(--bridge=none --iptables=false --ip-forward=false --ip-masq=false)
-	((EUID == 0)) || die "no engine with the runtime runsc answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
+	((EUID == 0)) || die "no engine with the runtimes runsc and runsc-uds answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
 	command -v dockerd >/dev/null || die "dockerd is not installed (Debian: apt-get install docker.io)"
 	command -v runsc >/dev/null || die "runsc (gVisor) is not installed (Debian: apt-get install runsc)"
-	printf '{"runtimes":{"runsc":{"path":"%s","runtimeArgs":["--network=none"]}}}\n' "$(command -v runsc)" >"$run_dir/daemon.json"
+	# runsc-uds lets a sandbox dial the socket that Corral mounts into it.
+	printf '{"runtimes":{"runsc":{"path":"%s","runtimeArgs":["--network=none"]},"runsc-uds":{"path":"%s","runtimeArgs":["--network=none","--host-uds=open"]}}}\n' \
+		"$(command -v runsc)" "$(command -v runsc)" >"$run_dir/daemon.json"
 	drop_stale_socket
 	if free_socket; then
 		say "starting dockerd on ${usual_socket#unix://} (log: $log_file)"
@@ -149,7 +151,7 @@ start_engine() {
 		say "this machine has no network for containers; starting dockerd without"
 		launch -H "$usual_socket" "${no_network[@]}" || give_up
 	else
-		say "the engine that is there has no runtime runsc or does not answer"
+		say "the engine that is there has no runtime runsc and runsc-uds or does not answer"
 		say "starting a second dockerd on ${our_socket#unix://} (log: $log_file)"
 		launch "${no_network[@]}" || give_up
 	fi
@@ -290,7 +292,7 @@ run)
 	exec "$@"
 	;;
 containerd) ensure_containerd ;;
-status) find_engine || die "none with the runtime runsc answers" ;;
+status) find_engine || die "none with the runtimes runsc and runsc-uds answers" ;;
 stop) stop ;;
 *) die "usage: $0 start | run CMD... | status | containerd | stop" ;;
 esac

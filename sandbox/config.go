@@ -176,7 +176,7 @@ func (c *Config) complete() error {
 	default:
 		return corral.Errorf(corral.ErrInvalid, "use auto, fds, frames or exec", "unknown sandbox driver %q", c.Driver)
 	}
-	if c.Driver == DriverFDs && c.isolatedKernel() {
+	if c.Driver == DriverFDs && c.kata() {
 		return corral.Errorf(corral.ErrInvalid, "use the driver frames, or auto", "the driver fds cannot reach into the kernel that the runtime %s has of its own", c.Runtime)
 	}
 	if err := c.completeWorkspace(); err != nil {

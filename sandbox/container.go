@@ -34,14 +34,30 @@ const (
 	socketDir  = "/.corral/run"
 )
 
-// isolatedKernel reports whether the runtime has a kernel of its own, into
-// which no socket of this machine reaches.
-func (c *Config) isolatedKernel() bool {
-	return c.gvisor() || strings.HasPrefix(filepath.Base(c.Runtime), "kata")
-}
+// isolatedKernel reports whether the runtime has a kernel of its own.
+func (c *Config) isolatedKernel() bool { return c.gvisor() || c.kata() }
+
+// kata reports whether the runtime is a virtual machine, into which no socket of this
+// machine reaches.
+func (c *Config) kata() bool { return strings.HasPrefix(filepath.Base(c.Runtime), "kata") }
 
 // gvisor reports whether the runtime is gVisor.
-func (c *Config) gvisor() bool { return strings.HasPrefix(filepath.Base(c.Runtime), "runsc") }
+func (c *Config) gvisor() bool { return isGVisor(c.Runtime) }
+
+func isGVisor(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "runsc") }
+
+// passesFiles reports whether the inside of a container can be given descriptors, as
+// far as that is known: gVisor has to be configured for it, and some engines say so.
+func (c *Config) passesFiles(info engine.Info) bool {
+	switch {
+	case !info.Local || c.kata():
+		return false
+	case c.gvisor():
+		opens, known := info.OpensSockets(c.Runtime)
+		return opens || !known
+	}
+	return true
+}
 
 // plan is the container that the configuration asks for: what commands find
 // there. Whatever is added to it makes containers new, see Hash; what differs
@@ -77,6 +93,9 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 			return engine.Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
 		}
 		c.Args = []string{wardenPath, "-dir", socketDir}
+		if s.gvisor() { // which shows no change that is made outside
+			c.Args = append(c.Args, "-blind")
+		}
 		c.Mounts = append(c.Mounts, engine.Mount{Source: filepath.Join(boxDir(s.StateDir, rec.ID), boxRun), Target: socketDir, ReadOnly: true})
 	case DriverFrames:
 		c.Args = []string{wardenPath, "-stdio"}

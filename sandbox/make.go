@@ -12,7 +12,7 @@ import (
 )
 
 // drivers are those to try, in this order.
-func (e *Executor) drivers(set *setup) []Driver {
+func (e *Executor) drivers(set *setup, info engine.Info) []Driver {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -22,7 +22,7 @@ func (e *Executor) drivers(set *setup) []Driver {
 		return []Driver{e.driver}
 	}
 	list := []Driver{DriverFDs, DriverFrames}
-	if set.isolatedKernel() {
+	if !set.passesFiles(info) {
 		list = list[1:]
 	}
 	if _, ok := e.engine.(engine.ExecEngine); ok {
@@ -34,7 +34,11 @@ func (e *Executor) drivers(set *setup) []Driver {
 // make makes a box, for the first driver that works. rec gets a workspace.
 func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b *box, err error) {
 	auto := set.Driver == DriverAuto
-	for _, driver := range e.drivers(set) {
+	info, err := e.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, driver := range e.drivers(set, info) {
 		if auto && driver == DriverExec && err != nil && !errors.Is(err, errNoWarden) {
 			break
 		}

@@ -254,7 +254,7 @@ func (s *setup) makeWarm(ctx context.Context) (_ *warm, err error) {
 	driver := s.Driver
 	if driver == DriverAuto {
 		driver = DriverFDs
-		if s.isolatedKernel() || !info.Local {
+		if !s.passesFiles(info) {
 			driver = DriverFrames
 		}
 	}

@@ -21,6 +21,8 @@ func TestKillGatewayFDs(t *testing.T)    { killGateways(t, "fds", 25) }
 func TestKillGatewayFrames(t *testing.T) { killGateways(t, "frames", 25) }
 func TestKillGatewayGVisor(t *testing.T) { killGateways(t, "gvisor", 8) }
 
+func TestKillGatewayGVisorFDs(t *testing.T) { killGateways(t, "gvisor-uds", 8) }
+
 func TestKillGatewayContainerdFDs(t *testing.T)    { killGateways(t, "containerd-fds", 12) }
 func TestKillGatewayContainerdFrames(t *testing.T) { killGateways(t, "containerd-frames", 12) }
 func TestKillGatewayContainerdGVisor(t *testing.T) { killGateways(t, "containerd-gvisor", 6) }

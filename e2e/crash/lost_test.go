@@ -107,6 +107,7 @@ var blows = []struct {
 	{"container killed, frames", "frames", killContainer},
 	{"container removed, frames", "frames", removeContainer},
 	{"container killed, gvisor", "gvisor", killContainer},
+	{"container killed, gvisor, fds", "gvisor-uds", killContainer},
 	{"container killed, containerd", "containerd-frames", killContainer},
 	{"container removed, containerd", "containerd-fds", removeContainer},
 	{"container killed, containerd, gvisor", "containerd-gvisor", killContainer},

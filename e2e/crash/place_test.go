@@ -26,7 +26,7 @@ import (
 
 // A place is where commands run, and all that a gateway must know to open it.
 type place struct {
-	Kind   string // host, fds, frames or gvisor; the latter also as containerd-fds and so on
+	Kind   string // host, fds, frames, gvisor or gvisor-uds; on containerd, which opens sockets to gVisor, as containerd-fds, -frames, -gvisor
 	State  string
 	Work   string // with testprog and the directory runs in it
 	Warden string
@@ -40,7 +40,7 @@ func (pl place) way() string { return strings.TrimPrefix(pl.Kind, onContainerd) 
 
 // slow is how many times longer things take there.
 func (pl place) slow() int {
-	if pl.way() == "gvisor" {
+	if strings.HasPrefix(pl.way(), "gvisor") {
 		return 5
 	}
 	return 1
@@ -101,9 +101,12 @@ func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
 		Engine: engine, StateDir: pl.State, Image: images.Busybox, WardenPath: pl.Warden, Log: logger,
 		Workspace: pl.Work, WorkspaceAccess: sandbox.AccessReadWrite,
 	}
-	if pl.way() == "gvisor" {
+	switch pl.way() {
+	case "gvisor":
 		cfg.Runtime = "runsc"
-	} else {
+	case "gvisor-uds":
+		cfg.Runtime, cfg.Driver = "runsc-uds", sandbox.DriverFDs
+	default:
 		cfg.Driver = sandbox.Driver(pl.way())
 	}
 	e, err := sandbox.New(cfg)

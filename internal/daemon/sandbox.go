@@ -158,7 +158,7 @@ func (e hostEngine) Facts(ctx context.Context) (doctor.EngineFacts, error) {
 	}
 	f := doctor.EngineFacts{
 		Name: info.Name, Version: info.Version, Address: info.Address, Arch: info.Arch, CPUs: info.CPUs,
-		Runtimes: info.Runtimes, DefaultRuntime: info.Default,
+		Runtimes: info.Runtimes, DefaultRuntime: info.Default, Closed: info.Closed(),
 		Rootless: info.Rootless, Security: info.Security, Cgroup: info.Cgroup, Local: info.Local,
 	}
 	slices.Sort(f.Runtimes)

@@ -135,6 +135,8 @@ func TestCheckKernel(t *testing.T) {
 	check(t, "runtimes", Runtimes(f, ""), OK, "runc, runsc", "default runc")
 	check(t, "wanted", Runtimes(f, "runsc"), OK)
 	check(t, "missing", Runtimes(f, "kata"), Fail, "kata", "daemon.json")
+	f.Closed = []string{"runsc"}
+	check(t, "gVisor in messages", Runtimes(f, ""), OK, "gVisor as runsc", "--host-uds=open")
 	check(t, "no gVisor", Runtimes(EngineFacts{Runtimes: []string{"runc"}}, ""), OK, "share the machine's kernel")
 
 	check(t, "v2", Cgroup(EngineFacts{Cgroup: "2"}), OK)

@@ -90,6 +90,9 @@ func Runtimes(f EngineFacts, wanted string) Finding {
 		c.Fix = "add it to the engine's configuration (" + runtimesOf(f.Name) + "), or choose another with --runtime"
 	case !has("runsc"):
 		c.Meaning = "There is no gVisor (runsc): sandboxes share the machine's kernel. For code you have reason to fear, install it and use --runtime runsc."
+	case len(f.Closed) > 0:
+		c.Meaning = fmt.Sprintf("gVisor as %s does not let a sandbox dial the socket of its gateway, so output and input travel in messages, several times as slowly.", strings.Join(f.Closed, ", "))
+		c.Fix = `add "--host-uds=open" to its runtimeArgs in /etc/docker/daemon.json; docs/reference/engines.md says what that exposes`
 	}
 	return c
 }
@@ -195,6 +198,7 @@ type EngineFacts struct {
 	CPUs           int
 	Runtimes       []string
 	DefaultRuntime string
+	Closed         []string // runtimes of gVisor that let a sandbox dial no socket of this machine
 	Rootless       bool
 	Security       []string // as the engine names them: "name=seccomp,profile=default", …
 	Cgroup         string   // "1" or "2"

@@ -34,48 +34,38 @@ func IsSocketName(file string) bool {
 	return strings.HasPrefix(file, socketPrefix) && strings.HasSuffix(file, socketSuffix)
 }
 
-// rescan is how often the directory is looked at when changes in it cannot be
-// watched for.
-const rescan = 100 * time.Millisecond
+// How often the directory is looked at where changes in it cannot be watched for: often
+// at first, and after a gateway has gone, which the next one follows soon.
+const (
+	lookOften  = 20 * time.Millisecond
+	lookSeldom = time.Second
+)
+
+// ErrNoSockets: the sockets of the machine cannot be dialled from here.
+var ErrNoSockets = errors.New("a gateway's socket cannot be dialled from here: gVisor lets a sandbox do that with the runsc flag --host-uds=open")
 
 // ServeDir dials the sockets of a directory until ctx ends, or the directory is
-// removed: then no gateway can come any more.
-func (s *Supervisor) ServeDir(ctx context.Context, dir string) error {
-	d := &dialer{s: s, dir: dir, served: map[string]bool{}}
+// removed: then no gateway can come any more. With blind, changes in the directory
+// cannot be watched for; ErrNoSockets says then that the first socket that was there
+// could not be dialled at all.
+func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error {
+	d := &dialer{s: s, dir: dir, blind: blind, served: map[string]bool{}, lost: make(chan struct{}, 1)}
 	defer d.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes := make(chan struct{}, 1)
-	watch, err := watchDir(dir)
-	if err == nil {
-		d.wg.Add(1)
-		go func() {
-			defer d.wg.Done()
-			buf := make([]byte, 4096)
-			for {
-				if _, err := watch.Read(buf); err != nil {
-					return
-				}
-				select {
-				case changes <- struct{}{}:
-				default:
-				}
-			}
-		}()
-		defer watch.Close()
-	} else {
-		s.logf("cannot watch %s for gateways, looking again and again: %v", dir, err)
-		go func() {
-			for tick := time.NewTicker(rescan); ; {
-				select {
-				case <-tick.C:
-					changes <- struct{}{}
-				case <-ctx.Done():
-					tick.Stop()
-					return
-				}
-			}
-		}()
+	if !blind {
+		watch, err := watchDir(dir)
+		if err != nil {
+			s.logf("cannot watch %s for gateways, looking again and again: %v", dir, err)
+			blind = true
+		} else {
+			defer watch.Close()
+			d.wg.Go(func() { hear(watch, changes) })
+		}
+	}
+	if blind {
+		d.wg.Go(func() { d.lookAgain(ctx, changes) })
 	}
 	for {
 		if err := d.scan(); err != nil {
@@ -87,6 +77,38 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string) error {
 			d.closeAll()
 			return nil
 		}
+	}
+}
+
+func tell(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default:
+	}
+}
+
+// hear tells of changes until watch is closed.
+func hear(watch *os.File, changes chan<- struct{}) {
+	buf := make([]byte, 4096)
+	for {
+		if _, err := watch.Read(buf); err != nil {
+			return
+		}
+		tell(changes)
+	}
+}
+
+// lookAgain tells again and again that there may have been changes.
+func (d *dialer) lookAgain(ctx context.Context, changes chan<- struct{}) {
+	for delay := lookOften; ; delay = min(delay*5/4, lookSeldom) {
+		select {
+		case <-time.After(delay):
+		case <-d.lost:
+			delay = lookOften
+		case <-ctx.Done():
+			return
+		}
+		tell(changes)
 	}
 }
 
@@ -103,13 +125,16 @@ func watchDir(dir string) (*os.File, error) {
 }
 
 type dialer struct {
-	s   *Supervisor
-	dir string
-	wg  sync.WaitGroup
+	s     *Supervisor
+	dir   string
+	blind bool
+	wg    sync.WaitGroup
+	lost  chan struct{} // receives when a connection has ended; capacity 1
 
 	mu     sync.Mutex
 	served map[string]bool
 	conns  []wire.Conn
+	ever   bool // there was one
 }
 
 func (d *dialer) scan() error {
@@ -134,6 +159,9 @@ func (d *dialer) scan() error {
 		}
 		conn, err := Dial(d.dir, name)
 		if err != nil {
+			if d.blind && !d.ever && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("%w (%w)", ErrNoSockets, err)
+			}
 			// A gateway that died leaves its socket behind; the next one
 			// removes it.
 			if !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
@@ -144,6 +172,7 @@ func (d *dialer) scan() error {
 		d.mu.Lock()
 		d.served[name] = true
 		d.conns = append(d.conns, conn)
+		d.ever = true
 		d.mu.Unlock()
 		d.wg.Add(1)
 		go func() {
@@ -160,6 +189,7 @@ func (d *dialer) scan() error {
 				}
 			}
 			d.mu.Unlock()
+			tell(d.lost)
 		}()
 	}
 	return nil

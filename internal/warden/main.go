@@ -40,6 +40,7 @@ func Main(args []string, stderr io.Writer) int {
 	fs := flag.NewFlagSet("corral-warden", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	dir := fs.String("dir", "", "dial the gateways whose sockets appear in this `directory`")
+	blind := fs.Bool("blind", false, "with -dir: changes in the directory cannot be watched for, as within gVisor")
 	stdio := fs.Bool("stdio", false, "serve one gateway at a time on standard input and output")
 	host := fs.Bool("host", false, "keep commands of this machine: in the background, one warden a directory, which ends when it has nothing to keep")
 	files := fs.Uint64("files", 0, "`number` of files that a process may have open, if the limit is not lower already")
@@ -67,7 +68,7 @@ func Main(args []string, stderr io.Writer) int {
 			return 1
 		}
 	}
-	if err := run(*dir, *stdio, *host, log); err != nil {
+	if err := run(*dir, *stdio, *blind, *host, log); err != nil {
 		fmt.Fprintln(stderr, "corral-warden:", err)
 		return 1
 	}
@@ -121,7 +122,7 @@ func setName(name string) error {
 	return unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0)
 }
 
-func run(dir string, stdio, host bool, log func(string, ...any)) error {
+func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 	if err := setName("corral-warden"); err != nil {
 		log("cannot set this process's name: %v", err)
 	}
@@ -185,7 +186,7 @@ func run(dir string, stdio, host bool, log func(string, ...any)) error {
 	if host {
 		err = serveUntil(s, dir, endWhenIdle)
 	} else {
-		err = s.ServeDir(context.Background(), dir)
+		err = s.ServeDir(context.Background(), dir, blind)
 	}
 	if host && err == nil {
 		noteEnd(s, dir, log)
@@ -205,7 +206,7 @@ func serveUntil(s *Supervisor, dir string, idle func(s *Supervisor, end func()))
 	for {
 		ctx, end := context.WithCancel(context.Background())
 		go idle(s, end)
-		err := s.ServeDir(ctx, dir)
+		err := s.ServeDir(ctx, dir, false)
 		end()
 		if err != nil || !s.Busy() {
 			return err

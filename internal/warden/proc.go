@@ -54,6 +54,9 @@ type proc struct {
 	// What the process writes into is kept open until it has ended, so that a
 	// reader hears of the end of its output and of its own end at the same time.
 	writers []int
+	// written are the pipes of writers where the ends of a pipe do not tell that they
+	// are of one, as within gVisor.
+	written []pipeID
 }
 
 func (p *proc) item() *wire.Message {

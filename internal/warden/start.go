@@ -44,7 +44,9 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 	case m.Type == wire.Start && p.master >= 0 && !c.terminalFirst:
 		fds = []int{p.master}
 	case m.Type == wire.Attach:
-		fds = p.kept()
+		if !c.oneWay {
+			fds = p.kept()
+		}
 		if p.stdin < 0 && p.master < 0 {
 			started.Flags &^= wire.FlagStdin
 		}
@@ -99,7 +101,7 @@ func (c *client) attach(m *wire.Message) error {
 	if p == nil {
 		return c.answer(m, failf(wire.CodeNotFound, "no process %s", m.ID))
 	}
-	if (p.streams != nil) == c.conn.PassesFiles() {
+	if !c.oneWay && (p.streams != nil) == c.conn.PassesFiles() {
 		return c.answer(m, failf(wire.CodeUnsupported, "process %s was started over another kind of connection", m.ID))
 	}
 	return c.reply(m, p)
@@ -146,6 +148,13 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c, slot: noSlot,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 		writers: stdio.writers(),
+	}
+	if c.oneWay {
+		for _, fd := range p.writers {
+			if id, ok := identify(fd); ok {
+				p.written = append(p.written, id)
+			}
+		}
 	}
 	if f := p.confine(m); f != nil {
 		stdio.closeChild(s.devnull)

@@ -43,12 +43,13 @@ func (io *stdio) writers() []int {
 // terminal the relay's read and write end; else the process's ends (standard
 // input if FlagStdin, standard output, standard error unless FlagMerge), then
 // the gateway's, in the same order. Over a byte stream there are none and pipes
-// are made here. On failure all are closed.
+// are made here; and none for a terminal that could not be sent. On failure all
+// are closed.
 func (s *Supervisor) newStdio(c *client, m *wire.Message, fds []int) (*stdio, *fail) {
 	tty := m.Flags&wire.FlagTTY != 0
 	io := &stdio{child: [3]int{s.devnull, -1, -1}, master: -1, stdin: -1, relay: [2]int{-1, -1}}
 	want := 0
-	if c.conn.PassesFiles() {
+	if c.conn.PassesFiles() && !(tty && c.oneWay) {
 		want = 2
 		if !tty {
 			for _, has := range []bool{m.Flags&wire.FlagStdin != 0, m.Flags&wire.FlagMerge == 0} {
@@ -213,15 +214,17 @@ func (s *Supervisor) keep(id string, fds []int) *fail {
 
 // pipesOf identifies the pipes that a process writes into, by which descendants
 // are found too: both ends of a pipe are one inode.
-func (s *Supervisor) pipesOf(p *proc) map[uint64]bool {
+func (s *Supervisor) pipesOf(p *proc) map[pipeID]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	inodes := map[uint64]bool{}
+	ids := map[pipeID]bool{}
 	note := func(fd int) {
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
-			inodes[st.Ino] = true
+		if id, ok := identify(fd); ok {
+			ids[id] = true
 		}
+	}
+	for _, id := range p.written {
+		ids[id] = true
 	}
 	for _, fd := range p.outputs {
 		note(fd)
@@ -229,5 +232,21 @@ func (s *Supervisor) pipesOf(p *proc) map[uint64]bool {
 	if p.streams != nil {
 		p.streams.eachOutput(note)
 	}
-	return inodes
+	return ids
+}
+
+// pipeID tells pipes apart.
+type pipeID struct{ dev, ino uint64 }
+
+func idOf(st *unix.Stat_t) (pipeID, bool) {
+	return pipeID{uint64(st.Dev), st.Ino}, st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// identify identifies the pipe of a descriptor; false if it is none.
+func identify(fd int) (pipeID, bool) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return pipeID{}, false
+	}
+	return idOf(&st)
 }

@@ -223,6 +223,7 @@ type client struct {
 	greeting bool // it is being answered Hello; under Supervisor.mu
 
 	terminalFirst bool // see wire.FeatureTerminalFirst
+	oneWay        bool // see wire.FeatureOneWay
 
 	// On a byte stream, whose turn it is: see stale.
 	epoch string
@@ -415,6 +416,7 @@ func (c *client) hello(m *wire.Message) error {
 		c.conn.drop()
 	}
 	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)
+	c.oneWay = slices.Contains(m.Features, wire.FeatureOneWay)
 	c.s.hearOut(c)
 	err := c.conn.Send(&wire.Message{Type: wire.Hello, Req: m.Req, Version: wire.Version, Features: features,
 		Epoch: m.Epoch, PID: uint64(c.s.self), StartedAt: c.s.Since()})

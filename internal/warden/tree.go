@@ -80,7 +80,7 @@ func (s *Supervisor) treeAmong(tasks []task, p *proc, byNumber bool) []task {
 	return slices.DeleteFunc(tasks, func(t task) bool { return !in[t.PID] })
 }
 
-func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
+func (s *Supervisor) carriesSign(t task, p *proc, pipes map[pipeID]bool) bool {
 	dir := "/proc/" + strconv.Itoa(t.PID)
 	if p.mark != 0 && readMark(dir) == p.mark {
 		return true
@@ -97,7 +97,10 @@ func (s *Supervisor) carriesSign(t task, p *proc, pipes map[uint64]bool) bool {
 	}
 	for _, fd := range []string{"0", "1", "2"} {
 		var st unix.Stat_t
-		if unix.Stat(dir+"/fd/"+fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO && pipes[st.Ino] {
+		if unix.Stat(dir+"/fd/"+fd, &st) != nil {
+			continue
+		}
+		if id, ok := idOf(&st); ok && pipes[id] {
 			return true
 		}
 	}

@@ -86,7 +86,7 @@ func (e *Engine) gvisor(runsc string) (string, error) {
 	if strings.ContainsAny(runsc, "'\n") {
 		return "", corral.Errorf(corral.ErrInvalid, "move it", "the path %q is too strange for a script", runsc)
 	}
-	script := fmt.Appendf(nil, "#!/bin/sh\nexec '%s' --network=none \"$@\"\n", runsc)
+	script := fmt.Appendf(nil, "#!/bin/sh\nexec '%s' --network=none --host-uds=open \"$@\"\n", runsc)
 	file := filepath.Join(e.dir, "bin", filepath.Base(runsc))
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, script) {
 		return file, nil

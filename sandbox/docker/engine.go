@@ -160,8 +160,14 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		out.Nested = out.Container != ""
 		out.Local = !out.Nested
 	}
-	for name := range info.Runtimes {
-		out.Runtimes = append(out.Runtimes, name)
+	for runtime, r := range info.Runtimes {
+		out.Runtimes = append(out.Runtimes, runtime)
+		if name != podman && r.Path != "" { // Podman does not show them, nor do they show of a shim
+			if out.RuntimeArgs == nil {
+				out.RuntimeArgs = map[string][]string{}
+			}
+			out.RuntimeArgs[runtime] = r.Args
+		}
 	}
 	for _, s := range info.SecurityOptions {
 		if strings.Contains(s, "rootless") {

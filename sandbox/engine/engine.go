@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -48,6 +50,9 @@ type Info struct {
 	Arch     string `json:"arch"`    // as GOARCH
 	Runtimes []string
 	Default  string `json:"defaultRuntime"`
+	// RuntimeArgs are the arguments of runtimes, of those for which the engine says
+	// which they are.
+	RuntimeArgs map[string][]string `json:"-"`
 
 	// Local says that the engine sees this machine's file system, so that
 	// directories and sockets can be mounted.
@@ -68,6 +73,32 @@ type Info struct {
 	Runc     string   `json:"runc"`     // version of the default OCI runtime, may be empty
 	CPUs     int      `json:"cpus"`     // of the engine's machine; 0 if it does not say
 	Cgroup   string   `json:"cgroup"`   // "1" or "2"
+}
+
+// OpensSockets reports whether gVisor, as the runtime of this name, lets what is in a
+// container connect to the Unix sockets that are mounted into it, and whether the
+// engine says so.
+func (i Info) OpensSockets(runtime string) (opens, known bool) {
+	args, known := i.RuntimeArgs[runtime]
+	for _, arg := range args {
+		switch strings.TrimLeft(arg, "-") {
+		case "host-uds=open", "host-uds=all", "fsgofer-host-uds", "fsgofer-host-uds=true": // the latter are of releases before 2022-12
+			return true, true
+		}
+	}
+	return false, known
+}
+
+// Closed are the runtimes of gVisor of which the engine says that they open no sockets.
+func (i Info) Closed() []string {
+	var closed []string
+	for _, name := range i.Runtimes {
+		if opens, known := i.OpensSockets(name); strings.HasPrefix(name, "runsc") && known && !opens {
+			closed = append(closed, name)
+		}
+	}
+	slices.Sort(closed)
+	return closed
 }
 
 // Container is a container as the engine sees it.

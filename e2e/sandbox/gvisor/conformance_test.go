@@ -19,6 +19,10 @@ func TestConformance(t *testing.T) {
 	(&sandboxtest.Place{Name: "sandbox gvisor", Config: sandbox.Config{Runtime: sandboxtest.GVisor}}).Run(t)
 }
 
+func TestConformanceFDs(t *testing.T) {
+	(&sandboxtest.Place{Name: "sandbox gvisor fds", Config: sandbox.Config{Runtime: sandboxtest.GVisorUDS, Driver: sandbox.DriverFDs}}).Run(t)
+}
+
 func TestConformanceRouter(t *testing.T) {
 	(&sandboxtest.Place{Name: "router, sandbox gvisor", Config: sandbox.Config{Runtime: sandboxtest.GVisor}, Router: true}).Run(t)
 }

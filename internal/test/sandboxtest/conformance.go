@@ -112,7 +112,7 @@ func (pl *Place) Run(t *testing.T) {
 		Memory:    pl.Config.Memory,
 		Slow:      2,
 	}
-	if pl.Config.Runtime == GVisor {
+	if pl.Config.Runtime == GVisor || pl.Config.Runtime == GVisorUDS {
 		tg.Slow = 5
 		tg.Memory = 0 // a sandbox that takes all of it dies as a whole
 		maps.Copy(tg.Exempt, gvisorLacks)
@@ -120,8 +120,12 @@ func (pl *Place) Run(t *testing.T) {
 	exectest.Run(t, tg)
 }
 
-// GVisor is the runtime with known gaps.
-const GVisor = "runsc"
+// GVisor is the runtime with known gaps. With GVisorUDS a sandbox can dial the socket
+// that its warden is spoken to by.
+const (
+	GVisor    = "runsc"
+	GVisorUDS = "runsc-uds"
+)
 
 // What gVisor lacks, as of the release in Debian 12.
 var gvisorLacks = map[string]string{

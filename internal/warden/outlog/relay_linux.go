@@ -208,12 +208,10 @@ func (l *Log) makeRelay(src Source) error {
 // NewRelay makes a pipe fit for a relay.
 func NewRelay() (r, w *os.File, err error) {
 	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, err
 	}
-	_, _ = unix.FcntlInt(uintptr(p[0]), unix.F_SETPIPE_SZ, pipeSize) // best effort
-	// Not in the poller: a relay is only ever used when it is ready.
-	return os.NewFile(uintptr(p[0]), "relay"), os.NewFile(uintptr(p[1]), "relay"), nil
+	return AsRelay(p)
 }
 
 // settle writes down how many bytes the relay holds, if they will overwrite

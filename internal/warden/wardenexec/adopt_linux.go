@@ -8,20 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
 // carrierAdopted takes the answer to Attach, with its descriptors in the order of
 // warden.proc.kept.
 func (p *process) carrierAdopted(c *client, a answer) error {
-	if m, ok := p.carry().(*messages); ok {
+	if m, ok := p.carry().(*messages); ok && !(c.oneWay && a.m.Flags&wire.FlagTTY == 0) {
 		m.adopted(a)
 		p.replayExit(a)
 		m.begin()
 		return nil
 	}
 	pi := newPipes(p, a.m.Flags)
-	if err := pi.adopt(a.m.Flags, a.fds); err != nil {
+	ends := handedBack(&a.fds)
+	if c.oneWay {
+		ends = pi.named
+		p.pipesNamed.Store(true)
+	}
+	err := pi.adopt(a.m.Flags, ends, &a.fds)
+	closeFDs(a.fds)
+	if err != nil {
 		pi.stop()
 		return err
 	}
@@ -38,18 +46,10 @@ func (p *process) carrierAdopted(c *client, a answer) error {
 	return nil
 }
 
-func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
-	next := func() int {
-		if len(fds) == 0 {
-			return -1
-		}
-		fd := fds[0]
-		fds = fds[1:]
-		return fd
-	}
-	defer func() { closeFDs(fds) }()
-	pipe := func(end int) (int, error) {
-		fd := next()
+// handedBack opens ends of pipes that a warden has kept, in their order.
+func handedBack(fds *[]int) func(role string, end int) (int, error) {
+	return func(_ string, end int) (int, error) {
+		fd := next(fds)
 		if fd < 0 {
 			return -1, errors.New("the warden kept too few descriptors")
 		}
@@ -59,10 +59,25 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		}
 		return ownEnd(fd, end)
 	}
+}
+
+// next takes the first of some descriptors; -1 if there is none.
+func next(fds *[]int) int {
+	if len(*fds) == 0 {
+		return -1
+	}
+	fd := (*fds)[0]
+	*fds = (*fds)[1:]
+	return fd
+}
+
+// adopt takes over what a process was given by an earlier life. open opens an end of
+// one of its pipes; a terminal is the first of fds.
+func (pi *pipes) adopt(flags uint64, open func(role string, end int) (int, error), fds *[]int) error {
 	switch {
 	case flags&wire.FlagAdopted != 0: // its warden was killed, and kept nothing
 	case pi.tty:
-		fd := next()
+		fd := next(fds)
 		if fd < 0 {
 			return errors.New("the warden kept no terminal")
 		}
@@ -71,29 +86,25 @@ func (pi *pipes) adopt(flags uint64, fds []int) (err error) {
 		}
 	default:
 		if flags&wire.FlagStdin != 0 {
-			fd, err := pipe(1)
+			fd, err := open(outlog.PipeStdin, 1)
 			if err != nil {
 				return err
 			}
 			pi.input = os.NewFile(uintptr(fd), "pipe")
 		}
-		streams := []corral.Stream{corral.Stdout, corral.Stderr}
-		if flags&wire.FlagMerge != 0 {
-			streams = streams[:1]
-		}
-		for _, s := range streams {
-			fd, err := pipe(0)
+		for _, o := range outputs(flags) {
+			fd, err := open(o.role, 0)
 			if err != nil {
 				return err
 			}
-			pi.addOutput(&descriptor{fd: fd}, s)
+			pi.addOutput(&descriptor{fd: fd}, o.stream)
 		}
 	}
 	if flags&wire.FlagRelay == 0 {
 		return nil
 	}
 	for i := range pi.relay {
-		fd, err := pipe(i)
+		fd, err := open(outlog.PipeRelay, i)
 		if err != nil {
 			return err
 		}

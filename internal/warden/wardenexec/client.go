@@ -31,6 +31,7 @@ type client struct {
 	items    map[string]*wire.Message // what the warden had at Hello
 	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
 	confines bool                     // it knows execution domains
+	oneWay   bool                     // it sends no descriptor
 
 	// epoch is in every message on a byte stream: what an earlier connection
 	// sent can arrive on the same stream after this one has begun, and must
@@ -75,7 +76,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, done: make(chan struct{}),
-		epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
+		oneWay: wire.OneWay(conn), epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
 	err := c.hello()
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -95,8 +96,12 @@ const maxItems = 1 << 16
 
 func (c *client) hello() error {
 	epoch, req := c.epoch, c.next
+	features := []string{wire.FeatureTerminalFirst}
+	if c.oneWay {
+		features = append(features, wire.FeatureOneWay)
+	}
 	if err := c.send(context.Background(), &wire.Message{Type: wire.Hello, Req: req, Version: wire.Version,
-		Features: []string{wire.FeatureTerminalFirst}, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
+		Features: features, StartedAt: uint64(time.Now().UnixNano())}); err != nil {
 		return err
 	}
 	greeted := false

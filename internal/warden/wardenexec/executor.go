@@ -462,6 +462,8 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 	case (errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound)) && e.neverStarted(id, c):
 		err = corral.Errorf(corral.ErrNotFound, "it is safe to start it again", "process %s was about to be started, and was not", id)
 		e.forget(p)
+		p.pipesNamed.Store(true) // perhaps
+		p.removePipes()
 		err = errors.Join(err, e.records.notStarted(id))
 	case errors.Is(err, ErrGone) || errors.Is(err, corral.ErrNotFound):
 		p.tag.Info.Info = e.opts.Info
@@ -473,6 +475,7 @@ func (e *Executor) find(ctx context.Context, id string) (corral.Process, error) 
 		if end := new(Ended); e.opts.HowEnded != nil && !errors.As(err, &end) {
 			err = &Ended{How: e.opts.HowEnded(e.records.startedBy(id))}
 		}
+		p.pipesNamed.Store(true) // perhaps
 		p.lost(err)
 		err = nil
 	case err != nil:

@@ -105,12 +105,12 @@ type outputEnd interface {
 
 // newCarrier makes what the process is started with.
 func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
-	if !c.conn.PassesFiles() {
+	if !c.conn.PassesFiles() || c.oneWay && flags&wire.FlagTTY != 0 {
 		p.setCarrier(newMessages(p, c, flags))
 		return passed{}, nil
 	}
 	pi := newPipes(p, flags)
-	theirs, err := pi.make(flags)
+	theirs, err := pi.make(flags, c)
 	if err != nil {
 		pi.stop()
 		return passed{}, corral.Errorf(corral.ErrUnavailable, "", "cannot make the pipes of %s: %w", p.id, err)
@@ -119,7 +119,7 @@ func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
 	return passed{theirs, pi.kept}, nil
 }
 
-func (pi *pipes) make(flags uint64) (theirs []int, err error) {
+func (pi *pipes) make(flags uint64, c *client) (theirs []int, err error) {
 	if pi.tty {
 		r, w, err := outlog.NewRelay()
 		if err != nil {
@@ -142,16 +142,16 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 		closePipes(process...) // what is kept belongs to files of pi, which stop closes
 		return nil, err
 	}
-	pipe := func(ourEnd int) (int, error) {
-		var fds [2]int
-		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+	pipe := func(role string, ourEnd int) (int, error) {
+		fds, err := pi.newPipe(role, c)
+		if err != nil {
 			return -1, err
 		}
 		process, kept = append(process, fds[1-ourEnd]), append(kept, fds[ourEnd])
 		return fds[ourEnd], nil
 	}
 	if flags&wire.FlagStdin != 0 {
-		fd, err := pipe(1)
+		fd, err := pipe(outlog.PipeStdin, 1)
 		if err != nil {
 			return fail(err)
 		}
@@ -161,16 +161,12 @@ func (pi *pipes) make(flags uint64) (theirs []int, err error) {
 			return fail(err)
 		}
 	}
-	streams := []corral.Stream{corral.Stdout, corral.Stderr}
-	if flags&wire.FlagMerge != 0 {
-		streams = streams[:1]
-	}
-	for _, s := range streams {
-		fd, err := pipe(0)
+	for _, o := range outputs(flags) {
+		fd, err := pipe(o.role, 0)
 		if err != nil {
 			return fail(err)
 		}
-		pi.addOutput(&descriptor{fd: fd}, s)
+		pi.addOutput(&descriptor{fd: fd}, o.stream)
 	}
 	pi.kept = kept
 	return process, nil
@@ -184,13 +180,8 @@ func (pi *pipes) ownInput() error {
 	if pi.input == nil || pi.tty || !pi.p.e.opts.Untrusted {
 		return nil
 	}
-	rc, err := pi.input.SyscallConn()
+	own, err := pi.inputAgain()
 	if err != nil {
-		return err
-	}
-	own := -1
-	cerr := rc.Control(func(fd uintptr) { own, err = ownEnd(int(fd), 1) })
-	if err = errors.Join(err, cerr); err != nil {
 		return err
 	}
 	pi.input.Close()
@@ -443,10 +434,10 @@ func (pi *pipes) makeRelay() (r, w *os.File, err error) {
 		pi.relay = [2]*os.File{}
 		return r, w, nil
 	}
-	if r, w, err = outlog.NewRelay(); err != nil || pi.p.e.opts.Ephemeral {
+	c := pi.p.e.current()
+	if r, w, err = pi.newRelay(c); err != nil || pi.p.e.opts.Ephemeral {
 		return r, w, err
 	}
-	c := pi.p.e.current()
 	if c == nil {
 		err = errors.New("not connected to the warden")
 	} else {

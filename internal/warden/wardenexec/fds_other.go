@@ -23,6 +23,8 @@ func (p *process) newCarrier(c *client, flags uint64) (passed, error) {
 	return passed{}, nil
 }
 
+func (*process) removePipes() {}
+
 func (p *process) carrierStarted(*client, answer) error {
 	p.carry().(*messages).begin()
 	return nil

@@ -65,7 +65,7 @@ func (l *Listener) listen() error {
 
 // Accept returns the first connection that check lets pass; others are closed. If
 // ctx ends before one comes, the next Accept may return it.
-func (l *Listener) Accept(ctx context.Context, check func(*unix.Ucred) error) (wire.Conn, error) {
+func (l *Listener) Accept(ctx context.Context, check func(*unix.Ucred) error) (*wire.Packets, error) {
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -46,6 +47,8 @@ type process struct {
 	how      string
 
 	concluded bool
+
+	pipesNamed atomic.Bool // its pipes have names, see outlog.NewPipe
 }
 
 // carrier moves the output and input of one process.
@@ -149,6 +152,7 @@ func (p *process) start(ctx context.Context, cmd corral.Command) error {
 			return p.outOfReach(err)
 		case refused || attempt == 1 && !errors.Is(err, errSent):
 			p.letGo()
+			p.removePipes()
 			if nerr := p.e.records.notStarted(p.id); !errors.Is(err, errUnwritten) { // else that would be said twice
 				err = errors.Join(err, nerr)
 			}
@@ -343,8 +347,8 @@ func (p *process) adoptFrom(ctx context.Context, c *client) (err error) {
 	if err != nil {
 		return err
 	}
-	if !c.conn.PassesFiles() {
-		// Output follows the answer at once.
+	if c.oneWay || !c.conn.PassesFiles() {
+		// Output follows the answer at once, if it comes in messages.
 		p.setCarrier(newMessages(p, c, 0))
 	}
 	a, err := c.call(ctx, &wire.Message{Type: wire.Attach, ID: p.id, Offset: uint64(stat.Size)}, nil)
@@ -467,6 +471,7 @@ func (p *process) record() {
 	if !p.conclude(exit, err) {
 		return
 	}
+	p.removePipes()
 	if !p.note(exit) {
 		p.e.noteLater(p, exit)
 	}
@@ -528,6 +533,7 @@ func (p *process) lost(cause error) {
 		return
 	}
 	defer close(p.recorded)
+	p.removePipes()
 	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true, How: end.How}); rerr != nil {
 		p.e.log.Error("a loss could not be recorded", "id", p.id, "error", rerr)
 	}

@@ -22,6 +22,13 @@ type Conn interface {
 	Close() error
 }
 
+// OneWay tells whether descriptors travel to the other end of c and none comes back:
+// gVisor takes those that it is sent, and sends none.
+func OneWay(c Conn) bool {
+	o, ok := c.(interface{ OneWay() bool })
+	return ok && o.OneWay()
+}
+
 // ErrNoFiles: descriptors were given to a carrier that cannot pass them.
 var ErrNoFiles = errors.New("this connection cannot pass file descriptors")
 

@@ -50,6 +50,11 @@ const (
 // process. Where the kernel passes no descriptor, nothing has run then.
 const FeatureTerminalFirst = "terminal-first"
 
+// FeatureOneWay in a gateway's Hello: descriptors reach the warden, and it sends none
+// back. The gateway opens its pipes again by name, and what passes a terminal travels
+// in messages.
+const FeatureOneWay = "one-way"
+
 // FeatureDomain in a warden's Hello: it knows the Domain of a Start, and puts it in
 // force or says why not.
 const FeatureDomain = "domain"

@@ -17,8 +17,9 @@ import (
 // of a packet is 1 if more of the message follows and 0 if not. Descriptors
 // travel with the first packet.
 type Packets struct {
-	f  *os.File
-	rc rawConn
+	f      *os.File
+	rc     rawConn
+	oneWay bool
 
 	in  []byte
 	oob []byte
@@ -76,6 +77,13 @@ func PacketPair() (a, b *Packets, err error) {
 
 // PassesFiles is true.
 func (p *Packets) PassesFiles() bool { return true }
+
+// OneWay tells whether the other end can send no descriptor; see the function of
+// this name.
+func (p *Packets) OneWay() bool { return p.oneWay }
+
+// SetOneWay is called before anything is sent.
+func (p *Packets) SetOneWay() { p.oneWay = true }
 
 // Close closes the socket.
 func (p *Packets) Close() error { return p.f.Close() }
