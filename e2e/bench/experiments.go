@@ -103,6 +103,24 @@ func (s *site) experiments(o options) []experiment {
 			},
 		},
 		{
+			name: "gvisor", title: "sh -lc true in gVisor", unit: "ms",
+			rounds: o.roundsOr(15), reps: o.pick(16, 1),
+			places: s.pick(gvisorInside, gvisorFDs, gvisorFrames, gvisorEngine), value: latency(noop),
+			checks: []check{
+				{over: gvisorFDs, under: gvisorInside, atMost: 1.15},
+				{over: gvisorEngine, under: gvisorFDs},
+			},
+		},
+		{
+			name: "gvisor-output", title: "1 GiB of output in gVisor, as fast as it comes", unit: "MB/s",
+			rounds: o.roundsOr(5), reps: 1,
+			places: s.pick(gvisorFDs, gvisorFrames, gvisorEngine), value: bandwidth(volume, produce),
+			checks: []check{
+				{over: gvisorFDs, under: gvisorFrames, atLeast: 4},
+				{over: gvisorFrames, under: gvisorEngine},
+			},
+		},
+		{
 			name: "parallel", title: strconv.Itoa(workers) + " at a time, sh -lc true", unit: "commands/s",
 			rounds: o.roundsOr(15), reps: 1,
 			places: s.pick(boxLocal, boxFDs, boxFrames, hostLocal, hostWarden, hostInProcess),

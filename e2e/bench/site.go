@@ -111,6 +111,7 @@ func newSite(ctx context.Context, o options) (_ *site, err error) {
 	s.add(place{name: warmSandbox, run: s.warm})
 	s.add(place{name: coldEngine, run: engineRun{s.api, o.image, boxUser}.run})
 	s.addContainerd(ctx, o.containerd)
+	s.addGVisor(ctx)
 	return s, nil
 }
 

@@ -4,6 +4,8 @@ package escape_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral/e2e/escape/probes"
@@ -19,7 +21,16 @@ type target struct {
 }
 
 // gvisor reports whether gVisor is the kernel.
-func (tg target) gvisor() bool { return tg.runtime == "runsc" }
+func (tg target) gvisor() bool { return strings.HasPrefix(tg.runtime, "runsc") }
+
+// heldBy is why gVisor holds a probe even in the weakened container; empty if it does
+// not.
+func (tg target) heldBy(p probes.Probe) string {
+	if !tg.gvisor() || tg.runtime == "runsc-uds" && p.GVisor == probes.NoHostSockets {
+		return ""
+	}
+	return p.GVisor
+}
 
 // A weakener is an engine that makes sandboxes, and copies of them that are weaker.
 type weakener interface {
@@ -52,3 +63,6 @@ var targets = []target{
 	{name: "docker/runsc", runtime: "runsc", open: openDocker},
 	{name: "containerd", open: openContainerd},
 }
+
+// scored are those of the scoreboard.
+var scored = slices.Insert(slices.Clone(targets), 2, target{name: "docker/runsc, open sockets", runtime: "runsc-uds", open: openDocker})

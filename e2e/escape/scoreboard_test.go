@@ -40,7 +40,7 @@ type row struct {
 // TestScoreboard is the whole: every probe on every target, and its control.
 func TestScoreboard(t *testing.T) {
 	rows := board{}
-	for _, tg := range targets {
+	for _, tg := range scored {
 		t.Run(tg.name, func(t *testing.T) { rows[tg.name] = score(t, tg) })
 	}
 	if !t.Failed() {
@@ -281,10 +281,10 @@ func verdict(t *testing.T, tg target, p probes.Probe, product escape.Outcome, re
 		got.Outcome = escape.Escaped
 	}
 	t.Logf("control %-24s %-11s %s: %s", p.ID, got.Outcome, p.Weak, got.Detail)
-	switch byKernel := tg.gvisor() && p.GVisor != ""; {
+	switch byKernel := tg.heldBy(p) != ""; {
 	case product == escape.Unsupported && got.Outcome == escape.Unsupported:
 	case byKernel && got.Outcome == escape.Escaped:
-		t.Errorf("%s: got out with the weakening %q, though it is said that %s", p.ID, p.Weak, p.GVisor)
+		t.Errorf("%s: got out with the weakening %q, though it is said that %s", p.ID, p.Weak, tg.heldBy(p))
 	case !byKernel && got.Outcome != escape.Escaped:
 		t.Errorf("%s: does not get out with the weakening %q, so it cannot fail: %s: %s", p.ID, p.Weak, got.Outcome, got.Detail)
 	}

@@ -46,7 +46,7 @@ func (b board) tables(t *testing.T) string {
 		if g := probes.Group(p.ID); g != group {
 			flush()
 			group = g
-			fmt.Fprintf(&out, "\n### %s\n\n| probe | what it does | about | gets out with | %s |\n|---|---|---|---|%s\n", probes.Groups[g], b.names(" | "), strings.Repeat("---|", len(targets)))
+			fmt.Fprintf(&out, "\n### %s\n\n| probe | what it does | about | gets out with | %s |\n|---|---|---|---|%s\n", probes.Groups[g], b.names(" | "), strings.Repeat("---|", len(scored)))
 		}
 		fmt.Fprint(&out, b.line(p, &notes, string(old)))
 	}
@@ -56,7 +56,7 @@ func (b board) tables(t *testing.T) string {
 
 func (b board) names(sep string) string {
 	var names []string
-	for _, tg := range targets {
+	for _, tg := range scored {
 		names = append(names, tg.name)
 	}
 	return strings.Join(names, sep)
@@ -67,7 +67,7 @@ func (b board) names(sep string) string {
 func (b board) line(p probes.Probe, notes *[]string, old string) string {
 	start := fmt.Sprintf("| `%s` |", p.ID)
 	cells := []string{fmt.Sprintf("| `%s` | %s | %s | %s |", p.ID, p.Tries, p.Why, p.Weak)}
-	for _, tg := range targets {
+	for _, tg := range scored {
 		r := b[tg.name][p.ID]
 		if r.outcome == escape.Unsupported {
 			if _, line, ok := strings.Cut(old, start); ok {
@@ -79,8 +79,8 @@ func (b board) line(p probes.Probe, notes *[]string, old string) string {
 		switch {
 		case tg.gvisor() && p.Inside != "":
 			cell = "inside" + note(notes, p.Inside)
-		case tg.gvisor() && p.GVisor != "":
-			cell += note(notes, p.GVisor)
+		case tg.heldBy(p) != "":
+			cell += note(notes, tg.heldBy(p))
 		}
 		cells = append(cells, " "+cell+" |")
 	}
@@ -99,10 +99,10 @@ func note(notes *[]string, text string) string {
 
 func (b board) summary() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n| | %s |\n|---|%s\n", b.names(" | "), strings.Repeat("---|", len(targets)))
+	fmt.Fprintf(&out, "\n| | %s |\n|---|%s\n", b.names(" | "), strings.Repeat("---|", len(scored)))
 	line := func(title string, count func(tg target, p probes.Probe, r row) bool) {
 		fmt.Fprintf(&out, "| %s |", title)
-		for _, tg := range targets {
+		for _, tg := range scored {
 			n := 0
 			for _, p := range probes.All() {
 				if count(tg, p, b[tg.name][p.ID]) {

@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-const noHostSockets = "gVisor connects to no socket file of the host unless started with --host-uds"
+// NoHostSockets is why gVisor holds what dials a socket of the host.
+const NoHostSockets = "gVisor connects to no socket file of the host unless started with --host-uds"
 
 var engine = []Probe{
-	{ID: "engine/docker", Tries: "asks a Docker engine through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: noHostSockets, Run: func(*Env) Verdict {
+	{ID: "engine/docker", Tries: "asks a Docker engine through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: NoHostSockets, Run: func(*Env) Verdict {
 		return anyOf("asking", sockets("/run/docker.sock", "/run/podman/podman.sock", "/run/corral-engine/docker.sock"), func(path string) error {
 			return ask("unix", path, "GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n", []byte("HTTP/1"))
 		})
 	}},
-	{ID: "engine/containerd", Tries: "asks containerd through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: noHostSockets, Run: func(*Env) Verdict {
+	{ID: "engine/containerd", Tries: "asks containerd through its socket", Why: "whoever reaches it is root on the host", Weak: Sockets, GVisor: NoHostSockets, Run: func(*Env) Verdict {
 		// HTTP/2: the connection's preface and empty settings, which are
 		// answered with settings.
 		return anyOf("asking", sockets("/run/containerd/containerd.sock", "/run/docker/containerd/containerd.sock", "/run/crio/crio.sock", "/run/corral-engine/exec/containerd/containerd.sock"), func(path string) error {
