@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -73,6 +74,7 @@ type Manager struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*Session
+	running  map[string]*atomic.Int64 // sessions without an end, by agent
 	agents   map[string]*executorOf
 	leaving  map[string]bool // removed, and perhaps not yet by their executor
 
@@ -110,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, events: newEventLog(),
 		draining: make(chan struct{}), sweep: make(chan struct{}, 1),
-		sessions: map[string]*Session{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
+		sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}, agents: map[string]*executorOf{}, leaving: map[string]bool{},
 	}
 	var err error
 	if m.journal, err = openJournal(cfg.Dir, m.replay); err != nil {
@@ -145,13 +147,14 @@ func (m *Manager) replay(l line) {
 	}
 	if l.Op == opStart {
 		if l.Start != nil && corral.ValidateID(l.ID) == nil && ValidateAgent(l.Start.Agent) == nil {
-			m.sessions[l.ID] = newSession(m, l.ID, *l.Start)
+			m.pull(m.sessions[l.ID])
+			m.put(newSession(m, l.ID, *l.Start))
 			delete(m.leaving, l.ID)
 		}
 		return
 	}
 	if l.Op == opGone {
-		delete(m.sessions, l.ID)
+		m.pull(m.sessions[l.ID])
 		if l.Reason == reasonRemoved {
 			m.leaving[l.ID] = true
 		}
@@ -339,18 +342,39 @@ func (m *Manager) add(s *Session) (existing *Session, err error) {
 	if old := m.sessions[s.id]; old != nil {
 		return old, nil
 	}
-	running := 0
-	for _, other := range m.sessions {
-		if other.start.Agent == s.start.Agent && !other.hasEnded() {
-			running++
-		}
-	}
-	if running >= m.cfg.MaxRunning {
+	if n := m.running[s.start.Agent]; n != nil && n.Load() >= int64(m.cfg.MaxRunning) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "kill some with the process tool, or wait for one to end",
-			"agent %s has %d running sessions, and may have no more", s.start.Agent, running)
+			"agent %s has %d running sessions, and may have no more", s.start.Agent, n.Load())
 	}
-	m.sessions[s.id] = s
+	m.put(s)
 	return nil, nil
+}
+
+// put puts a session that has no end into the table. mu is held.
+func (m *Manager) put(s *Session) {
+	m.sessions[s.id] = s
+	n := m.running[s.start.Agent]
+	if n == nil {
+		n = new(atomic.Int64)
+		m.running[s.start.Agent] = n
+	}
+	n.Add(1)
+	s.counted.Store(n)
+}
+
+// pull takes a session out of the table, if there is one. mu is held.
+func (m *Manager) pull(s *Session) {
+	if s != nil {
+		delete(m.sessions, s.id)
+		s.uncount()
+	}
+}
+
+// uncount has a session not count as running any more.
+func (s *Session) uncount() {
+	if n := s.counted.Swap(nil); n != nil {
+		n.Add(-1)
+	}
 }
 
 // reasonRemoved is why a session is gone whose process is to go, too.
@@ -364,7 +388,7 @@ func (m *Manager) drop(s *Session, why Reason) error {
 	if m.sessions[s.id] != s {
 		return nil
 	}
-	delete(m.sessions, s.id)
+	m.pull(s)
 	if why == reasonRemoved {
 		m.leaving[s.id] = true
 	}

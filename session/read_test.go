@@ -162,7 +162,7 @@ func TestEventsPulled(t *testing.T) {
 // A journal that was written anew has the last events alone, and an event of
 // which the line was written twice is one.
 func TestEventsOfTheJournal(t *testing.T) {
-	m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
+	m := replayed()
 	m.replay(line{Op: opSeq, Offset: 9})
 	for _, seq := range []int64{8, 9, 9, 10} {
 		m.replay(line{Op: opEvent, Event: &Event{Seq: seq}})

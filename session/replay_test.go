@@ -3,6 +3,7 @@ package session
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 func replayed(lines ...line) *Manager {
-	m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
+	m := &Manager{events: newEventLog(), sessions: map[string]*Session{}, running: map[string]*atomic.Int64{}}
 	for _, l := range lines {
 		m.replay(l)
 	}
@@ -68,6 +69,9 @@ func TestReplay(t *testing.T) {
 			journal = append(journal, l)
 		}
 		m := replayed(journal...)
+		if got, want := m.running[start.Agent].Load() == 1, !tt.want.Ended; got != want {
+			t.Errorf("%s: counts as running: %v, want %v", name, got, want)
+		}
 		if d := cmp.Diff(tt.want, keptOf(m.sessions["a"])); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}

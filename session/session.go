@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -22,6 +23,8 @@ type Session struct {
 	ready chan struct{} // closed when proc is set, or the session has ended
 	done  chan struct{} // closed when end is set
 	typed typing        // what is known of its terminal
+
+	counted atomic.Pointer[atomic.Int64] // its agent's running sessions, as long as it is one of them
 
 	polling chan struct{} // a token: one poll at a time takes output
 
@@ -325,6 +328,7 @@ func (s *Session) tryFinish(e ended, tail string) error {
 // settle ends the session. s.mu is held, or no other goroutine has s.
 func (s *Session) settle(e ended) {
 	s.end = &e
+	s.uncount()
 	close(s.done)
 	select {
 	case <-s.ready:

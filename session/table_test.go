@@ -329,7 +329,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"op":"end","id":"a"`))
 	f.Fuzz(func(t *testing.T, table []byte) {
 		read := func(b []byte) *Manager {
-			m := &Manager{events: newEventLog(), sessions: map[string]*Session{}}
+			m := replayed()
 			in := journal.Reader{Each: decoded(m.replay), Damage: &journal.Damage{}}
 			if err := in.Read(bytes.NewReader(b), int64(len(b)), true); err != nil {
 				t.Fatal(err)

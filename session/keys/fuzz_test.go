@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/corral-exec/corral"
 	"pgregory.net/rapid"
+
+	"github.com/corral-exec/corral"
 )
 
 func FuzzEncode(f *testing.F) {

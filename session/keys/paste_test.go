@@ -6,8 +6,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/corral-exec/corral"
 	"pgregory.net/rapid"
+
+	"github.com/corral-exec/corral"
 )
 
 func TestPaste(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/corral-exec/corral"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/corral-exec/corral"
 )
 
 // A vector is a known answer; see testdata/README.md.
