@@ -41,7 +41,7 @@ func TestOutputRate(t *testing.T) {
 					t.Errorf("it took %v, not %v to %v", took, atLeast, atMost)
 				}
 			}
-			write(0, 2*time.Second)
+			write(0, 10*time.Second)
 			if err := e.Configure(b.like(func(c *sandbox.Config) { c.OutputRate = 2 << 20 })); err != nil {
 				t.Fatal(err)
 			}

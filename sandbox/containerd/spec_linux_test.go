@@ -214,7 +214,7 @@ func TestGVisorScript(t *testing.T) {
 			t.Fatal(script, err)
 		}
 		out, err := exec.Command(script, "run", "a b").CombinedOutput()
-		if want := "[--network=none][run][a b]"; err != nil || string(out) != want {
+		if want := "[--network=none][--host-uds=open][run][a b]"; err != nil || string(out) != want {
 			t.Errorf("%s, %v, want %s", out, err, want)
 		}
 	}
