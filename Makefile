@@ -182,6 +182,10 @@ mutate: ## Change one operator at a time in PACKAGES, and see whether tests noti
 bench: setup-bench build image ## Measure: JSON and a table
 	@$(WITH_ENGINE) env CORRAL_WARDEN=$(CURDIR)/bin/corral-warden $(GO) run ./e2e/bench -containerd "$$(e2e/engine.sh containerd)"
 
+.PHONY: bench-scale
+bench-scale: ## Measure how costs grow with the numbers of sessions, sandboxes and followers
+	@$(GO) test -run '^$$' -bench Scale -benchtime 2s $(TESTFLAGS) ./session ./sandbox | grep -E 'Scale|FAIL|^ok'
+
 ##### Checking
 
 .PHONY: check
