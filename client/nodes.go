@@ -3,10 +3,10 @@ package client
 import (
 	"context"
 	"net/http"
-	"regexp"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // What a gateway says of its nodes, and is told of them.
@@ -50,12 +50,12 @@ const (
 )
 
 // sshHost is a node that is reached by SSH: see sshexec.Prefix.
-var sshHost = regexp.MustCompile(`^ssh:[A-Za-z0-9_.+%@:\[\]-]{1,300}$`)
+var sshHost = lazy.Regexp(`^ssh:[A-Za-z0-9_.+%@:\[\]-]{1,300}$`)
 
 // nodePath keeps a reference from leading elsewhere: ids, keys, codes and names
 // have no other characters.
 func nodePath(ref string, under ...string) ([]string, error) {
-	if corral.ValidateID(ref) != nil && !sshHost.MatchString(ref) {
+	if corral.ValidateID(ref) != nil && !sshHost().MatchString(ref) {
 		return nil, corral.Errorf(corral.ErrNotFound, "see which there are: corral nodes ls, corral nodes pending", "no node, and no machine that asks to be one, can be called %.80q", ref)
 	}
 	if len(under) == 0 && (ref == "requests" || ref == "join" || ref == "tokens") {

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,22 @@ func TestMistakesAreBounded(t *testing.T) {
 	}
 	if got := FirstLine(err); !strings.HasSuffix(got, "(and 50 more)") || strings.Contains(got, "\n") {
 		t.Error(got)
+	}
+}
+
+// No file is one with no key in it, which nothing has to check.
+func TestNoFileIsAnEmptyOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.json5")
+	want, err := Parse(path, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(path)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %+v, not %+v", err, got, want)
+	}
+	if want, err = Parse("", []byte("{}")); err != nil || !reflect.DeepEqual(Default(), want) {
+		t.Errorf("%v: %+v, not %+v", err, Default(), want)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func Load(path string) (*Config, error) {
 	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		data, err = []byte("{}"), nil
+		return empty(path), nil
 	}
 	if err != nil {
 		return nil, err

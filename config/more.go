@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 )
@@ -99,12 +100,12 @@ func (m *mistakes) rule(v *json5.Value, at json5.Path) {
 }
 
 // secretNames are the names that a file of a secret can have.
-var secretNames = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var secretNames = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 func (m *mistakes) secrets(v *json5.Value, at json5.Path) {
 	for _, member := range v.Members {
 		switch key := at.Key(member.Name); {
-		case !secretNames.MatchString(member.Name):
+		case !secretNames().MatchString(member.Name):
 			m.add(member.Start, key, "a secret has a name of letters, digits, '_', '.' and '-'")
 		case member.Value.Kind == json5.Object && (member.Value.Get("file") == nil) == (member.Value.Get("env") == nil):
 			m.add(member.Value.Start, key, "a secret has one of the keys file and env")

@@ -109,7 +109,7 @@ func (r *resolver) settings(f field, key json5.Path) []found {
 	}
 	if list == nil {
 		value := reflect.Zero(f.of)
-		if text := valueSchema(f).Default; text != nil {
+		if text := builtInValue(f); text != nil {
 			var err error
 			if value, err = decode(text, f); err != nil {
 				panic(err) // a mistake in a tag

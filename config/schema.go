@@ -127,13 +127,20 @@ func valueSchema(f field) *jsonschema.Schema {
 			extra(text, keyForm, f.tag.Get("form"))
 		}
 	}
-	if text, ok := f.tag.Lookup("default"); ok {
-		s.Default = json.RawMessage(text)
-		if !json.Valid(s.Default) {
-			s.Default = json.RawMessage(strconv.Quote(text))
-		}
-	}
+	s.Default = builtInValue(f)
 	return s
+}
+
+// builtInValue is the default of a field, as JSON; nil if there is none.
+func builtInValue(f field) json.RawMessage {
+	text, ok := f.tag.Lookup("default")
+	switch {
+	case !ok:
+		return nil
+	case json.Valid([]byte(text)):
+		return json.RawMessage(text)
+	}
+	return json.RawMessage(strconv.Quote(text))
 }
 
 func extra(s *jsonschema.Schema, key, value string) {

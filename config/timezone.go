@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"sync"
 	"time"
 	_ "time/tzdata" // 450 KB, so that every machine that checks a file comes to the same answer
 
@@ -10,19 +11,19 @@ import (
 
 // posixZone is a time zone that is in no database: a name, how far it is from
 // UTC, and perhaps the same of summer, and when that begins and ends.
-var posixZone = func() *regexp.Regexp {
+var posixZone = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		name   = `([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)`
 		offset = `[+-]?([01]?[0-9]|2[0-4])(:[0-5][0-9]){0,2}`
 		date   = `,(J?[0-9]{1,3}|M[0-9]{1,2}\.[1-5]\.[0-6])(/[+-]?[0-9]{1,3}(:[0-5][0-9]){0,2})?`
 	)
 	return regexp.MustCompile(`^` + name + offset + `(` + name + `(` + offset + `)?(` + date + date + `)?)?$`)
-}()
+})
 
 // timeZone notes a time zone that there is not: programs take one that they do
 // not know for UTC, and say nothing.
 func (m *mistakes) timeZone(v *json5.Value, at json5.Path) {
-	if v.Kind != json5.String || m.in(v) || posixZone.MatchString(v.String) {
+	if v.Kind != json5.String || m.in(v) || posixZone().MatchString(v.String) {
 		return
 	}
 	// Local is Go's name for that of this machine.

@@ -47,6 +47,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Policy == nil {
 		return errNoPolicy
 	}
+	if s.draining() { // the next gateway may come to another answer, and is the one that starts the command
+		return errStopping
+	}
 	var req api.Explain
 	if err := readJSON(w, r, &req); err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 func TestDrain(t *testing.T) {
 	began := make(chan struct{})
 	g := newRig(t, func(c *Config) {
+		c.Policy = &fakePolicy{}
 		c.Tools = func(agent string) Tools {
 			return fakeTools{agent, func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {
 				s, err := c.Sessions.Agent(agent).Begin(ctx, session.Options{Command: corral.Command{Shell: "sleep", ID: "foreground"}})
@@ -57,6 +58,9 @@ func TestDrain(t *testing.T) {
 	g.do("GET", "/v1/health", "").is(200)
 	if a := g.do("POST", "/v1/sessions", `{"command":"sleep"}`).code(503, "unavailable"); a.header.Get("Retry-After") == "" {
 		t.Error("the answer does not say to come back")
+	}
+	if a := g.do("POST", "/v1/explain", `{"command":"sleep"}`).code(503, "unavailable"); a.header.Get("Retry-After") == "" {
+		t.Error("the answer about what would become of a command does not say to come back")
 	}
 	g.stop()
 	if a := (<-foreground).is(200); !strings.Contains(a.body, `"background":true,"status":"running"`) {

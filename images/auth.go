@@ -11,11 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/registry"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // Credentials finds those for a registry by its domain, such as "docker.io" or
@@ -118,11 +119,11 @@ func (a storedAuth) decode(server string) (registry.AuthConfig, error) {
 	return c, nil
 }
 
-var helperName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var helperName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // helperAuth asks the program docker-credential-<helper>.
 func helperAuth(ctx context.Context, helper, server string) (registry.AuthConfig, error) {
-	if !helperName.MatchString(helper) {
+	if !helperName().MatchString(helper) {
 		return registry.AuthConfig{}, fmt.Errorf("%q is not the name of a credential helper", helper)
 	}
 	ctx, cancel := context.WithTimeout(ctx, helperLimit)

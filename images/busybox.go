@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // busyboxPaths are where Debian's packages have it; the first that is there
@@ -128,13 +128,13 @@ func buildBusybox(ctx context.Context, b building, report Progress) (rootfs, err
 	return busyboxRoot(binary, appletNames(list), mtime), nil
 }
 
-var appletName = regexp.MustCompile(`^[A-Za-z0-9\[][A-Za-z0-9_.+\[-]*$`)
+var appletName = lazy.Regexp(`^[A-Za-z0-9\[][A-Za-z0-9_.+\[-]*$`)
 
 // appletNames reads the output of busybox --list.
 func appletNames(list []byte) []string {
 	var names []string
 	for line := range strings.Lines(string(list)) {
-		if name := strings.TrimSpace(line); appletName.MatchString(name) && name != "busybox" {
+		if name := strings.TrimSpace(line); appletName().MatchString(name) && name != "busybox" {
 			names = append(names, name)
 		}
 	}

@@ -2,20 +2,21 @@ package images
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // machineReadable begins the first line of copyright files that programs can
 // read, as the Debian policy calls them.
-var machineReadable = regexp.MustCompile(`(?m)^Format(-Specification)?:\s*\S*(copyright-format|dep5)`)
+var machineReadable = lazy.Regexp(`(?m)^Format(-Specification)?:\s*\S*(copyright-format|dep5)`)
 
 // licenseOf is the SPDX expression of all that a copyright file of Debian's
 // lists; empty if it is for people to read.
 func licenseOf(copyright []byte) string {
 	head, _, _ := bytes.Cut(copyright, []byte("\n\n"))
-	if !machineReadable.Match(head) {
+	if !machineReadable().Match(head) {
 		return ""
 	}
 	var all []string
@@ -55,8 +56,8 @@ func licenseExpression(text string) string {
 }
 
 var (
-	gnuLicense = regexp.MustCompile(`^(A?GPL|LGPL|GFDL)-(\d)(\.\d)?(\.0)?(\+|-only|-or-later)?$`)
-	notLetters = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
+	gnuLicense = lazy.Regexp(`^(A?GPL|LGPL|GFDL)-(\d)(\.\d)?(\.0)?(\+|-only|-or-later)?$`)
+	notLetters = lazy.Regexp(`[^A-Za-z0-9.-]+`)
 )
 
 // licenseNames are names of Debian's that SPDX has another for.
@@ -78,7 +79,7 @@ func licenseID(name string) string {
 	if id, ok := licenseNames[strings.ToLower(name)]; ok {
 		return id
 	}
-	if m := gnuLicense.FindStringSubmatch(name); m != nil {
+	if m := gnuLicense().FindStringSubmatch(name); m != nil {
 		minor, which := m[3], "-only"
 		if minor == "" {
 			minor = ".0"
@@ -88,10 +89,10 @@ func licenseID(name string) string {
 		}
 		return m[1] + "-" + m[2] + minor + which
 	}
-	return licenseRef + strings.Trim(notLetters.ReplaceAllString(name, "-"), "-")
+	return licenseRef + strings.Trim(notLetters().ReplaceAllString(name, "-"), "-")
 }
 
 // licenseRef begins the names of licenses that are explained in the document.
 const licenseRef = "LicenseRef-debian-"
 
-var licenseRefs = regexp.MustCompile(licenseRef + `[A-Za-z0-9.-]+`)
+var licenseRefs = lazy.Regexp(licenseRef + `[A-Za-z0-9.-]+`)

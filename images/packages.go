@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A Package is one of Debian's that an image has.
@@ -24,8 +24,8 @@ type Package struct {
 // The forms that the Debian policy gives them. What is in a file that a person
 // gave is written into one of apt's.
 var (
-	packageName    = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
-	packageVersion = regexp.MustCompile(`^[0-9][A-Za-z0-9.+~:-]*$`)
+	packageName    = lazy.Regexp(`^[a-z0-9][a-z0-9+.-]+$`)
+	packageVersion = lazy.Regexp(`^[0-9][A-Za-z0-9.+~:-]*$`)
 )
 
 func (p Package) key() string { return p.Name + ":" + p.Arch + "=" + p.Version }

@@ -76,7 +76,7 @@ func newSBOM(r recipe, packages []Package, created time.Time) ([]byte, error) {
 		doc.Relationships = append(doc.Relationships, &spdx.Relationship{
 			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(spdxID(p))), Relationship: common.TypeRelationshipContains,
 		})
-		refs = append(refs, licenseRefs.FindAllString(p.License, -1)...)
+		refs = append(refs, licenseRefs().FindAllString(p.License, -1)...)
 	}
 	slices.Sort(refs)
 	for _, ref := range slices.Compact(refs) {
@@ -145,7 +145,7 @@ func ReadPackages(sbom io.Reader) ([]Package, error) {
 				out.SHA256 = c.Value
 			}
 		}
-		if !packageName.MatchString(out.Name) || !packageVersion.MatchString(out.Version) {
+		if !packageName().MatchString(out.Name) || !packageVersion().MatchString(out.Version) {
 			return nil, corral.Errorf(corral.ErrInvalid, "give a document of SPDX in JSON that Corral wrote", "cannot read the SBOM: %q %q is no package of Debian's and its version", out.Name, out.Version)
 		}
 		list = append(list, out)

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // The engine answers a pull or an import with status 200 and a JSON object a
@@ -90,7 +91,7 @@ func readStream(r io.Reader, each func(message)) error {
 }
 
 // userinfo is the user and password of a URL in running text.
-var userinfo = regexp.MustCompile(`://[^/\s@"]*@`)
+var userinfo = lazy.Regexp(`://[^/\s@"]*@`)
 
 // clean makes one printable line of at most limit characters of s, without the
 // passwords of URLs: it goes to terminals and logs.
@@ -104,7 +105,7 @@ func clean(s string, limit int) string {
 		}
 		return r
 	}, s)
-	s = userinfo.ReplaceAllString(s, "://***@")
+	s = userinfo().ReplaceAllString(s, "://***@")
 	s = strings.Join(strings.Fields(s), " ")
 	if runes := []rune(s); len(runes) > limit {
 		s = strings.TrimSpace(string(runes[:limit-1])) + "…"

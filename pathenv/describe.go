@@ -1,8 +1,9 @@
 package pathenv
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A Description is an Environment for people: what is in it, where that is
@@ -70,7 +71,7 @@ var secretWords = []string{"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COO
 
 // secretValue is a password in a URL, or what begins as keys of well-known
 // services do.
-var secretValue = regexp.MustCompile(`://[^/@\s]*:[^/@\s]+@|-----BEGIN|\b(sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|AIza|eyJ)[A-Za-z0-9_-]{10,}`)
+var secretValue = lazy.Regexp(`://[^/@\s]*:[^/@\s]+@|-----BEGIN|\b(sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|AIza|eyJ)[A-Za-z0-9_-]{10,}`)
 
 func secret(name, value string) bool {
 	upper := strings.ToUpper(name)
@@ -79,5 +80,5 @@ func secret(name, value string) bool {
 			return true
 		}
 	}
-	return isCredential(name) || secretValue.MatchString(value)
+	return isCredential(name) || secretValue().MatchString(value)
 }

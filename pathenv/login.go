@@ -29,8 +29,14 @@ type ProbeOptions struct {
 	Timeout time.Duration // 0: ProbeTimeout
 	Shells  string        // the file that lists login shells; empty: /etc/shells
 
+	// Kept is a file in which the answer is kept for the next programs of this
+	// user, for some minutes; see LoginProbe. Empty: every probe asks.
+	Kept string
+
 	// Run starts a shell and returns what it printed; nil starts a real one.
 	Run func(ctx context.Context, shell string, args, env []string) ([]byte, error)
+
+	now func() time.Time // of tests; nil: time.Now
 }
 
 // A LoginProbe asks the account's login shell for its PATH: programs that a
@@ -45,6 +51,13 @@ type ProbeOptions struct {
 // daemon with a session of its own (ssh-agent, say) lives on.
 //
 // It asks once: the answer, or the failure, is that of every call.
+//
+// With ProbeOptions.Kept, an answer of another program counts that is not ten minutes
+// old, if since then nothing changed of what the answer is known to depend on: the
+// user, the shell's program, the environment that it gets (all variables but PWD,
+// OLDPWD and _), the profiles in /etc and in the home directory that shells read, by
+// their inodes, sizes and times, and whether the home directory has bin and
+// .local/bin. A failure is not kept.
 type LoginProbe struct {
 	opts   ProbeOptions
 	ask    sync.Once
@@ -65,6 +78,9 @@ func NewLoginProbe(o ProbeOptions) *LoginProbe {
 	}
 	if o.Run == nil {
 		o.Run = runLoginShell
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &LoginProbe{opts: o, ctx: ctx, cancel: cancel, done: make(chan struct{})}
@@ -106,16 +122,28 @@ func (p *LoginProbe) probe() (string, error) {
 		return "", nil
 	}
 	shell := p.shell()
+	env, of := p.environ(), ""
+	if p.opts.Kept != "" {
+		of = dependsOn(shell, env, p.opts.now())
+	}
+	if of != "" {
+		if path := p.kept(of); path != "" {
+			return path, nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.opts.Timeout)
 	defer cancel()
 	hint := "the profile must end by itself and leave PATH set; try: " + shell + " -l -c 'env -0'"
-	out, err := p.opts.Run(ctx, shell, []string{"-l", "-c", probeText}, p.environ())
+	out, err := p.opts.Run(ctx, shell, []string{"-l", "-c", probeText}, env)
 	if err != nil {
 		return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot ask the login shell %s for its PATH: %w", shell, err)
 	}
 	path := strings.TrimSpace(parseEnvBlock(out)["PATH"])
 	if path == "" {
 		return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot use the login shell %s: it has no PATH", shell)
+	}
+	if of != "" && of == dependsOn(shell, env, p.opts.now()) { // what it read was all of one state
+		p.keep(of, path)
 	}
 	return path, nil
 }

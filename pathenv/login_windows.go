@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 )
 
 // AccountHome is the profile directory of this process's user.
@@ -13,3 +14,8 @@ func AccountHome() (string, error) { return os.UserHomeDir() }
 func runLoginShell(context.Context, string, []string, []string) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
+
+// dependsOn and readOwn are not reached either.
+func dependsOn(string, []string, time.Time) string { return "" }
+
+func readOwn(string, int64) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -242,11 +242,11 @@ func (j *judge) usual(seg *Segment) Leeway {
 	case seg.Unbound != "":
 		return unlimited("what code it runs is not known")
 	}
-	known, ok := leaves[name]
-	if real := programs.NormalizeName(seg.RealPath); !ok || leaves[real] != nil {
-		known, ok = leaves[real], leaves[real] != nil
-		if !ok && leaves[name] != nil && !programs.IsInterpreter(real) && !programs.IsShell(real) {
-			known, ok = leaves[name], true // a link, as of /etc/alternatives
+	known, ok := leaves()[name]
+	if real := programs.NormalizeName(seg.RealPath); !ok || leaves()[real] != nil {
+		known, ok = leaves()[real], leaves()[real] != nil
+		if !ok && leaves()[name] != nil && !programs.IsInterpreter(real) && !programs.IsShell(real) {
+			known, ok = leaves()[name], true // a link, as of /etc/alternatives
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A leaf is a program that is known to run no others by itself, or only its helpers.
@@ -70,15 +71,15 @@ var leafTable = []struct {
 }
 
 // leaves is the table by name.
-var leaves = map[string]*leaf{}
-
-func init() {
+var leaves = sync.OnceValue(func() map[string]*leaf {
+	table := map[string]*leaf{}
 	for i := range leafTable {
 		for name := range strings.FieldsSeq(leafTable[i].names) {
-			leaves[name] = &leafTable[i].leaf
+			table[name] = &leafTable[i].leaf
 		}
 	}
-}
+	return table
+})
 
 // runner says why a use of the program runs what is not known; empty: it does not.
 func (l *leaf) runner(words []Word) string {

@@ -7,7 +7,7 @@ import (
 )
 
 // IsLeaf reports whether it is known what a program runs.
-func IsLeaf(name string) bool { return leaves[name] != nil }
+func IsLeaf(name string) bool { return leaves()[name] != nil }
 
 // DomainIfAllowed is the domain of a command if policy allowed, by mistake, all of
 // its programs that the rules are about.

@@ -1,24 +1,24 @@
 package policy
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/programs"
 )
 
 // steering are the variables by which a shell is told where programs are, or to
 // run something first, and the loader to load it. What other variables may have
 // a program run is in their values, where rules look for it.
-var steering = regexp.MustCompile(`^(PATH|ENV|BASH_.+|ZDOTDIR|FPATH|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|CDPATH|EXECIGNORE|LD_.+|DYLD_.+|GCONV_PATH|GLIBC_TUNABLES)$`)
+var steering = lazy.Regexp(`^(PATH|ENV|BASH_.+|ZDOTDIR|FPATH|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|CDPATH|EXECIGNORE|LD_.+|DYLD_.+|GCONV_PATH|GLIBC_TUNABLES)$`)
 
 // steers reports whether to set the variable may change which programs run.
 func steers(name string) bool {
 	name, _, _ = strings.Cut(name, "[")
-	return steering.MatchString(name) || strings.ContainsAny(name, "%(")
+	return steering().MatchString(name) || strings.ContainsAny(name, "%(")
 }
 
 // numbers are the variables in which a shell itself keeps numbers.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
@@ -25,6 +26,7 @@ type box struct {
 	log    *slog.Logger
 	lock   *os.File             // shared while the box is in use
 	warden *wardenexec.Executor // nil with the driver exec
+	named  atomic.Bool          // the engine is the one that has it, see atEngine
 	first  wire.Conn            // that connect returns first, of a box from a pool; nil: none
 
 	// Guarded by Executor.mu.
@@ -107,11 +109,7 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		b.first = nil
 		return conn, nil
 	}
-	info, err := b.engine.Info(ctx)
-	if err == nil && info.Name != b.Engine {
-		err = corral.Errorf(corral.ErrUnavailable, "use that engine until its commands have ended", "the container %s is at another engine, %s", b.Container, b.Engine)
-	}
-	if err != nil {
+	if err := b.atEngine(ctx); err != nil {
 		return nil, err
 	}
 	c, err := b.engine.Inspect(ctx, b.Container)
@@ -130,6 +128,24 @@ func (b *box) connect(ctx context.Context, _ bool) (wire.Conn, error) {
 		return nil, b.gone(c)
 	}
 	return b.reach(ctx, c)
+}
+
+// atEngine says whether the box is at the engine that is used: else that one does not
+// know the container, which is not gone. What an engine is called does not change as
+// long as this program runs.
+func (b *box) atEngine(ctx context.Context) error {
+	if b.named.Load() {
+		return nil
+	}
+	info, err := b.engine.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.Name != b.Engine:
+		return corral.Errorf(corral.ErrUnavailable, "use that engine until its commands have ended", "the container %s is at another engine, %s", b.Container, b.Engine)
+	}
+	b.named.Store(true)
+	return nil
 }
 
 // meet speaks to the warden of a new box for the first time, and notes which one

@@ -187,12 +187,13 @@ func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, e
 			continue
 		}
 		if warden == "" && b.Driver != DriverExec {
-			m, err := e.wardenMount(ctx, set)
+			m, err := e.wardenMount(ctx, set, info)
 			if err != nil {
 				return nil, err
 			}
 			warden = m.Source
 		}
+		b.named.Store(true)
 		if !b.fits(set, warden) {
 			continue
 		}

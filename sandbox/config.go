@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/sandbox/boundary"
 	"github.com/corral-exec/corral/sandbox/engine"
@@ -145,7 +145,7 @@ type Config struct {
 // Workdir is the workspace in the container.
 const Workdir = engine.Workdir
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var namePattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // complete checks the configuration and fills in defaults.
 func (c *Config) complete() error {
@@ -168,7 +168,7 @@ func (c *Config) complete() error {
 	set(&c.Image, images.Default)
 	set((*string)(&c.Driver), string(DriverAuto))
 	set((*string)(&c.WorkspaceAccess), string(AccessNone))
-	if !namePattern.MatchString(c.Name) {
+	if !namePattern().MatchString(c.Name) {
 		return corral.Errorf(corral.ErrInvalid, "use up to 64 letters, digits, '_', '.' or '-'", "%q cannot name a sandbox", c.Name)
 	}
 	switch c.Driver {

@@ -300,7 +300,7 @@ func Lives(stateDir, name string) ([]Life, error) {
 // its beginning and its end with a line in between that says how much is left
 // out. It is empty if there was none, and has about 1 MiB at most.
 func SetupLog(stateDir, name, id string) ([]byte, error) {
-	if !namePattern.MatchString(name) || corral.ValidateID(id) != nil {
+	if !namePattern().MatchString(name) || corral.ValidateID(id) != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "", "%.80q is no container of a sandbox", id)
 	}
 	for _, file := range []string{

@@ -72,7 +72,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	r.Container = "corral-" + r.ID
 	var warden engine.Mount
 	if driver != DriverExec {
-		if warden, err = e.wardenMount(ctx, set); err != nil {
+		if warden, err = e.wardenMount(ctx, set, info); err != nil {
 			return nil, err
 		}
 		r.Warden = warden.Source
@@ -132,11 +132,7 @@ func (e *Executor) unmake(ctx context.Context, r boxRecord, b *box, err error) e
 }
 
 // wardenMount is mountWarden, which may need the image.
-func (e *Executor) wardenMount(ctx context.Context, set *setup) (engine.Mount, error) {
-	info, err := e.engine.Info(ctx)
-	if err != nil {
-		return engine.Mount{}, err
-	}
+func (e *Executor) wardenMount(ctx context.Context, set *setup, info engine.Info) (engine.Mount, error) {
 	m, err := set.mountWarden(ctx, info)
 	if errors.Is(err, engine.ErrNoImage) && set.EnsureImage != nil {
 		if err := set.EnsureImage(ctx, set.Image); err != nil {

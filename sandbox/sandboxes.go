@@ -93,7 +93,7 @@ func Sandboxes(stateDir string) ([]Sandbox, error) {
 	list := make([]Sandbox, 0, len(names))
 	var errs []error
 	for _, name := range names {
-		if !namePattern.MatchString(name) {
+		if !namePattern().MatchString(name) {
 			continue
 		}
 		s, err := Find(stateDir, name)
@@ -118,7 +118,7 @@ func WhichHint(name string, names []string) string {
 
 // Find returns what is noted of a sandbox; ErrNotFound if nothing is.
 func Find(stateDir, name string) (Sandbox, error) {
-	if !namePattern.MatchString(name) {
+	if !namePattern().MatchString(name) {
 		return Sandbox{}, corral.Errorf(corral.ErrInvalid, "corral sandbox ls says which there are", "%q cannot name a sandbox", name)
 	}
 	dir := sandboxDir(stateDir, name)
@@ -159,7 +159,7 @@ func Find(stateDir, name string) (Sandbox, error) {
 // Running is how many commands of a sandbox have been started and are not noted as
 // ended. It counts those that ended while no program had the sandbox open.
 func Running(stateDir, name string) (int, error) {
-	if !namePattern.MatchString(name) {
+	if !namePattern().MatchString(name) {
 		return 0, nil
 	}
 	dir := sandboxDir(stateDir, name)
@@ -193,7 +193,7 @@ func Agents(stateDir string) (map[string]string, error) {
 	all := map[string]string{}
 	var errs []error
 	for _, name := range names {
-		if !namePattern.MatchString(name) {
+		if !namePattern().MatchString(name) {
 			continue
 		}
 		agents, err := wardenexec.Agents(filepath.Join(sandboxDir(stateDir, name), logsDir))
@@ -208,7 +208,7 @@ func Agents(stateDir string) (map[string]string, error) {
 // Knows reports whether a process is in the records of a sandbox that need not
 // be open.
 func Knows(stateDir, name, id string) bool {
-	if corral.ValidateID(id) != nil || !namePattern.MatchString(name) {
+	if corral.ValidateID(id) != nil || !namePattern().MatchString(name) {
 		return false
 	}
 	dir := sandboxDir(stateDir, name)

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/sandbox/engine"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -37,7 +37,7 @@ const (
 	maxSecret  = 1 << 20 // bytes
 )
 
-var secretName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var secretName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // checkSecrets looks at what can be told without reading them.
 func (c *Config) checkSecrets() error {
@@ -47,7 +47,7 @@ func (c *Config) checkSecrets() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
 		s := c.Secrets[name]
 		switch {
-		case !secretName.MatchString(name):
+		case !secretName().MatchString(name):
 			return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%q cannot name a secret", name)
 		case (s.File == "") == (s.Env == ""):
 			return corral.Errorf(corral.ErrInvalid, "give one of file and env", "the secret %s has no source, or two", name)

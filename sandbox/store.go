@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -109,12 +109,12 @@ func newBoxID(name string) string { return boxPrefix(name) + corral.NewID()[:8] 
 // beside each other.
 const maxPrefix = 40
 
-var separators = regexp.MustCompile(`[._-]+`)
+var separators = lazy.Regexp(`[._-]+`)
 
 // boxPrefix is what the IDs of a sandbox's boxes begin with. Those of others may
 // begin like that too.
 func boxPrefix(name string) string {
-	name = separators.ReplaceAllString(name, "-")
+	name = separators().ReplaceAllString(name, "-")
 	return strings.Trim(name[:min(len(name), maxPrefix)], "-") + "-"
 }
 

@@ -3,10 +3,10 @@ package session
 import (
 	"context"
 	"errors"
-	"regexp"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // lookLimit is for how long Status asks where a session runs: what is away, on a
@@ -85,7 +85,7 @@ const promptTail = 256
 // unseen is what may follow the end of a line without beginning the next one:
 // what sets colours, modes and titles, and clears the rest of the line. A shell
 // switches bracketed paste off when it has read a command.
-var unseen = regexp.MustCompile(`(?:\r|\x1b(?:\[[0-?]*[hlmK]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>]))+\z`)
+var unseen = lazy.Regexp(`(?:\r|\x1b(?:\[[0-?]*[hlmK]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>]))+\z`)
 
 // atPrompt reports whether output of that size ends with a prompt: with something
 // to be seen that does not end its line.
@@ -100,6 +100,6 @@ func atPrompt(ctx context.Context, log corral.Log, size int64) bool {
 		tail = append(tail, c.Data...)
 		off = c.Next()
 	}
-	tail = tail[:len(tail)-len(unseen.Find(tail))]
+	tail = tail[:len(tail)-len(unseen().Find(tail))]
 	return len(tail) > 0 && tail[len(tail)-1] != '\n'
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/internal/foreground"
@@ -68,22 +69,26 @@ func withoutFlags(flags []string, others ...string) []string {
 // atGateway makes cmd one for the gateway, and says where it will go; empty if
 // the gateway refuses it, which starting it says.
 func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd *corral.Command, wait bool) (corral.Host, error) {
-	record, err := a.readyGateway(ctx, c, wait)
-	if err != nil {
-		return "", err
-	}
 	cmd.Host = corral.Host(o.host)
 	if cmd.ID == "" {
 		cmd.ID = session.NewID() // which people can read
 	}
 	// The record says what the gateway was started with, and not what its
 	// configuration says by now.
-	r, err := c.Explain(ctx, corral.Command{Shell: ":", Host: cmd.Host, Elevated: o.elevated, Node: o.node}, client.ExplainOptions{})
-	switch {
-	case errors.Is(err, corral.ErrInvalid), errors.Is(err, corral.ErrDenied), err == nil && !r.Guarded && r.Outcome == policy.Denied:
-		return "", nil
-	case err != nil:
+	where := corral.Command{Shell: ":", Host: cmd.Host, Elevated: o.elevated, Node: o.node}
+	var r api.Report
+	record, answer, err := a.askGateway(ctx, c, wait, func(ctx context.Context) (err error) {
+		r, err = c.Explain(ctx, where, client.ExplainOptions{})
+		return err
+	})
+	if err != nil {
 		return "", err
+	}
+	switch {
+	case errors.Is(answer, corral.ErrInvalid), errors.Is(answer, corral.ErrDenied), answer == nil && !r.Guarded && r.Outcome == policy.Denied:
+		return "", nil
+	case answer != nil:
+		return "", answer
 	}
 	if err := a.wanted(o).Check(r.Route); err != nil {
 		return "", err
@@ -102,6 +107,28 @@ func (a *app) atGateway(ctx context.Context, c *client.Client, o *execFlags, cmd
 		cmd.Dir = filepath.Join(dir, cmd.Dir)
 	}
 	return r.Route.Host, nil
+}
+
+// firstAnswer is how long a gateway is given for its first answer, before it is waited
+// for in full.
+const firstAnswer = time.Second
+
+// askGateway asks a gateway something, and returns its record and what ask returned. A
+// gateway that answers takes commands: only another one is asked whether it does, and
+// waited for.
+func (a *app) askGateway(ctx context.Context, c *client.Client, wait bool, ask func(context.Context) error) (record *daemon.Record, answer, err error) {
+	once, cancel := context.WithTimeout(ctx, firstAnswer)
+	answer = ask(once)
+	answered := once.Err() == nil && !errors.Is(answer, corral.ErrUnavailable)
+	cancel()
+	if answer == nil || answered {
+		_, record, err = a.findGateway()
+		return record, answer, err
+	}
+	if record, err = a.readyGateway(ctx, c, wait); err == nil {
+		answer = ask(ctx)
+	}
+	return record, answer, err
 }
 
 // readyGateway waits until a gateway takes commands, and returns its record:

@@ -73,6 +73,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
 			}
+			a.stays()
 			return a.runGateway(cmd.Context(), o)
 		},
 	}

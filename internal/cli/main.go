@@ -27,6 +27,7 @@ func Main(version string) int {
 		version: version,
 		stdin:   os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		environ: os.Environ(), backends: daemon.RealBackends(), engines: doctor.TryEngines,
+		collectAsUsual: collectLate(),
 	}
 	return a.run(context.Background(), os.Args[1:])
 }
@@ -52,6 +53,8 @@ type app struct {
 	misread  bool            // the command line's flags are not understood, so that --json may not be among them
 	quiet    bool
 	kept     *[]string // where warnings go instead of standard error; nil: nowhere
+
+	collectAsUsual func() // for a command that runs for long; nil: it is so already
 }
 
 func (a *app) run(ctx context.Context, args []string) int {

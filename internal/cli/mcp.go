@@ -34,6 +34,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Use: "mcp [flags]", Short: "Serve the tools over MCP on standard input and output",
 		Long: mcpLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.stays()
 			given := onlyGiven(cmd.Flags(), gatewayOnly(cmd))
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
 				return a.serveMCP(ctx, agent, model, o, given)

@@ -66,6 +66,7 @@ func (a *app) nodeCommand() *cobra.Command {
 			if len(args) > 0 {
 				return onlyCommands(cmd, args)
 			}
+			a.stays()
 			return a.runNode(cmd.Context(), o)
 		},
 	}

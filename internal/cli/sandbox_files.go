@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/reach"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -199,11 +199,11 @@ func plainName(name string) string {
 // A sandboxPath is a path of a sandbox, or of this machine.
 type sandboxPath struct{ sandbox, path string }
 
-var sandboxPathPattern = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63}):(.*)$`)
+var sandboxPathPattern = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63}):(.*)$`)
 
 // parseSandboxPath reads NAME:PATH. Everything else is of this machine.
 func parseSandboxPath(text string) sandboxPath {
-	m := sandboxPathPattern.FindStringSubmatch(text)
+	m := sandboxPathPattern().FindStringSubmatch(text)
 	if m == nil {
 		return sandboxPath{path: text}
 	}

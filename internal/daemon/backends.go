@@ -42,6 +42,7 @@ type HostOptions struct {
 	Rules     pathenv.Rules
 	Workspace string
 	Environ   []string
+	LoginPath string // a file, see pathenv.ProbeOptions.Kept; empty: none
 }
 
 // SandboxOptions say what a sandbox is like.
@@ -95,7 +96,7 @@ func openLone(o HostOptions) (_ Executor, err error) {
 	if g.dir, err = newTempDir(); err != nil {
 		return nil, err
 	}
-	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome()})
+	g.probe = pathenv.NewLoginProbe(pathenv.ProbeOptions{Environ: o.Environ, Home: AccountHome(), Kept: o.LoginPath})
 	g.Executor, err = hostexec.New(hostexec.Config{
 		StateDir: g.dir.path, Workspace: o.Workspace, InProcess: true, TakeOver: running,
 		Environ: o.Environ, LoginPath: g.probe.PATH, EnvPath: o.Rules.EnvPath, Keep: o.Rules.Keep,

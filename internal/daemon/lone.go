@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -15,12 +16,15 @@ import (
 // with only that host opened to which it goes.
 type Lone struct {
 	Options
-	StateDir func() (string, error) // asked for if it goes to a sandbox
+	StateDir func() (string, error)
 	Host     corral.Host            // as it is configured; see corral.RouterOptions
 	Rules    pathenv.Rules          // of the environment on this machine
 	Progress Progress               // of getting an image
 	Check    func(corral.Route) error
 }
+
+// loginPathFile has what login shells answered, in a state directory.
+const loginPathFile = "login-path.json"
 
 // Open returns the Router for a command, and the host to which it leads.
 func (l Lone) Open(cmd corral.Command) (*corral.Router, corral.Host, error) {
@@ -37,7 +41,11 @@ func (l Lone) Open(cmd corral.Command) (*corral.Router, corral.Host, error) {
 	}
 	switch route.Host {
 	case corral.HostGateway:
-		ex, err := l.Backends.Lone(HostOptions{Rules: l.Rules, Workspace: l.Settings.Workspace, Environ: l.Environ})
+		o := HostOptions{Rules: l.Rules, Workspace: l.Settings.Workspace, Environ: l.Environ}
+		if dir, err := l.StateDir(); err == nil { // without one nothing is kept, and nothing else is missing
+			o.LoginPath = filepath.Join(dir, loginPathFile)
+		}
+		ex, err := l.Backends.Lone(o)
 		if err != nil {
 			return nil, "", err
 		}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/engines"
 )
@@ -41,10 +41,10 @@ func ScopeKey(scope config.Scope, agent, session string) string {
 
 var (
 	// agentNames are those of agents that name a sandbox as they are.
-	agentNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
+	agentNames = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$`)
 	// hashedName is the end of a name that scopeName makes.
-	hashedName = regexp.MustCompile(`-[0-9a-f]{16}$`)
-	noSlug     = regexp.MustCompile(`[^a-z0-9]+`)
+	hashedName = lazy.Regexp(`-[0-9a-f]{16}$`)
+	noSlug     = lazy.Regexp(`[^a-z0-9]+`)
 )
 
 // maxSlug is how much of a key can be seen in a name.
@@ -56,11 +56,11 @@ const maxSlug = 32
 func SandboxName(scope config.Scope, agent, session string) string {
 	key := ScopeKey(scope, agent, session)
 	if scope != config.ScopeShared && scope != config.ScopeSession {
-		if agentNames.MatchString(agent) && !hashedName.MatchString(agent) {
+		if agentNames().MatchString(agent) && !hashedName().MatchString(agent) {
 			return agent
 		}
 	}
-	slug := noSlug.ReplaceAllString(strings.ToLower(key), "-")
+	slug := noSlug().ReplaceAllString(strings.ToLower(key), "-")
 	slug = strings.Trim(slug, "-")
 	slug = strings.TrimRight(slug[:min(len(slug), maxSlug)], "-")
 	sum := sha256.Sum256([]byte(key))

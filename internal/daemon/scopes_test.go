@@ -46,7 +46,7 @@ func TestSandboxName(t *testing.T) {
 		if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(name) {
 			t.Errorf("%q is no name", name)
 		}
-		if base := hashedName.ReplaceAllString(name, "#"); base != tc.want {
+		if base := hashedName().ReplaceAllString(name, "#"); base != tc.want {
 			t.Errorf("%+v: %s", tc, name)
 		}
 		key := ScopeKey(tc.scope, tc.agent, tc.session)

@@ -3,6 +3,7 @@ package programs
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Carrier reports whether the options or arguments of an ordinary program have
@@ -25,12 +26,12 @@ func Carrier(argv []Word) (reason string, hit bool) {
 		return "", false
 	}
 	name := NormalizeName(argv[0].Text)
-	if in, ok := named(interpreters, name); ok {
+	if in, ok := named(interpreters(), name); ok {
 		if why := in.loadsCode(name, argv); why != "" {
 			return why, true
 		}
 	}
-	c, ok := named(carriers, name)
+	c, ok := named(carriers(), name)
 	if !ok {
 		return "", false
 	}
@@ -156,14 +157,21 @@ func (c *carrierUse) indifferent() bool {
 	return c.sub == nil
 }
 
+// carrierUses is what carriers returns.
+var (
+	carrierUses     = map[string]*carrierUse{}
+	carrierUsesMade sync.Once
+)
+
 // carriers is the table in carrier_table.go and carrier_git.go, by program.
-var carriers = map[string]*carrierUse{}
+func carriers() map[string]*carrierUse {
+	carrierUsesMade.Do(func() { makeCarriers(slices.Concat(carrierTable, gitTable)) })
+	return carrierUses
+}
 
-func init() { makeCarriers(slices.Concat(carrierTable, gitTable)) }
-
-// makeCarriers makes carriers of the rows of the tables.
+// makeCarriers makes carrierUses of the rows of the tables.
 func makeCarriers(rows []carrierRow) {
-	clear(carriers)
+	clear(carrierUses)
 	for _, row := range rows {
 		for names := range strings.SplitSeq(row.programs, ",") {
 			c := carrierFor(strings.Fields(names))
@@ -194,7 +202,7 @@ func makeCarriers(rows []carrierRow) {
 
 // carrierFor is the entry of a program, or of a subcommand of one.
 func carrierFor(path []string) *carrierUse {
-	table := carriers
+	table := carrierUses
 	var c *carrierUse
 	for i, name := range path {
 		if c = table[name]; c == nil {

@@ -1,9 +1,10 @@
 package programs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 const (
@@ -84,11 +85,11 @@ const gitCommands = `add am annotate apply archive bisect blame branch bugreport
 
 // transport is an address that has git run git-remote-NAME, such as
 // ext::sh -c …
-var transport = regexp.MustCompile(`^[A-Za-z0-9+.-]+::`)
+var transport = lazy.Regexp(`^[A-Za-z0-9+.-]+::`)
 
 func gitAddress(argv []Word, operands []int) string {
 	for _, i := range operands {
-		if w := argv[i]; transport.MatchString(w.Prefix) {
+		if w := argv[i]; transport().MatchString(w.Prefix) {
 			return "runs a helper for the address " + Quote(w.Text)
 		} else if !w.Static && !strings.Contains(w.Prefix, "/") {
 			return "gets an address that is not known: " + Quote(w.Text)
@@ -189,7 +190,7 @@ func gitContinues(argv []Word, _ []int) string {
 }
 
 // plainSettings are the settings that name no program, no file and no server.
-var plainSettings = regexp.MustCompile(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
+var plainSettings = lazy.Regexp(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
 
 // gitSetting: to read a setting is fine, and to set one that names nothing.
 func gitSetting(argv []Word, operands []int) string {
@@ -220,7 +221,7 @@ func gitSetting(argv []Word, operands []int) string {
 		strings.HasSuffix(name, ".remote") && (!words[1].Static || strings.Contains(words[1].Text, ":"))) {
 		return "sets " + Quote(words[0].Text) + " to " + Quote(words[1].Text) + ", by which git opens an editor or runs a helper"
 	}
-	if !words[0].Static || !plainSettings.MatchString(name) {
+	if !words[0].Static || !plainSettings().MatchString(name) {
 		return "sets " + Quote(words[0].Text) + ", which git may read a program or an address from"
 	}
 	return ""

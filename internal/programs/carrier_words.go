@@ -1,9 +1,10 @@
 package programs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // carrierWords look at what is no option, where that matters.
@@ -168,12 +169,12 @@ func toolOptions(argv []Word, _ []int) string {
 }
 
 // makeSwitch is a variable of make that is set to something which is no command.
-var makeSwitch = regexp.MustCompile(`^[A-Za-z_]+\??=([0-9]*|y|n|yes|no|on|off)$`)
+var makeSwitch = lazy.Regexp(`^[A-Za-z_]+\??=([0-9]*|y|n|yes|no|on|off)$`)
 
 // makeVariable: what a variable of the command line has goes into commands.
 func makeVariable(argv []Word, operands []int) string {
 	for _, i := range operands {
-		if w := argv[i]; !w.Static || strings.Contains(w.Text, "=") && !makeSwitch.MatchString(w.Text) {
+		if w := argv[i]; !w.Static || strings.Contains(w.Text, "=") && !makeSwitch().MatchString(w.Text) {
 			return Quote(w.Text) + " may set a variable that is part of commands"
 		}
 	}
@@ -228,7 +229,7 @@ func tarLetters(argv []Word, operands []int) string {
 	return ""
 }
 
-var sqliteRuns = regexp.MustCompile(`(?i)(^|\n)\s*\.|\b(load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\b(attach|vacuum\s+\S*\s*into)\b`)
+var sqliteRuns = lazy.Regexp(`(?i)(^|\n)\s*\.|\b(load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\b(attach|vacuum\s+\S*\s*into)\b`)
 
 // sqliteText: lines that begin with a dot are commands, and some functions
 // reach outside of the data base.
@@ -237,7 +238,7 @@ func sqliteText(argv []Word, operands []int) string {
 		return "reads commands from its standard input"
 	}
 	for _, i := range operands[1:] {
-		if w := argv[i]; !w.Static || sqliteRuns.MatchString(w.Text) {
+		if w := argv[i]; !w.Static || sqliteRuns().MatchString(w.Text) {
 			return "runs text that can run programs or reach other files: " + Quote(w.Text)
 		}
 	}

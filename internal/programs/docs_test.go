@@ -57,7 +57,7 @@ func docSafeBins() string {
 
 func docWrappers() string {
 	rows := map[string][]string{}
-	for name, w := range wrappers {
+	for name, w := range wrappers() {
 		key := map[use]string{transparent: "transparent", owned: "allowed too"}[w.use]
 		if w.use == refused {
 			key = "refused: " + w.reason
@@ -78,7 +78,7 @@ func docWrappers() string {
 }
 
 func docInterpreters() string {
-	return code(slices.Sorted(maps.Keys(interpreters))...) + "\n"
+	return code(slices.Sorted(maps.Keys(interpreters()))...) + "\n"
 }
 
 // spelled are the options of a list, as newGrammar reads it, as people write

@@ -10,7 +10,7 @@ func TableRows() int { return len(carrierTable) + len(gitTable) + len(wrapperNam
 
 func wrapperNames() []string {
 	var names []string
-	for name := range wrappers {
+	for name := range wrappers() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -23,6 +23,7 @@ func WithoutRow(i int, f func(row string, programs []string)) {
 	rows := slices.Concat(carrierTable, gitTable)
 	if i < len(rows) {
 		row := rows[i]
+		carriers() // made, so that it is not made again
 		defer func() { makeCarriers(slices.Concat(carrierTable, gitTable)) }()
 		makeCarriers(slices.Delete(rows, i, i+1))
 		var programs []string
@@ -33,8 +34,9 @@ func WithoutRow(i int, f func(row string, programs []string)) {
 		return
 	}
 	name := wrapperNames()[i-len(rows)]
-	old := wrappers[name]
-	delete(wrappers, name)
-	defer func() { wrappers[name] = old }()
+	table := wrappers()
+	old := table[name]
+	delete(table, name)
+	defer func() { table[name] = old }()
 	f(name, strings.Fields(name)[:1])
 }

@@ -3,6 +3,7 @@ package programs
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // InlineCode reports whether a command has code among its arguments, which its
@@ -36,7 +37,7 @@ func InlineCode(argv []Word) (label string, hit bool) {
 			return "deno eval", true
 		}
 	}
-	in, ok := named(interpreters, name)
+	in, ok := named(interpreters(), name)
 	if !ok {
 		return "", false
 	}
@@ -66,7 +67,7 @@ func InlineCode(argv []Word) (label string, hit bool) {
 // plain that it can run no program and reach no other file. Only few forms of
 // it are known; any other is not harmless.
 func HarmlessText(argv []Word) bool {
-	in, ok := named(interpreters, NormalizeName(argv[0].Text))
+	in, ok := named(interpreters(), NormalizeName(argv[0].Text))
 	if !ok || !in.program {
 		return false
 	}
@@ -90,7 +91,7 @@ func HarmlessText(argv []Word) bool {
 	}
 	text := argv[s.operands[0]].Text
 	if in.permute {
-		return plainSed.MatchString(text)
+		return plainSed().MatchString(text)
 	}
 	// Without these there are no calls, pipes, redirections and extensions.
 	return !strings.ContainsAny(text, "(|>@") && !strings.Contains(text, "getline")
@@ -98,11 +99,11 @@ func HarmlessText(argv []Word) bool {
 
 // plainSed is a list of p, d, q, = and s///, with addresses. The brackets of a
 // regular expression are left out, as a slash in them may end it or not.
-var plainSed = func() *regexp.Regexp {
+var plainSed = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		re      = `/(?:\\[^\n]|[^/\\\[\n])*`
 		address = `(?:[0-9]+|\$|` + re + `/)`
 		command = `(?:` + address + `(?:,` + address + `)?)? ?(?:[pdq=]|s` + re + re + `/[gpiI0-9]*)`
 	)
 	return regexp.MustCompile(`^` + command + `(?: ?; ?` + command + `)*$`)
-}()
+})

@@ -2,8 +2,9 @@ package programs
 
 import (
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A grammar is how a program reads its options, as far as it matters here.
@@ -362,11 +363,11 @@ func family(name string) string {
 
 // variant is what the names of one program differ by: the system that it compiles
 // for, and how it was built.
-var variant = regexp.MustCompile(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freebsd|w64)[a-z0-9_]*-(?:[a-z0-9_]+-)?|\.(?:bfd|gold|basic|tiny|nox|athena|gtk3?|motif|openbsd|traditional|ucb|real|distrib|bin)$`)
+var variant = lazy.Regexp(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freebsd|w64)[a-z0-9_]*-(?:[a-z0-9_]+-)?|\.(?:bfd|gold|basic|tiny|nox|athena|gtk3?|motif|openbsd|traditional|ucb|real|distrib|bin)$`)
 
 // plainName is a name without what tells variants of one program apart.
 func plainName(name string) string {
-	return path.Base(variant.ReplaceAllString(family(name), ""))
+	return path.Base(variant().ReplaceAllString(family(name), ""))
 }
 
 // named looks a program up in a table, by its name, by that of its family, and

@@ -32,7 +32,7 @@ func ScriptOperand(argv []Word) (at int, why string) {
 	if form := shellForms[name]; form != nil {
 		return shellOperand(name, argv)
 	}
-	in, ok := named(interpreters, name)
+	in, ok := named(interpreters(), name)
 	if !ok {
 		return -1, ""
 	}

@@ -1,6 +1,9 @@
 package programs
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // An interpreter runs code that is in a file, in its arguments or in its
 // standard input. There is a table of them, for three questions: is code in the
@@ -29,9 +32,8 @@ const jsOptions = "e,eval: p,print? -pe: c,check i,interactive h,help v,version 
 
 // interpreters by name, and by name without a version. Options that are in no
 // list make a use that cannot be bound to a file, and nothing worse.
-var interpreters = map[string]*interpreter{}
-
-func init() {
+var interpreters = sync.OnceValue(func() map[string]*interpreter {
+	table := map[string]*interpreter{}
 	for names, in := range map[string]*interpreter{
 		"python pythonw pypy": {code: "c", loads: "i", ends: "c m", module: "m", idle: "h V help help-env help-xoptions help-all version",
 			options: "c: m: b B d E h,? i I O P q s S u v V x R W: X: check-hash-based-pycs: help help-env help-xoptions help-all version"},
@@ -64,16 +66,17 @@ func init() {
 	} {
 		in.grammar = newGrammar(in.options)
 		for name := range strings.FieldsSeq(names) {
-			interpreters[name] = in
+			table[name] = in
 		}
 	}
-}
+	return table
+})
 
 // IsInterpreter reports whether name, or a path or pattern that ends in it, is
 // that of a program that runs code, or other programs, by nature.
 func IsInterpreter(name string) bool {
 	name = NormalizeName(name)
-	if _, ok := named(interpreters, name); ok {
+	if _, ok := named(interpreters(), name); ok {
 		return true
 	}
 	switch name {

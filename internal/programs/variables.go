@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A Setting is a variable that the text of a command sets.
@@ -19,7 +21,7 @@ type Setting struct {
 // them. A language of "../x" has translations read from there, and a time zone of
 // "/x" that file.
 var plainVariables = []struct {
-	names, values *regexp.Regexp
+	names, values func() *regexp.Regexp
 }{
 	// In some character sets a byte of a letter is a backslash or a quote: a shell
 	// then reads another text than the one that was decided on.
@@ -33,15 +35,15 @@ var plainVariables = []struct {
 	{plainExpr(`SOURCE_DATE_EPOCH`), plainExpr(`[0-9]{1,20}|`)},
 }
 
-func plainExpr(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
+func plainExpr(expr string) func() *regexp.Regexp { return lazy.Regexp(`^(?:` + expr + `)$`) }
 
 // PlainVariable says why a variable is none of plainVariables; empty if it is one.
 func PlainVariable(name, value string) string {
 	for _, p := range plainVariables {
-		if !p.names.MatchString(name) {
+		if !p.names().MatchString(name) {
 			continue
 		}
-		if !p.values.MatchString(value) || strings.Contains(value, "..") {
+		if !p.values().MatchString(value) || strings.Contains(value, "..") {
 			return "its value is none of those that " + name + " is known to be harmless with"
 		}
 		return ""
@@ -52,7 +54,7 @@ func PlainVariable(name, value string) string {
 // isPlainVariable reports whether a name is that of one of plainVariables.
 func isPlainVariable(name string) bool {
 	for _, p := range plainVariables {
-		if p.names.MatchString(name) {
+		if p.names().MatchString(name) {
 			return true
 		}
 	}

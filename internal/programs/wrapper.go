@@ -1,9 +1,10 @@
 package programs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A Layer is what one wrapper does. Layers are peeled until none is left.
@@ -91,11 +92,11 @@ func Peel(argv []Word) Layer {
 		name = "ld.so"
 	}
 	if len(argv) > 1 && argv[1].Static {
-		if w := wrappers[name+" "+argv[1].Text]; w != nil {
+		if w := wrappers()[name+" "+argv[1].Text]; w != nil {
 			return w.peel(name+" "+argv[1].Text, argv[1:])
 		}
 	}
-	w := wrappers[name]
+	w := wrappers()[name]
 	if w == nil {
 		return Layer{}
 	}
@@ -190,7 +191,7 @@ func (l Layer) refuse(reason string, words ...[]Word) Layer {
 }
 
 func isWrapper(name string) bool {
-	return wrappers[name] != nil || isLoader(name)
+	return wrappers()[name] != nil || isLoader(name)
 }
 
 func HasField(list, name string) bool {
@@ -203,7 +204,7 @@ func isLoader(name string) bool {
 	return name == "ld.so" || strings.HasPrefix(name, "ld-") && strings.Contains(name, ".so") || strings.HasPrefix(name, "ld64.so")
 }
 
-var duration = regexp.MustCompile(`^([0-9]+\.?[0-9]*|\.[0-9]+)([smhd]?)$`)
+var duration = lazy.Regexp(`^([0-9]+\.?[0-9]*|\.[0-9]+)([smhd]?)$`)
 
 // timeoutForm: a first operand that is not a duration is a use that this table
 // does not know.
@@ -212,7 +213,7 @@ func timeoutForm(argv []Word, s scan, l Layer) Layer {
 	if len(words) < 2 {
 		return Layer{Name: l.Name}
 	}
-	if !words[0].Static || !duration.MatchString(words[0].Text) {
+	if !words[0].Static || !duration().MatchString(words[0].Text) {
 		return l.refuse(l.Name+": "+Quote(words[0].Text)+" is not a duration", words)
 	}
 	if !words[1].Static {
@@ -248,7 +249,7 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 			if !ok || len(words) == 0 {
 				return l.refuse(reason, rest[1:])
 			}
-			if again := wrappers["env"].grammar.read(rest); again.stopped != "" {
+			if again := wrappers()["env"].grammar.read(rest); again.stopped != "" {
 				return l.refuse(reason, rest[again.at:])
 			} else if _, ok := again.find("S"); ok { // and so on, for as long as it likes
 				return l.refuse(reason, rest[again.first(rest):])

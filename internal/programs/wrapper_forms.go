@@ -115,7 +115,7 @@ func setarchForm(argv []Word, s scan, l Layer) Layer {
 		return (&wrapper{alone: "runs a shell"}).run(argv[at:], l)
 	}
 	// The options stand behind the architecture.
-	w := *wrappers["setarch"]
+	w := *wrappers()["setarch"]
 	w.form = nil
 	w.alone = "runs a shell"
 	return w.peel(l.Name, argv[at:])
@@ -218,7 +218,7 @@ func suForm(argv []Word, s scan, l Layer) Layer {
 		if words[0].Text == "-" && len(words) > 1 && !strings.HasPrefix(words[1].Text, "-") {
 			rest = rest[1:]
 		}
-		if more := wrappers["su"].grammar.read(rest); more.stopped == "" {
+		if more := wrappers()["su"].grammar.read(rest); more.stopped == "" {
 			s.options = append(s.options, more.options...)
 			words = rest[more.first(rest):]
 		}
@@ -291,7 +291,7 @@ func sshForm(argv []Word, s scan, l Layer) Layer {
 		return Layer{Name: l.Name}
 	}
 	rest := argv[len(argv)-len(words):]
-	more := wrappers["ssh"].grammar.read(rest) // options may stand behind the host
+	more := wrappers()["ssh"].grammar.read(rest) // options may stand behind the host
 	if more.stopped != "" {
 		return l.refuse(l.Name+": "+more.stopped, rest[more.at:])
 	}

@@ -1,6 +1,9 @@
 package programs
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // The reasons why a wrapper is refused. What it would run is still looked at,
 // for the rules that deny.
@@ -27,10 +30,17 @@ const (
 //
 // Every option is listed: one that is not known makes the use refused.
 // A name of two words is a subcommand.
-var wrappers map[string]*wrapper
+func wrappers() map[string]*wrapper {
+	wrapperTableMade.Do(makeWrappers) // no initial value: it refers to itself, as env -S is peeled
+	return wrapperTable
+}
 
-func init() { // it refers to itself: env -S is peeled
-	wrappers = map[string]*wrapper{}
+var (
+	wrapperTable     = map[string]*wrapper{}
+	wrapperTableMade sync.Once
+)
+
+func makeWrappers() {
 	for names, w := range map[string]*wrapper{
 		"nice gnice":        {options: "n,adjustment: #"},
 		"nohup gnohup":      {},
@@ -130,11 +140,11 @@ func init() { // it refers to itself: env -S is peeled
 func (w *wrapper) add(names string) {
 	// A name of two words is one subcommand, if the second is no program.
 	if program, sub, ok := strings.Cut(names, " "); ok && subcommands[program] {
-		wrappers[program+" "+sub] = w
+		wrapperTable[program+" "+sub] = w
 		return
 	}
 	for name := range strings.FieldsSeq(names) {
-		wrappers[name] = w
+		wrapperTable[name] = w
 	}
 }
 

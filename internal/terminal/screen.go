@@ -3,9 +3,10 @@ package terminal
 import (
 	"bytes"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // A Screen follows what a program writes to its terminal, and knows what
@@ -33,12 +34,12 @@ var privateModes = map[string]struct{ on, soft bool }{
 var alternateScreens = []string{"?1049", "?1047", "?47"}
 
 var (
-	screenSequence = regexp.MustCompile(`\x1b(?:\[\?([0-9;]+)([hl])|([=>])|(c)|\[(!p)|\[4([hl])|\[>4(?:;([0-9]*))?(m)|\[([0-9]*) (q))`)
+	screenSequence = lazy.Regexp(`\x1b(?:\[\?([0-9;]+)([hl])|([=>])|(c)|\[(!p)|\[4([hl])|\[>4(?:;([0-9]*))?(m)|\[([0-9]*) (q))`)
 	// A terminal answers these, as if the answer had been typed: requests
 	// for its attributes, status, cursor, modes, size, colours and abilities.
-	screenQuery = regexp.MustCompile(`\x1b(?:\[[>=]?[0-9]*c|\[\??[0-9;]*n|\[>[0-9]*q|\[\??[0-9;]*\$p|\[[0-9;]*x|\[(?:1[1-9]|2[01])(?:;[0-9]*)*t|\[\?u|` +
+	screenQuery = lazy.Regexp(`\x1b(?:\[[>=]?[0-9]*c|\[\??[0-9;]*n|\[>[0-9]*q|\[\??[0-9;]*\$p|\[[0-9;]*x|\[(?:1[1-9]|2[01])(?:;[0-9]*)*t|\[\?u|` +
 		`\][0-9;]*\?[^\x07\x1b]*(?:\x07|\x1b\\)|\]52;[^;]*;\?(?:\x07|\x1b\\)|P[+$]q[^\x1b]*\x1b\\|Z)|\x05`)
-	unfinished = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\z`)
+	unfinished = lazy.Regexp(`\x1b(?:\[[0-?]*[ -/]*|[ -/]*)\z`)
 )
 
 // Write takes output in. It never fails.
@@ -48,7 +49,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	}
 	var whole []byte
 	whole, s.held = cutSequence(append(s.held, p...))
-	for _, m := range screenSequence.FindAllSubmatch(whole, -1) {
+	for _, m := range screenSequence().FindAllSubmatch(whole, -1) {
 		s.obey(m)
 	}
 	return len(p), nil
@@ -170,7 +171,7 @@ type Past struct{ held []byte }
 func (o *Past) Show(p []byte) []byte {
 	var whole []byte
 	whole, o.held = cutSequence(append(o.held, p...))
-	return screenQuery.ReplaceAll(whole, nil)
+	return screenQuery().ReplaceAll(whole, nil)
 }
 
 // Rest is what was held back, when there is no more.
@@ -186,7 +187,7 @@ const longestSequence = 4 << 10
 // cutSequence cuts the beginning of an escape sequence off the end of output.
 func cutSequence(p []byte) (whole, rest []byte) {
 	at := len(p)
-	if i := bytes.LastIndexByte(p, 0x1b); i >= 0 && unfinished.Match(p[i:]) {
+	if i := bytes.LastIndexByte(p, 0x1b); i >= 0 && unfinished().Match(p[i:]) {
 		at = i
 	}
 	// Strings: OSC and DCS, up to BEL or ESC \.

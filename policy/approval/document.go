@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/policy"
 )
 
@@ -299,7 +300,7 @@ func rule(n *node) (policy.Rule, error) {
 	return exactCommand(r)
 }
 
-var envEntry = regexp.MustCompile(policy.EnvEntryPattern)
+var envEntry = lazy.Regexp(policy.EnvEntryPattern)
 
 // variables reads what an entry says of variables.
 func variables(n *node) ([]string, error) {
@@ -312,7 +313,7 @@ func variables(n *node) ([]string, error) {
 	var list []string
 	for _, item := range n.items {
 		s, ok := item.text()
-		if !ok || !envEntry.MatchString(s) {
+		if !ok || !envEntry().MatchString(s) {
 			return nil, fmt.Errorf("its env has %s, which is no variable: write NAME, NAME=VALUE or NAME=sha256:HEX", oneLine(string(item.encode()), 80))
 		}
 		list = append(list, s)
@@ -334,11 +335,11 @@ func exactCommand(r policy.Rule) (policy.Rule, error) {
 	return r, nil
 }
 
-var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var digestPattern = lazy.Regexp(`^[0-9a-f]{64}$`)
 
 // usable reports what is wrong with a rule.
 func usable(r policy.Rule) error {
-	if digest, ok := strings.CutPrefix(r.Command, "sha256:"); ok && !digestPattern.MatchString(digest) {
+	if digest, ok := strings.CutPrefix(r.Command, "sha256:"); ok && !digestPattern().MatchString(digest) {
 		return fmt.Errorf("the digest of its command is not 64 hexadecimal digits")
 	}
 	if r.Command != "" {
@@ -347,7 +348,7 @@ func usable(r policy.Rule) error {
 		}
 		return nil
 	}
-	if r.SHA256 != "" && !digestPattern.MatchString(r.SHA256) {
+	if r.SHA256 != "" && !digestPattern().MatchString(r.SHA256) {
 		return fmt.Errorf("its sha256 is not 64 hexadecimal digits")
 	}
 	if strings.HasPrefix(r.ArgPattern, "sha256:argv:") {

@@ -1,8 +1,9 @@
 package boundary
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // Networks that every engine has.
@@ -13,7 +14,7 @@ const (
 
 // netName is what a network of an engine can be called. It has no colon: a name with
 // one is no network, but the way to that of another container or namespace.
-var netName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+var netName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // Network judges the network that a sandbox is to join; empty is none. A name
 // says nothing of what the network is: its driver is for the engine to check.
@@ -31,7 +32,7 @@ func Network(name string) *Refusal {
 		return refuse(NetworkContainer, "it is the network of another container or namespace, with whatever that can reach", fix)
 	case strings.HasPrefix(n, "egress:"):
 		return refuse(NetworkEgress, "a network that reaches listed hosts alone does not exist yet", fix)
-	case !netName.MatchString(name):
+	case !netName().MatchString(name):
 		return refuse(NetworkName, "it is no name of a network", fix)
 	}
 	return nil
@@ -63,7 +64,7 @@ func Seccomp(name string) *Refusal {
 }
 
 // profileName is what an AppArmor profile can be called here.
-var profileName = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9_./+-]{0,127}$`)
+var profileName = lazy.Regexp(`^[A-Za-z0-9/][A-Za-z0-9_./+-]{0,127}$`)
 
 // AppArmor judges a choice of AppArmor profile: empty is the engine's own, else
 // the name of one that is loaded.
@@ -74,7 +75,7 @@ func AppArmor(name string) *Refusal {
 		return nil
 	case unconfined(name):
 		return &Refusal{Rule: AppArmorUnconfined, Subject: name, Why: "without an AppArmor profile the sandbox loses a wall", Fix: fix}
-	case !profileName.MatchString(name):
+	case !profileName().MatchString(name):
 		return &Refusal{Rule: AppArmorProfile, Subject: name, Why: "it is no name of an AppArmor profile", Fix: fix}
 	}
 	return nil

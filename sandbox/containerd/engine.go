@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,6 +34,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -193,7 +193,7 @@ func cgroupVersion() string {
 }
 
 // identifiers are those that containerd takes; see its package identifiers.
-var identifiers = regexp.MustCompile(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
+var identifiers = lazy.Regexp(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
 
 // maxIdentifier is the longest.
 const maxIdentifier = 76
@@ -202,15 +202,15 @@ const maxIdentifier = 76
 // with one name the second is refused, or where containerd would not take it,
 // one made of it. The identifier of an identifier is itself.
 func identifier(name string) string {
-	if len(name) <= maxIdentifier && identifiers.MatchString(name) {
+	if len(name) <= maxIdentifier && identifiers().MatchString(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	plain := strings.Trim(others.ReplaceAllString(name, "-"), "-")
+	plain := strings.Trim(others().ReplaceAllString(name, "-"), "-")
 	return fmt.Sprintf("%.*s-%x", maxIdentifier-20, cmp.Or(plain, "x"), sum[:8])
 }
 
-var others = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var others = lazy.Regexp(`[^A-Za-z0-9]+`)
 
 // Labels of containers that are this package's own.
 const (

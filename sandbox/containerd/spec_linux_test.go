@@ -186,7 +186,7 @@ func TestIdentifier(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"corral-default-1a2b", "a..b", "a--b", "a-b", "-", "ü", strings.Repeat("x", 100), strings.Repeat("x", 101), "corral-x.-1", ""} {
 		id := identifier(name)
-		if len(id) > maxIdentifier || !identifiers.MatchString(id) || identifier(id) != id {
+		if len(id) > maxIdentifier || !identifiers().MatchString(id) || identifier(id) != id {
 			t.Errorf("%q: %q", name, id)
 		}
 		if other, taken := seen[id]; taken {

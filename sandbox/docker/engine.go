@@ -193,7 +193,10 @@ func (e *Engine) state(ctx context.Context, name string) (info system.Info, root
 func (e *Engine) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
-	_, err := e.c.Ping(ctx)
+	if e.hello(ctx) == nil {
+		return nil
+	}
+	_, err := e.c.Ping(ctx) // whose errors say more
 	return e.fail("ask whether the engine is there", err)
 }
 

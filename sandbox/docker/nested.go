@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
+	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
@@ -102,7 +102,7 @@ const mountinfo = "/proc/thread-self/mountinfo"
 
 // ownFile is a file that engines mount into a container from a directory that is
 // named after it.
-var ownFile = regexp.MustCompile(`/(?:containers|overlay-containers)/([0-9a-f]{64})/(?:userdata/)?(?:hostname|hosts|resolv\.conf)$`)
+var ownFile = lazy.Regexp(`/(?:containers|overlay-containers)/([0-9a-f]{64})/(?:userdata/)?(?:hostname|hosts|resolv\.conf)$`)
 
 // ownContainer is the ID of the container that this program is in, by its
 // mounts; empty if it is in none.
@@ -122,7 +122,7 @@ func ownContainer(mountinfo string) (string, error) {
 		if len(fields) < 5 || !strings.HasPrefix(fields[4], "/etc/") {
 			continue
 		}
-		if m := ownFile.FindStringSubmatch(fields[3]); m != nil {
+		if m := ownFile().FindStringSubmatch(fields[3]); m != nil {
 			return m[1], nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
 
@@ -23,9 +24,12 @@ import (
 // Podman has Docker's API, and differs in a few places.
 const podman = "podman"
 
-// podmanComponent is how Podman calls itself in its answer to a question for
-// the version.
-const podmanComponent = "Podman Engine"
+// How Podman is known: by a header of its answers, and by what it calls itself in its
+// answer to a question for the version.
+const (
+	podmanHeader    = "Libpod-Api-Version"
+	podmanComponent = "Podman Engine"
+)
 
 // kind is which engine answers. It is asked once.
 func (e *Engine) kind(ctx context.Context) (string, error) {
@@ -34,39 +38,97 @@ func (e *Engine) kind(ctx context.Context) (string, error) {
 	if e.asked {
 		return e.name, nil
 	}
-	v, err := e.c.ServerVersion(ctx)
-	if err != nil {
-		return e.name, err
+	isPodman, err := e.isPodman(ctx)
+	if err == nil {
+		e.know(isPodman)
 	}
-	for _, c := range v.Components {
-		if c.Name == podmanComponent {
-			e.name = podman
-		}
-	}
-	e.asked = true
-	return e.name, nil
+	return e.name, err
 }
 
-// podmanState asks for what Podman says of itself, with a field that Docker does
-// not have, and Docker's client leaves out.
-func (e *Engine) podmanState(ctx context.Context) (info system.Info, rootless bool, err error) {
+// know notes which engine answers. e.mu is held.
+func (e *Engine) know(isPodman bool) {
+	if isPodman {
+		e.name = podman
+	}
+	e.asked = true
+}
+
+func (e *Engine) isPodman(ctx context.Context) (bool, error) {
+	// For its version an engine runs programs, which takes longer than all else
+	// that a command in a container needs of it.
+	if header, err := e.ping(ctx); err == nil {
+		if isPodman, known := saysPodman(header); known {
+			return isPodman, nil
+		}
+	}
+	v, err := e.c.ServerVersion(ctx) // whose errors say more
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(v.Components, func(c types.ComponentVersion) bool { return c.Name == podmanComponent }), nil
+}
+
+// hello sees that the engine answers, and takes from its answer what other calls would
+// ask for once more: which engine it is, and which version of the API it has.
+func (e *Engine) hello(ctx context.Context) error {
+	header, err := e.ping(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.asked {
+		return nil
+	}
+	if isPodman, known := saysPodman(header); known {
+		e.know(isPodman)
+		e.c.NegotiateAPIVersionPing(types.Ping{APIVersion: header.Get("Api-Version")})
+	}
+	return nil
+}
+
+// saysPodman reports whether an answer is Podman's, if it says whose it is: a program
+// between may leave that out.
+func saysPodman(header http.Header) (isPodman, known bool) {
+	isPodman = header.Get(podmanHeader) != ""
+	return isPodman, header.Get("Api-Version") != "" && (isPodman || strings.HasPrefix(header.Get("Server"), "Docker/"))
+}
+
+func (e *Engine) ping(ctx context.Context) (http.Header, error) {
+	answer, err := e.raw(ctx, http.MethodHead, "_ping")
+	if err != nil {
+		return nil, err
+	}
+	return answer.Header, answer.Body.Close()
+}
+
+// raw asks the engine without Docker's client. Any answer but 200 is an error.
+func (e *Engine) raw(ctx context.Context, method, path string) (*http.Response, error) {
 	dial := e.c.Dialer()
 	h := http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		DisableKeepAlives: true,
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/info", nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://engine/"+path, nil)
 	if err != nil {
-		return info, false, err
+		return nil, err
 	}
 	answer, err := h.Do(req)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		answer.Body.Close()
+		err = fmt.Errorf("it answers %s", answer.Status)
+	}
+	return answer, err
+}
+
+// podmanState asks for what Podman says of itself, with a field that Docker does
+// not have, and Docker's client leaves out.
+func (e *Engine) podmanState(ctx context.Context) (info system.Info, rootless bool, err error) {
+	answer, err := e.raw(ctx, http.MethodGet, "info")
 	if err != nil {
 		return info, false, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return info, false, fmt.Errorf("it answers %s", answer.Status)
-	}
 	var got struct {
 		system.Info
 		Rootless bool

@@ -13,7 +13,7 @@ import (
 )
 
 // fakePodman answers as Podman does, and notes what it is asked.
-func fakePodman(t *testing.T, rootless bool) (e *Engine, asked func() []string) {
+func fakePodman(t *testing.T, rootless bool, headers map[string]string) (e *Engine, asked func() []string) {
 	t.Helper()
 	socket := filepath.Join(testdir.New(t), "p.sock")
 	l, err := net.Listen("unix", socket)
@@ -26,6 +26,9 @@ func fakePodman(t *testing.T, rootless bool) (e *Engine, asked func() []string) 
 		mu.Lock()
 		defer mu.Unlock()
 		paths = append(paths, filepath.Base(r.URL.Path))
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
 		w.Header().Set("Api-Version", "1.41")
 		w.Header().Set("Content-Type", "application/json")
 		switch filepath.Base(r.URL.Path) {
@@ -61,7 +64,7 @@ func fakePodman(t *testing.T, rootless bool) (e *Engine, asked func() []string) 
 // of it again and again.
 func TestPodmanInfo(t *testing.T) {
 	for _, rootless := range []bool{false, true} {
-		e, asked := fakePodman(t, rootless)
+		e, asked := fakePodman(t, rootless, nil)
 		for range 3 {
 			info, err := e.Info(t.Context())
 			if err != nil || info.Name != podman || info.Rootless != rootless || !info.Local || info.CPUs != 2 || info.Arch != "amd64" {
@@ -79,6 +82,29 @@ func TestPodmanInfo(t *testing.T) {
 		}
 		if last := asked()[len(asked())-1]; last != "_ping" {
 			t.Errorf("in the end it was asked for %q", last)
+		}
+	}
+}
+
+// Which engine answers is in the answer to the first question, whatever that is. One
+// between that leaves it out has the engine asked for its version.
+func TestKindByHeaders(t *testing.T) {
+	for _, tt := range []struct {
+		headers map[string]string
+		name    string
+		asked   []string // first of all
+	}{
+		{map[string]string{"Server": "Docker/20.10.24 (linux)"}, "docker", []string{"_ping", "info"}},
+		{map[string]string{"Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}, podman, []string{"_ping", "info"}},
+		{map[string]string{"Server": "nginx"}, podman, []string{"_ping", "_ping", "_ping", "version", "info"}}, // that of the client, for the version of its API
+	} {
+		e, asked := fakePodman(t, false, tt.headers)
+		if err := e.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		info, err := e.Info(t.Context())
+		if err != nil || info.Name != tt.name || !slices.Equal(asked()[:min(len(asked()), len(tt.asked))], tt.asked) {
+			t.Errorf("%v: %s, %v, after %v", tt.headers, info.Name, err, asked())
 		}
 	}
 }

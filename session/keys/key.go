@@ -2,12 +2,12 @@ package keys
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // modifiers are a set; the values are those of xterm's parameter, less one.
@@ -158,12 +158,12 @@ func (e *encoder) token(position int, token string) error {
 }
 
 // looksNamed is a word that is written as names of keys are.
-var looksNamed = regexp.MustCompile(`^[A-Z][a-z]{1,11}[0-9]?$`)
+var looksNamed = lazy.Regexp(`^[A-Z][a-z]{1,11}[0-9]?$`)
 
 func (e *encoder) unknown(position int, token string, m modifiers) {
 	e.data = append(e.data, token...)
 	meant := suggest(strings.TrimSpace(token))
-	if m == 0 && meant == "" && !looksNamed.MatchString(token) && !e.options.Strict {
+	if m == 0 && meant == "" && !looksNamed().MatchString(token) && !e.options.Strict {
 		return
 	}
 	p := problem{subject: subject("key", position, token), fault: "is not the name of a key", instead: "it was typed as text"}

@@ -1,17 +1,18 @@
 package keys
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 var (
-	functionKey = regexp.MustCompile(`(?i)^F[0-9]+$`)
+	functionKey = lazy.Regexp(`(?i)^F[0-9]+$`)
 	// spelledOut are modifiers as other programs write them: Ctrl+C, alt-x.
-	spelledOut = regexp.MustCompile(`(?i)^(?:(ctrl|control)|(alt|meta|option|opt)|(shift))[-+]`)
-	arrow      = regexp.MustCompile(`(?i)^(?:arrow[-_ ]?(up|down|left|right)|(up|down|left|right)[-_ ]?arrow)$`)
+	spelledOut = lazy.Regexp(`(?i)^(?:(ctrl|control)|(alt|meta|option|opt)|(shift))[-+]`)
+	arrow      = lazy.Regexp(`(?i)^(?:arrow[-_ ]?(up|down|left|right)|(up|down|left|right)[-_ ]?arrow)$`)
 )
 
 // otherNames are what other programs call keys.
@@ -47,7 +48,7 @@ func suggest(token string) string {
 		}
 	}
 	for {
-		match := spelledOut.FindStringSubmatch(name)
+		match := spelledOut().FindStringSubmatch(name)
 		if match == nil || len(match[0]) == len(name) {
 			break
 		}
@@ -87,10 +88,10 @@ func canonical(name string) string {
 }
 
 func nearest(name string) string {
-	if functionKey.MatchString(name) {
+	if functionKey().MatchString(name) {
 		return "F20" // there are no more
 	}
-	if match := arrow.FindStringSubmatch(name); match != nil {
+	if match := arrow().FindStringSubmatch(name); match != nil {
 		return canonical(match[1] + match[2])
 	}
 	name = strings.ToLower(name)

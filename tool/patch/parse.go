@@ -2,11 +2,11 @@ package patch
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // Bounds of a patch.
@@ -293,7 +293,7 @@ func (p *parser) skipBlank(afterChunk bool) bool {
 
 // lineNumbers is what a unified diff has after @@. It says nothing here: the
 // lines themselves are looked for.
-var lineNumbers = regexp.MustCompile(`^-\d+(,\d+)? \+\d+(,\d+)? @@`)
+var lineNumbers = lazy.Regexp(`^-\d+(,\d+)? \+\d+(,\d+)? @@`)
 
 // chunk reads one change. The mark of the first may be left out.
 func (p *parser) chunk(first bool) (Chunk, error) {
@@ -305,7 +305,7 @@ func (p *parser) chunk(first bool) (Chunk, error) {
 			return c, p.wrong(p.next, "write '@@', or '@@ ' and a line of the file", "%q is not the mark of a chunk", cut(p.lines[p.next]))
 		}
 		marked = true
-		if strings.TrimSpace(rest) != "" && !lineNumbers.MatchString(rest) {
+		if strings.TrimSpace(rest) != "" && !lineNumbers().MatchString(rest) {
 			c.Contexts = append(c.Contexts, rest)
 		}
 	}

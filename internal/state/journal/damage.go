@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // Damage is what of a file could not be read.
@@ -33,14 +33,14 @@ func (d *Damage) Size() (n int) {
 	return n
 }
 
-var named = regexp.MustCompile(`^[SER] ([0-9A-Za-z._-]{1,64}) |"id":"([0-9A-Za-z._-]{1,64})"`)
+var named = lazy.Regexp(`^[SER] ([0-9A-Za-z._-]{1,64}) |"id":"([0-9A-Za-z._-]{1,64})"`)
 
 // IDs are what can still be read of the IDs that the pieces were about. It is a
 // guess: an ID may be damaged itself.
 func (d *Damage) IDs() []string {
 	var ids []string
 	for _, p := range d.Pieces {
-		for _, m := range named.FindAllSubmatch(p, maxIDs) {
+		for _, m := range named().FindAllSubmatch(p, maxIDs) {
 			id := string(m[1]) + string(m[2])
 			if corral.ValidateID(id) == nil && !slices.Contains(ids, id) && len(ids) < maxIDs {
 				ids = append(ids, id)

@@ -18,6 +18,7 @@
 package wardenbin
 
 import (
+	"bytes"
 	_ "embed"
 	"os"
 	"path/filepath"
@@ -32,14 +33,14 @@ const name = "corral-warden"
 
 var (
 	//go:embed bin/corral-warden-amd64
-	amd64 string
+	amd64 []byte
 	//go:embed bin/corral-warden-arm64
-	arm64 string
+	arm64 []byte
 )
 
-// embedded are the wardens by GOARCH. Both are in every program, because the
+// embedded are the wardens by GOARCH, which nobody changes. Both are in every program, because the
 // engine's machine may be of another architecture than this one.
-var embedded = map[string]string{"amd64": amd64, "arm64": arm64}
+var embedded = map[string][]byte{"amd64": amd64, "arm64": arm64}
 
 // Find returns the path of a warden for goarch (a GOARCH value). The embedded
 // one is written into stateDir first, once for each content, under a name that
@@ -55,7 +56,7 @@ func Find(stateDir, goarch string) (string, error) {
 // Bytes returns the content of the warden that Find would return.
 func Bytes(goarch string) ([]byte, error) {
 	_, data, err := search(goarch)
-	return data, err
+	return bytes.Clone(data), err
 }
 
 // search returns a warden's content, and its path unless it is the embedded one.
@@ -65,7 +66,7 @@ func search(goarch string) (path string, data []byte, err error) {
 	}
 	path = os.Getenv(EnvVar)
 	if path == "" {
-		return "", []byte(embedded[goarch]), nil
+		return "", embedded[goarch], nil
 	}
 	const hint = "set " + EnvVar + " to a static corral-warden, or leave it out to use the one in this program"
 	if path, err = filepath.Abs(path); err != nil {
