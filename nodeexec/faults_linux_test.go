@@ -301,7 +301,7 @@ func TestUnreliable(t *testing.T) {
 	for i, tc := range []struct{ drop, repeat, swap float64 }{{0.05, 0, 0}, {0, 0.3, 0}, {0, 0, 0.3}, {0.03, 0.1, 0.1}} {
 		t.Run(fmt.Sprintf("drop %v repeat %v swap %v", tc.drop, tc.repeat, tc.swap), func(t *testing.T) {
 			t.Parallel()
-			const size = 2 << 20
+			const size = 1 << 20
 			gw, nd := newRig(t), newRig(t)
 			nd.gateway = gw.gateway
 			unreliable(t, gw, nd, uint64(i)*100+1, tc.drop, tc.repeat, tc.swap)

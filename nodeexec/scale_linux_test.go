@@ -27,7 +27,7 @@ import (
 func TestScale(t *testing.T) {
 	nodes, commands, atOnce := 2000, 10_000, 64
 	if exectest.Race {
-		nodes, commands = 400, 2000
+		nodes, commands = 200, 800
 	}
 	f := newFleet(t)
 	executors := make([]*fakeexec.Executor, nodes)

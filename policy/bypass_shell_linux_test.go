@@ -74,7 +74,7 @@ var shellBypasses = []bypassClass{
 		{text: "if rm victim; then :; fi"},
 		{text: "if false; then :; elif rm victim; then :; else :; fi"},
 		{text: "while rm victim; do break; done"},
-		{text: "until rm victim; do :; done"},
+		{text: "until rm victim; do break; done"},
 		{text: "for x in victim; do rm $x; done"},
 		{text: "for x in $(rm victim); do :; done"},
 		{text: "for ((i=0; i<1; i++)) { rm victim; }"},

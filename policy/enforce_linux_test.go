@@ -71,16 +71,25 @@ func TestWrongTables(t *testing.T) {
 	f := newFixture(t)
 	rows := allBypasses()
 	wrong, kept, uncovered := 0, 0, map[string]bool{}
+	unused := map[int]string{} // directories of rows in which nothing ran yet: deciding leaves them as they are
 	for i := range programs.TableRows() {
 		programs.WithoutRow(i, func(name string, programs []string) {
 			runs, stopped := 0, 0
-			for _, row := range rows {
+			for n, row := range rows {
 				if runs == 3 || !slices.ContainsFunc(programs, func(p string) bool { return slices.Contains(strings.Fields(row.text), p) }) {
 					continue
 				}
-				dir := f.make(t, row)
+				dir, ok := unused[n]
+				if !ok {
+					dir = f.make(t, row)
+					unused[n] = dir
+				}
 				d := policy.Decide(f.request(row, dir), f.allowlist(row, dir, true), policy.OS{})
-				if d.Outcome != policy.Allowed || row.kernel != "" || row.pinned || !f.runsRM(t, row, dir, d.Run.Args) {
+				if d.Outcome != policy.Allowed || row.kernel != "" || row.pinned {
+					continue
+				}
+				delete(unused, n)
+				if !f.runsRM(t, row, dir, d.Run.Args) {
 					continue
 				}
 				runs++

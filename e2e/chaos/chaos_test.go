@@ -17,7 +17,7 @@ import (
 // The gateway is killed with SIGKILL at random moments, while it works and
 // while it begins, and nobody loses anything.
 func TestKills(t *testing.T) {
-	kills, sessions := setting(t, "CORRAL_CHAOS_KILLS", 20), setting(t, "CORRAL_CHAOS_SESSIONS", 50)
+	kills, sessions := setting(t, "CORRAL_CHAOS_KILLS", 15), setting(t, "CORRAL_CHAOS_SESSIONS", 30)
 	s := newSite(t)
 	left := traces.New(t, s.dir)
 	s.begin()

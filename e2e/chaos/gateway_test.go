@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,10 +72,12 @@ func newSite(t *testing.T, flags ...string) *site {
 		}
 	}
 	exectest.BuildTestProg(t, s.work)
-	build := exec.Command("go", "build", "-race", "-o", s.program, "github.com/corral-exec/corral/cmd/corral")
-	build.Env = append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=", "GOTMPDIR="+dir)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building corral: %v\n%s", err, out)
+	program, err := corralBuilt()
+	if err == nil {
+		err = os.Link(program, s.program)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	enginetest.New(t)
 	s.env = append(os.Environ(), "CORRAL_WARDEN="+wardenbintest.Build(t), "SHELL=/bin/sh", "HOME="+dir)
@@ -87,6 +90,17 @@ func newSite(t *testing.T, flags ...string) *site {
 	s.daemon = newDaemon(t, func() *exec.Cmd { return s.on(s.host, s.flags...) })
 	return s
 }
+
+// corralBuilt is corral with the race detector, built once for all tests.
+var corralBuilt = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(builtDir, "corral")
+	build := exec.Command("go", "build", "-race", "-o", program, "github.com/corral-exec/corral/cmd/corral")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=", "GOTMPDIR="+builtDir)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building corral: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
 // on is the program as it is run on a host.
 func (s *site) on(h *testnet.Host, args ...string) *exec.Cmd {

@@ -19,7 +19,22 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// builtDir holds what is built for all tests.
+var builtDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "corral-chaos-")
+	if err != nil {
+		panic(err)
+	}
+	builtDir = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(dir); err != nil {
+			panic(err)
+		}
+		os.Exit(code)
+	}))
+}
 
 // setting is a number that the environment may change.
 func setting(t *testing.T, name string, short int) int {

@@ -111,7 +111,7 @@ func TestNodes(t *testing.T) {
 	n1, n2 := f.nodes[0], f.nodes[1]
 	done := make(chan struct{})
 	var working sync.WaitGroup
-	working.Go(func() { l.keep(setting(t, "CORRAL_CHAOS_SESSIONS", 20), 1, done) })
+	working.Go(func() { l.keep(setting(t, "CORRAL_CHAOS_SESSIONS", 10), 1, done) })
 	began := time.Now()
 	for _, e := range []struct {
 		name string
@@ -182,7 +182,7 @@ func (f *fleet) end(left *traces.Traces) {
 // Sessions that print all the time go on through a cut and three deaths of the
 // gateway, and whoever reads them misses nothing.
 func TestPartition(t *testing.T) {
-	const sessions, rate = 20, 100_000 // bytes per second of each
+	const sessions, rate = 10, 100_000 // bytes per second of each
 	cut := time.Duration(setting(t, "CORRAL_CHAOS_CUT", 12)) * time.Second
 	f := newFleet(t, "node-1")
 	left := traces.New(t, f.dir)

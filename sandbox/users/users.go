@@ -243,13 +243,13 @@ func (t Table) reap() (damaged, err error) {
 
 // live are the users of this machine's processes.
 func live() (map[int]bool, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/status")
+	dirs, err := filepath.Glob("/proc/[0-9]*") // with a file in the pattern it would read each directory
 	if err != nil {
 		return nil, err
 	}
 	users := map[int]bool{}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
+	for _, dir := range dirs {
+		b, err := os.ReadFile(filepath.Join(dir, "status"))
 		if err != nil {
 			continue // it has ended
 		}

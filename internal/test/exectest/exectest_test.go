@@ -96,12 +96,12 @@ func refTarget(t testing.TB, defect string) Target {
 
 // countChildren counts what this process has started and not reaped.
 func countChildren(t testing.TB) (alive, zombies int) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stat := range stats {
-		s, err := procfs.Read(filepath.Dir(stat))
+	for _, dir := range dirs {
+		s, err := procfs.Read(dir)
 		switch {
 		case err != nil || s.Parent != os.Getpid():
 		case s.Ended():

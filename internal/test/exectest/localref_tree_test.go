@@ -15,13 +15,13 @@ import (
 )
 
 func processes() []procfs.Stat {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	dirs, err := filepath.Glob("/proc/[0-9]*") // with a file in the pattern it would read each directory
 	if err != nil {
 		panic(err) // a bad pattern
 	}
 	var list []procfs.Stat
-	for _, stat := range stats {
-		if e, err := procfs.Read(filepath.Dir(stat)); err == nil { // else it has ended
+	for _, dir := range dirs {
+		if e, err := procfs.Read(dir); err == nil { // else it has ended
 			list = append(list, e)
 		}
 	}

@@ -3,6 +3,8 @@
 package exectest
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +216,9 @@ func TestMutantsAreCaught(t *testing.T) {
 	caught := func(t *testing.T, p pair) {
 		tg := refTarget(t, p.defect)
 		tg.patience = patience
+		if p.c.memory {
+			tg.TestProg = limited(t, tg.TestProg)
+		}
 		s := &scope{TB: t}
 		defer s.end()
 		// Some cases look for a while at what must not happen. On a busy machine
@@ -243,6 +248,17 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 	close(next)
 	wg.Wait()
+}
+
+// limited is a program that runs prog with little memory. Localref has no limit, and
+// until the patience runs out a command that takes all that there is takes the machine's.
+func limited(t *testing.T, prog string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "limited")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nulimit -v 1000000\nexec "+prog+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func TestEveryCaseHasAMutant(t *testing.T) {
