@@ -131,6 +131,12 @@ give_up() {
 	exit 1
 }
 
+# write_config: runsc-uds lets a sandbox dial the socket that Corral mounts into it.
+write_config() {
+	printf '{"runtimes":{"runsc":{"path":"%s","runtimeArgs":["--network=none"]},"runsc-uds":{"path":"%s","runtimeArgs":["--network=none","--host-uds=open"]}}}\n' \
+		"$(command -v runsc)" "$(command -v runsc)" >"$run_dir/daemon.json"
+}
+
 # With the machine to itself the engine serves the usual socket too, so that
 # docker and corral find it without a setting, and has a network for the
 # containers. Beside another engine it has none of both: two dockerds that
@@ -140,9 +146,15 @@ start_engine() {
 	((EUID == 0)) || die "no engine with the runtimes runsc and runsc-uds answers, and starting one takes root: run this as root, or set DOCKER_HOST to such an engine"
 	command -v dockerd >/dev/null || die "dockerd is not installed (Debian: apt-get install docker.io)"
 	command -v runsc >/dev/null || die "runsc (gVisor) is not installed (Debian: apt-get install runsc)"
-	# runsc-uds lets a sandbox dial the socket that Corral mounts into it.
-	printf '{"runtimes":{"runsc":{"path":"%s","runtimeArgs":["--network=none"]},"runsc-uds":{"path":"%s","runtimeArgs":["--network=none","--host-uds=open"]}}}\n' \
-		"$(command -v runsc)" "$(command -v runsc)" >"$run_dir/daemon.json"
+	write_config
+	if alive "$pid_file"; then # one that was started without a runtime that is needed by now
+		kill -HUP "$(cat "$pid_file")"
+		local i
+		for ((i = 0; i < 50; i++)); do
+			! find_engine >/dev/null || return 0
+			sleep 0.1
+		done
+	fi
 	drop_stale_socket
 	if free_socket; then
 		say "starting dockerd on ${usual_socket#unix://} (log: $log_file)"
