@@ -76,7 +76,7 @@ func (s *site) experiments(o options) []experiment {
 			places: all, value: latency(noop),
 			checks: []check{
 				{over: boxFDs, under: boxLocal, atMost: 1.3},
-				{over: boxEngine, under: boxFDs, atLeast: 35},
+				{over: boxEngine, under: boxFDs, atLeast: 20},
 				{over: boxEngine, under: boxFrames, atLeast: 20},
 				{over: hostWarden, under: hostLocal},
 				{over: hostInProcess, under: hostLocal},
@@ -138,6 +138,24 @@ func (s *site) experiments(o options) []experiment {
 				{over: boxHTTP, under: boxLocal, atMost: 2},
 				{over: boxHTTP, under: boxFDs},
 			},
+		},
+		{
+			name: "profile", title: "sh -lc true, and with Debian's profile", unit: "ms",
+			rounds: o.roundsOr(20), reps: o.pick(24, 3),
+			places: s.pick(boxFDs, boxDebian), value: latency(noop),
+			checks: []check{{over: boxFDs, under: boxDebian, atMost: 0.45}},
+		},
+		{
+			name: "envd", title: "sh -lc true through HTTP", unit: "ms",
+			rounds: o.roundsOr(20), reps: o.pick(24, 3),
+			places: s.pick(boxHTTP, boxEnvd), value: latency(noop),
+			checks: []check{{over: boxHTTP, under: boxEnvd, atMost: 0.5}},
+		},
+		{
+			name: "envd-parallel", title: "8 at a time, sh -lc true through HTTP", unit: "commands/s",
+			rounds: o.roundsOr(7), reps: 1,
+			places: s.pick(boxHTTP, boxEnvd), value: throughput(noop, 8, o.pick(40, 1)*8),
+			checks: []check{{over: boxHTTP, under: boxEnvd, atLeast: 2}},
 		},
 		{
 			name: "followers", title: "1 GiB of output, whose log is followed", unit: "MB/s",

@@ -46,7 +46,9 @@ func (s *site) addGVisor(ctx context.Context) {
 			return run(ctx, ex, j)
 		}
 	}
-	direct := func(ctx context.Context, ex *sandbox.Executor, j job) (time.Duration, error) { return ours{ex: ex}.run(ctx, j) }
+	direct := func(ctx context.Context, ex *sandbox.Executor, j job) (time.Duration, error) {
+		return ours{ex: ex}.run(ctx, j)
+	}
 	s.add(place{name: gvisorFDs, run: in(fds, direct)})
 	s.add(place{name: gvisorFrames, slowData: true, run: in(frames, direct)})
 	s.add(place{name: gvisorInside, slowStart: true, run: in(fds, insideOf)})

@@ -39,6 +39,7 @@ type options struct {
 	state  string // directory
 	warden string // program; empty: it is looked for
 	corral string // program
+	envd   string // E2B's daemon; empty: nothing is compared with it
 	// containerd's socket, for the comparison with it; empty: the usual one
 	containerd string
 }
@@ -58,12 +59,11 @@ func main() {
 	profile := flag.String("cpuprofile", "", "write a profile of this program to this `file`")
 	flag.IntVar(&o.rounds, "rounds", 0, "`number` of rounds of every measurement (default: a number that suits it)")
 	flag.StringVar(&o.json, "json", "", "write the results to this `file` too, as JSON")
-	// The smallest: its profile does nothing, so that what is measured is the
-	// way to a command and not the command.
-	flag.StringVar(&o.image, "image", images.Busybox, "`image` of the sandboxes")
+	flag.StringVar(&o.image, "image", images.Default, "`image` of the sandboxes")
 	flag.StringVar(&o.state, "state", os.TempDir(), "`directory` whose file system output is logged on")
 	flag.StringVar(&o.containerd, "containerd", "", "`socket` of containerd (default $CONTAINERD_ADDRESS, or the usual one)")
 	flag.StringVar(&o.corral, "corral", "bin/corral", "`program` of the gateway, which make build makes")
+	flag.StringVar(&o.envd, "envd", os.Getenv("CORRAL_ENVD"), "`program` of E2B's daemon, to be compared with (default $CORRAL_ENVD)")
 	flag.Parse()
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
@@ -120,6 +120,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	for _, x := range s.experiments(o) {
 		if !wanted(x.name) {
 			continue
+		}
+		if slices.ContainsFunc(x.places, func(p place) bool { return p.run == nil }) {
+			continue // what it compares with is not here
 		}
 		x.places = slices.DeleteFunc(x.places, func(p place) bool { return o.places != nil && !o.places.MatchString(p.name) })
 		fmt.Fprintf(os.Stderr, "bench: %s\n", x.title)

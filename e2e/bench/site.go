@@ -112,6 +112,12 @@ func newSite(ctx context.Context, o options) (_ *site, err error) {
 	s.add(place{name: coldEngine, run: engineRun{s.api, o.image, boxUser}.run})
 	s.addContainerd(ctx, o.containerd)
 	s.addGVisor(ctx)
+	if o.envd != "" {
+		s.addEnvd(ctx, o.envd)
+	}
+	if err := s.addDebian(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -26,7 +26,8 @@ func (tg target) gvisor() bool { return strings.HasPrefix(tg.runtime, "runsc") }
 // heldBy is why gVisor holds a probe even in the weakened container; empty if it does
 // not.
 func (tg target) heldBy(p probes.Probe) string {
-	if !tg.gvisor() || tg.runtime == "runsc-uds" && p.GVisor == probes.NoHostSockets {
+	opens := tg.runtime == "runsc-uds"
+	if !tg.gvisor() || opens && (p.GVisor == probes.NoHostSockets || p.GVisor == probes.OverStreams) {
 		return ""
 	}
 	return p.GVisor

@@ -19,7 +19,8 @@ const byUser = "this release of gVisor guards these of PID 1 by its user alone; 
 
 const descendantsOnly = "gVisor lets a process trace its own descendants alone"
 
-const overStreams = "there is no such directory: the warden is spoken to over its standard streams"
+// OverStreams is why there is nothing to dial where gVisor opens no sockets.
+const OverStreams = "there is no such directory: the warden is spoken to over its standard streams"
 
 var warden = []Probe{
 	{ID: "warden/trace", Tries: "traces PID 1", Why: "ptrace(2); prctl(2), PR_SET_DUMPABLE", Weak: OpenInit, GVisor: descendantsOnly, Run: trace},
@@ -40,8 +41,8 @@ var warden = []Probe{
 	{ID: "warden/exe", Tries: "gets write access to the program that PID 1 runs", Why: "CVE-2019-5736, through /proc/self/exe of runc", Weak: OpenInit, GVisor: descendantsOnly, Run: func(*Env) Verdict {
 		return call("access", unix.Faccessat(unix.AT_FDCWD, "/proc/1/exe", unix.W_OK, 0))
 	}},
-	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: overStreams, Run: dialGateway},
-	{ID: "warden/listen", Tries: "makes a socket at which the warden would take it for a gateway", Why: "the directory with the sockets is mounted read-only", Weak: OurWrites, GVisor: overStreams, Run: plant},
+	{ID: "warden/dial", Tries: "dials the gateway in the warden's place", Why: "unix(7), SO_PEERCRED", Weak: OpenServer, GVisor: OverStreams, Run: dialGateway},
+	{ID: "warden/listen", Tries: "makes a socket at which the warden would take it for a gateway", Why: "the directory with the sockets is mounted read-only", Weak: OurWrites, GVisor: OverStreams, Run: plant},
 	{ID: "warden/limits", Tries: "sets a limit of PID 1, or of one of its threads, which is the same", Why: "prlimit(2): with no files to open the next command is lost", Weak: OpenInit, Run: func(*Env) Verdict {
 		var own unix.Rlimit
 		if err := unix.Prlimit(1, unix.RLIMIT_NOFILE, nil, &own); err != nil {
