@@ -174,6 +174,20 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 	return out, nil
 }
 
+// Near implements engine.NearEngine.
+func (e *Engine) Near(ctx context.Context) (name string, local bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	if name, err = e.kind(ctx); err != nil {
+		return "", false, e.fail("ask which engine it is", err)
+	}
+	if !strings.HasPrefix(e.c.DaemonHost(), "unix://") {
+		return name, false, nil
+	}
+	inside, _, err := e.nested(ctx)
+	return name, inside == "", err
+}
+
 // state is what the engine says of itself.
 func (e *Engine) state(ctx context.Context, name string) (info system.Info, rootless bool, err error) {
 	if name == podman {
