@@ -50,7 +50,8 @@ type Options struct {
 
 // An Engine is a connection to a Docker engine.
 type Engine struct {
-	c *client.Client
+	c      *client.Client
+	agreed sync.Once // on a version of the API
 
 	mu    sync.Mutex
 	name  string // which engine it is
