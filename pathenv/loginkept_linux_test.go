@@ -232,7 +232,9 @@ func TestAnswerIsNotKept(t *testing.T) {
 	})
 	t.Run("no answer", func(t *testing.T) {
 		k := newKept(t)
-		k.opts.Run = func(context.Context, string, []string, []string) ([]byte, error) { return nil, context.DeadlineExceeded }
+		k.opts.Run = func(context.Context, string, []string, []string) ([]byte, error) {
+			return nil, context.DeadlineExceeded
+		}
 		p := NewLoginProbe(k.opts)
 		defer p.Close()
 		if path, err := p.PATH(t.Context()); err == nil {

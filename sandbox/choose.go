@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // takeTurn waits for the token.
@@ -173,11 +175,45 @@ func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, e
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	b, fits, err := e.matchNear(ctx, set, ids)
+	if fits || err != nil {
+		return b, err
+	}
 	info, err := e.engine.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	warden, engine := "", info.Name
+	b, _, err = e.matchAt(ctx, set, ids, info.Name, func() (string, error) {
+		m, err := e.wardenMount(ctx, set, info)
+		return m.Source, err
+	})
+	return b, err
+}
+
+// matchNear is match of the boxes that nearly all are: their warden is a file of this
+// machine, for its processor. Of these the engine need not say how it is, which takes
+// it longer than all the rest.
+func (e *Executor) matchNear(ctx context.Context, set *setup, ids []string) (_ *box, fits bool, err error) {
+	near, ok := e.engine.(engine.NearEngine)
+	if !ok {
+		return nil, false, nil
+	}
+	name, local, err := near.Near(ctx)
+	if err != nil || !local {
+		return nil, false, err
+	}
+	m, err := set.mountWarden(ctx, engine.Info{Name: name, Arch: runtime.GOARCH, Local: true})
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // there may be one for the engine's processor
+	}
+	return e.matchAt(ctx, set, ids, name, func() (string, error) { return m.Source, nil })
+}
+
+// matchAt is match for an engine by its name, and for the warden's place that is asked
+// for at most once. It reports also whether a box was as configured, whether or not
+// that answers.
+func (e *Executor) matchAt(ctx context.Context, set *setup, ids []string, engine string, place func() (string, error)) (_ *box, fits bool, err error) {
+	warden := ""
 	for _, id := range slices.Backward(ids) {
 		e.mu.Lock()
 		b := e.boxes[id]
@@ -187,22 +223,21 @@ func (e *Executor) match(ctx context.Context, set *setup, ids []string) (*box, e
 			continue
 		}
 		if warden == "" && b.Driver != DriverExec {
-			m, err := e.wardenMount(ctx, set, info)
-			if err != nil {
-				return nil, err
+			if warden, err = place(); err != nil {
+				return nil, fits, err
 			}
-			warden = m.Source
 		}
 		b.named.Store(true)
 		if !b.fits(set, warden) {
 			continue
 		}
+		fits = true
 		fine, err := e.usable(ctx, b)
 		if err != nil || fine {
-			return b, err
+			return b, fits, err
 		}
 	}
-	return nil, nil
+	return nil, fits, nil
 }
 
 // usable reports whether commands can be started in a box. The error is that

@@ -44,6 +44,10 @@ const maxAdded = 0.7
 // what it may execute and write.
 const maxEnforced = 0.15
 
+// maxHelp is how long corral may take to say what it is for, in ms: it is the time of
+// starting it.
+const maxHelp = 12
+
 // maxWarm is how long the first command of a sandbox from the pool may take, and
 // maxBurst how long as many at a time as a pool of poolSize has, in ms.
 const (
@@ -156,6 +160,17 @@ func (s *site) experiments(o options) []experiment {
 			rounds: o.roundsOr(7), reps: 1,
 			places: s.pick(boxHTTP, boxEnvd), value: throughput(noop, 8, o.pick(40, 1)*8),
 			checks: []check{{over: boxHTTP, under: boxEnvd, atLeast: 2}},
+		},
+		{
+			name: "cli", title: "sh -lc true by the command line, as a whole process", unit: "ms",
+			rounds: o.roundsOr(30), reps: o.pick(3, 2),
+			places: s.pick(cliDocker, cliGateway, cliWarm, cliHost, cliHelp), value: latency(noop),
+			checks: []check{
+				{over: cliGateway, under: cliDocker, atMost: 0.35},
+				{over: cliWarm, under: cliDocker, atMost: 0.8},
+				{over: cliHost, under: cliDocker, atMost: 0.5},
+				{over: cliHelp, atMost: maxHelp},
+			},
 		},
 		{
 			name: "followers", title: "1 GiB of output, whose log is followed", unit: "MB/s",

@@ -107,6 +107,7 @@ func newSite(ctx context.Context, o options) (_ *site, err error) {
 	if err := s.addGateway(ctx, o.corral); err != nil {
 		return nil, err
 	}
+	s.addCLI(o.corral)
 	s.add(place{name: coldSandbox, run: s.cold})
 	s.add(place{name: warmSandbox, run: s.warm})
 	s.add(place{name: coldEngine, run: engineRun{s.api, o.image, boxUser}.run})

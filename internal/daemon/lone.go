@@ -17,9 +17,9 @@ import (
 type Lone struct {
 	Options
 	StateDir func() (string, error)
-	Host     corral.Host            // as it is configured; see corral.RouterOptions
-	Rules    pathenv.Rules          // of the environment on this machine
-	Progress Progress               // of getting an image
+	Host     corral.Host   // as it is configured; see corral.RouterOptions
+	Rules    pathenv.Rules // of the environment on this machine
+	Progress Progress      // of getting an image
 	Check    func(corral.Route) error
 }
 

@@ -50,7 +50,8 @@ type Options struct {
 
 // An Engine is a connection to a Docker engine.
 type Engine struct {
-	c *client.Client
+	c      *client.Client
+	agreed sync.Once // on a version of the API
 
 	mu    sync.Mutex
 	name  string // which engine it is
@@ -178,6 +179,20 @@ func (e *Engine) ask(ctx context.Context) (engine.Info, error) {
 		}
 	}
 	return out, nil
+}
+
+// Near implements engine.NearEngine.
+func (e *Engine) Near(ctx context.Context) (name string, local bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	if name, err = e.kind(ctx); err != nil {
+		return "", false, e.fail("ask which engine it is", err)
+	}
+	if !strings.HasPrefix(e.c.DaemonHost(), "unix://") {
+		return name, false, nil
+	}
+	inside, _, err := e.nested(ctx)
+	return name, inside == "", err
 }
 
 // state is what the engine says of itself.

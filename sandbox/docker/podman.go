@@ -68,8 +68,8 @@ func (e *Engine) isPodman(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(v.Components, func(c types.ComponentVersion) bool { return c.Name == podmanComponent }), nil
 }
 
-// hello sees that the engine answers, and takes from its answer what other calls would
-// ask for once more: which engine it is, and which version of the API it has.
+// hello sees that the engine answers, and takes from its answer which engine it is,
+// where that is in it.
 func (e *Engine) hello(ctx context.Context) error {
 	header, err := e.ping(ctx)
 	if err != nil {
@@ -77,12 +77,8 @@ func (e *Engine) hello(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.asked {
-		return nil
-	}
-	if isPodman, known := saysPodman(header); known {
+	if isPodman, known := saysPodman(header); known && !e.asked {
 		e.know(isPodman)
-		e.c.NegotiateAPIVersionPing(types.Ping{APIVersion: header.Get("Api-Version")})
 	}
 	return nil
 }
@@ -91,13 +87,18 @@ func (e *Engine) hello(ctx context.Context) error {
 // between may leave that out.
 func saysPodman(header http.Header) (isPodman, known bool) {
 	isPodman = header.Get(podmanHeader) != ""
-	return isPodman, header.Get("Api-Version") != "" && (isPodman || strings.HasPrefix(header.Get("Server"), "Docker/"))
+	return isPodman, isPodman || strings.HasPrefix(header.Get("Server"), "Docker/")
 }
 
+// ping asks for an answer. It has the version of the API, for which the client would
+// ask once more.
 func (e *Engine) ping(ctx context.Context) (http.Header, error) {
 	answer, err := e.raw(ctx, http.MethodHead, "_ping")
 	if err != nil {
 		return nil, err
+	}
+	if version := answer.Header.Get("Api-Version"); version != "" {
+		e.agreed.Do(func() { e.c.NegotiateAPIVersionPing(types.Ping{APIVersion: version}) })
 	}
 	return answer.Header, answer.Body.Close()
 }

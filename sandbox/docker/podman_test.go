@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -96,15 +97,41 @@ func TestKindByHeaders(t *testing.T) {
 	}{
 		{map[string]string{"Server": "Docker/20.10.24 (linux)"}, "docker", []string{"_ping", "info"}},
 		{map[string]string{"Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}, podman, []string{"_ping", "info"}},
-		{map[string]string{"Server": "nginx"}, podman, []string{"_ping", "_ping", "_ping", "version", "info"}}, // that of the client, for the version of its API
+		{map[string]string{"Server": "nginx"}, podman, []string{"_ping", "_ping", "version", "info"}},
 	} {
 		e, asked := fakePodman(t, false, tt.headers)
 		if err := e.Ping(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if name, local, err := e.Near(t.Context()); err != nil || name != tt.name {
+			t.Errorf("%v: near %s, %t, %v", tt.headers, name, local, err)
+		}
 		info, err := e.Info(t.Context())
 		if err != nil || info.Name != tt.name || !slices.Equal(asked()[:min(len(asked()), len(tt.asked))], tt.asked) {
 			t.Errorf("%v: %s, %v, after %v", tt.headers, info.Name, err, asked())
 		}
+	}
+}
+
+// An engine on another machine is not near, whatever it is.
+func TestNear(t *testing.T) {
+	e, _ := fakePodman(t, false, nil)
+	_, local, err := e.Near(t.Context())
+	info, ierr := e.Info(t.Context())
+	if err != nil || ierr != nil || local != info.Local {
+		t.Errorf("near %t, by all that it says %t; %v, %v", local, info.Local, err, ierr)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Server", "Docker/20.10.24 (linux)")
+		w.Header().Set("Api-Version", "1.41")
+	}))
+	defer server.Close()
+	far, err := New(Options{Host: "tcp://" + server.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	if name, local, err := far.Near(t.Context()); err != nil || name != "docker" || local {
+		t.Errorf("near %s, %t, %v", name, local, err)
 	}
 }

@@ -187,6 +187,13 @@ type Filler interface {
 	Fill(ctx context.Context, volume, image, name string, content []byte) error
 }
 
+// A NearEngine says in less time than Info what is asked of it most often.
+type NearEngine interface {
+	// Near is Info.Name, and whether Info.Local can be true: the engine listens on a
+	// socket of this machine, and this program is in none of its containers.
+	Near(ctx context.Context) (name string, local bool, err error)
+}
+
 // A VolumeEngine is an Engine whose Mount can be a volume that it makes by itself,
 // for private workspaces where this machine's directories are out of its sight.
 type VolumeEngine interface {
