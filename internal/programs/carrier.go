@@ -3,6 +3,7 @@ package programs
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Carrier reports whether the options or arguments of an ordinary program have
@@ -30,7 +31,7 @@ func Carrier(argv []Word) (reason string, hit bool) {
 			return why, true
 		}
 	}
-	c, ok := named(carriers, name)
+	c, ok := named(carriers(), name)
 	if !ok {
 		return "", false
 	}
@@ -156,14 +157,22 @@ func (c *carrierUse) indifferent() bool {
 	return c.sub == nil
 }
 
-// carriers is the table in carrier_table.go and carrier_git.go, by program.
-var carriers = map[string]*carrierUse{}
+// carriers is the table in carrier_table.go and carrier_git.go, by program. It is made
+// when it is first asked for: that takes longer than all else that a program does which
+// has it linked and decides on nothing.
+func carriers() map[string]*carrierUse {
+	carriersMade()
+	return carrierOf
+}
 
-func init() { makeCarriers(slices.Concat(carrierTable, gitTable)) }
+var (
+	carrierOf    = map[string]*carrierUse{}
+	carriersMade = sync.OnceFunc(func() { makeCarriers(slices.Concat(carrierTable, gitTable)) })
+)
 
 // makeCarriers makes carriers of the rows of the tables.
 func makeCarriers(rows []carrierRow) {
-	clear(carriers)
+	clear(carrierOf)
 	for _, row := range rows {
 		for names := range strings.SplitSeq(row.programs, ",") {
 			c := carrierFor(strings.Fields(names))
@@ -194,7 +203,7 @@ func makeCarriers(rows []carrierRow) {
 
 // carrierFor is the entry of a program, or of a subcommand of one.
 func carrierFor(path []string) *carrierUse {
-	table := carriers
+	table := carrierOf
 	var c *carrierUse
 	for i, name := range path {
 		if c = table[name]; c == nil {

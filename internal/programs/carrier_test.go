@@ -65,7 +65,7 @@ func TestCarrier(t *testing.T) {
 
 // The rows of the table are what they look like.
 func TestCarrierTable(t *testing.T) {
-	for name, c := range carriers {
+	for name, c := range carriers() {
 		if name != NormalizeName(name) {
 			t.Errorf("%q is no name of a program", name)
 		}

@@ -23,6 +23,7 @@ func WithoutRow(i int, f func(row string, programs []string)) {
 	rows := slices.Concat(carrierTable, gitTable)
 	if i < len(rows) {
 		row := rows[i]
+		carriersMade()
 		defer func() { makeCarriers(slices.Concat(carrierTable, gitTable)) }()
 		makeCarriers(slices.Delete(rows, i, i+1))
 		var programs []string
