@@ -39,7 +39,7 @@ const slice = 100 * time.Millisecond
 // (cpu.cfs_period_us).
 const period = 100 * time.Millisecond
 
-var rounds = form(5, 30)
+var rounds = form(3, 30)
 
 // A burden is what a neighbour has to bear.
 type burden struct {
