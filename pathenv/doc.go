@@ -23,7 +23,7 @@
 //
 // The rules are data (rules.go). Names are compared without regard to case.
 //
-// Nothing here starts a command, apart from the login probe, and nothing reads
-// this process's environment: callers pass it in. Package
+// Nothing here starts a command or writes a file, apart from the login probe, and
+// nothing reads this process's environment: callers pass it in. Package
 // pathenv/lookup is separate so that a small program can import it alone.
 package pathenv

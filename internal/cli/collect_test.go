@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -46,5 +47,30 @@ func TestCollectLate(t *testing.T) {
 	collectLate()
 	if got := percent(); got != 70 {
 		t.Errorf("with GOGC=70 it is %d", got)
+	}
+}
+
+// What runs for long has memory collected as always, from the beginning.
+func TestCommandsThatStay(t *testing.T) {
+	for _, tt := range []struct {
+		args  []string
+		stays bool
+	}{
+		{[]string{"gateway"}, true},
+		{[]string{"node"}, true},
+		{[]string{"mcp"}, true},
+		{[]string{"exec", "true"}, false},
+		{[]string{"gateway", "status"}, false},
+	} {
+		stayed := false
+		a := &app{
+			stdin: os.Stdin, stdout: io.Discard, stderr: io.Discard, environ: []string{"HOME=" + t.TempDir()},
+			backends: (&fakeMachine{}).backends(), collectAsUsual: func() { stayed = true },
+		}
+		// None comes further than to its directory.
+		a.run(t.Context(), append([]string{"--state-dir", os.DevNull + "/none"}, tt.args...))
+		if stayed != tt.stays {
+			t.Errorf("%q: it stays: %t", tt.args, stayed)
+		}
 	}
 }

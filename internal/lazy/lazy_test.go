@@ -23,7 +23,8 @@ func TestRegexp(t *testing.T) {
 		t.Error("the pattern is not compiled when it is used")
 	}
 	digits := Regexp(`^[0-9]+$`)
-	if !digits().MatchString("12") || digits().MatchString("x") || digits() != digits() {
-		t.Errorf("%v", digits())
+	first := digits()
+	if !first.MatchString("12") || first.MatchString("x") || digits() != first {
+		t.Errorf("%v, and then %v", first, digits())
 	}
 }
