@@ -38,7 +38,7 @@ func TestDriverOfGVisor(t *testing.T) {
 		{"containerd", "runsc", func(t *testing.T) engine.Engine { return enginetest.Containerd(t) }, sandbox.DriverFDs, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			e := &counted{Engine: tc.engine(t)}
+			e := &attempted{Engine: tc.engine(t)}
 			x := newBox(t, sandbox.Config{Engine: e, Runtime: tc.runtime})
 			if got := output(t, x, "echo here"); got != "here\n" {
 				t.Errorf("output %q", got)
@@ -57,13 +57,13 @@ func TestDriverOfGVisor(t *testing.T) {
 	}
 }
 
-// counted counts the containers that are made.
-type counted struct {
+// attempted counts the containers that are made.
+type attempted struct {
 	engine.Engine
 	created int
 }
 
-func (e *counted) Create(ctx context.Context, spec engine.Spec) (string, error) {
+func (e *attempted) Create(ctx context.Context, spec engine.Spec) (string, error) {
 	e.created++
 	return e.Engine.Create(ctx, spec)
 }

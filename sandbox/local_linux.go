@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/filelock"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/internal/warden/wire"
@@ -28,12 +31,7 @@ func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, 
 	}
 	defer l.Close()
 	if isGVisor(b.Runtime) {
-		conn, err := l.Accept(ctx, func(cred *unix.Ucred) error { return checkGofer(int(cred.Pid), c) })
-		if err == nil {
-			conn.SetOneWay()
-			return conn, nil
-		}
-		return nil, err
+		return b.acceptGVisor(ctx, l, c)
 	}
 	conn, err := l.Accept(ctx, func(cred *unix.Ucred) error {
 		if int(cred.Pid) != c.PID {
@@ -46,6 +44,57 @@ func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, 
 	}
 	return conn, nil
 }
+
+// acceptGVisor waits for the warden of a container in gVisor, from where the kernel shows
+// no one but gVisor. The warden begins by a secret. The first that dials is the warden:
+// nothing else runs there before it was spoken to.
+func (b *box) acceptGVisor(ctx context.Context, l *wardenexec.Listener, c engine.Container) (wire.Conn, error) {
+	var refused error
+	for {
+		conn, err := l.Accept(ctx, func(cred *unix.Ucred) error { return checkGofer(int(cred.Pid), c) })
+		if err != nil {
+			return nil, errors.Join(err, refused)
+		}
+		if err = b.checkSecret(conn); err == nil {
+			conn.SetOneWay()
+			return conn, nil
+		}
+		refused = fmt.Errorf("what dialled is not the warden: %w", err)
+		conn.Close() // it may be closed
+	}
+}
+
+// secretLimit bounds how long the warden may take to say its secret, which it does at once.
+const secretLimit = time.Second
+
+// checkSecret takes the first message of a connection, before anything is said on it.
+func (b *box) checkSecret(conn wire.Conn) error {
+	late := time.AfterFunc(secretLimit, func() { conn.Close() })
+	m, fds, err := conn.Recv()
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	if !late.Stop() || err != nil {
+		return fmt.Errorf("it does not say who it is: %w", err)
+	}
+	if m.Type != wire.Identify || len(m.Tag) < minSecret {
+		return errors.New("it does not say who it is")
+	}
+	file := filepath.Join(b.dir, boxSecret)
+	known, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return atomicfile.Write(file, m.Tag, atomicfile.Options{})
+	case err != nil:
+		return err
+	case subtle.ConstantTimeCompare(known, m.Tag) == 0:
+		return errors.New("it does not know the warden's secret")
+	}
+	return nil
+}
+
+// minSecret is how long a secret is at least, in bytes.
+const minSecret = 32
 
 // checkGofer makes sure that a process on this machine is one of gVisor's own of a
 // container: what runs inside has none here. GVisor dials by its gofer, which opens

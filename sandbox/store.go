@@ -27,6 +27,7 @@ import (
 //	boxes/ID/box.json            a container, written before the engine is asked for it
 //	boxes/ID/life.json           what happened to it; setup.log is what its setup command wrote
 //	boxes/ID/run                 the sockets of its warden
+//	boxes/ID/secret              by which its warden is known, where it runs in gVisor
 //	boxes/ID/lock                shared while the box is in use; exclusive while it is removed
 //	workspaces/ID/               a private workspace
 //
@@ -46,6 +47,7 @@ const (
 	boxFile     = "box.json"
 	boxLock     = "lock"
 	boxRun      = "run"
+	boxSecret   = "secret"
 	usedFile    = "used"
 	nascent     = ".new-" // prefix of a box's directory while it is filled
 

@@ -50,6 +50,12 @@ var ErrNoSockets = errors.New("a gateway's socket cannot be dialled from here: g
 // could not be dialled at all.
 func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error {
 	d := &dialer{s: s, dir: dir, blind: blind, served: map[string]bool{}, lost: make(chan struct{}, 1)}
+	if blind {
+		d.secret = make([]byte, secretSize)
+		if _, err := unix.Getrandom(d.secret, 0); err != nil { // crypto/rand is large
+			return fmt.Errorf("cannot make a secret: %w", err)
+		}
+	}
 	defer d.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,6 +85,9 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error
 		}
 	}
 }
+
+// secretSize is how long a secret is, in bytes.
+const secretSize = 32
 
 func tell(changes chan<- struct{}) {
 	select {
@@ -128,8 +137,11 @@ type dialer struct {
 	s     *Supervisor
 	dir   string
 	blind bool
-	wg    sync.WaitGroup
-	lost  chan struct{} // receives when a connection has ended; capacity 1
+	// secret tells this warden from what else dials here, where the kernel says only
+	// that it is gVisor.
+	secret []byte
+	wg     sync.WaitGroup
+	lost   chan struct{} // receives when a connection has ended; capacity 1
 
 	mu     sync.Mutex
 	served map[string]bool
@@ -158,6 +170,11 @@ func (d *dialer) scan() error {
 			continue
 		}
 		conn, err := Dial(d.dir, name)
+		if err == nil && d.blind {
+			if err = conn.Send(&wire.Message{Type: wire.Identify, Tag: d.secret}); err != nil {
+				conn.Close()
+			}
+		}
 		if err != nil {
 			if d.blind && !d.ever && !errors.Is(err, unix.ENOENT) {
 				return fmt.Errorf("%w (%w)", ErrNoSockets, err)

@@ -43,6 +43,7 @@ const (
 	Output   Type = 37 // event, frames: ID Offset Stream Data; FlagEOF: nothing follows
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: it is not read any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
+	Identify Type = 40 // ahead of all else, where the kernel does not say who dials: Tag is a secret of the warden's
 )
 
 // FeatureTerminalFirst in a gateway's Hello: it takes the terminal of a new
