@@ -110,6 +110,21 @@ func programOf(pattern string) (program string, more bool) {
 	return pattern[from:], false
 }
 
+// differs reports at a glance that the first word of a pattern does not match s, which
+// is so of most rules: a character differs before the first that means something else.
+func differs(pattern, s string) bool {
+	for i := range min(len(pattern), len(s)) {
+		switch pattern[i] {
+		case '*', '?', '\'', '"', '\\', '~', ' ', '\t':
+			return false
+		case s[i]:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 // argsOf is the words of a pattern behind the first.
 func argsOf(pattern string, more bool) []string {
 	if !more {
@@ -146,6 +161,9 @@ type target struct {
 // allows reports whether an allow rule is about t. Only what is certain counts.
 func (r *Rule) allows(t target, sha256 string) bool {
 	if r.Command != "" {
+		return false
+	}
+	if len(t.paths) > 0 && differs(r.Pattern, t.paths[0]) {
 		return false
 	}
 	program, more := programOf(r.Pattern)

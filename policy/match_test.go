@@ -82,6 +82,33 @@ func globModel(pattern string, crossing bool) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
+// What differs at a glance does not match, and a rule says the same with the glance and
+// without.
+func TestDiffers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := rapid.StringOfN(rapid.SampledFrom([]rune(`ab/*?'"\~ `)), 0, 10, -1).Draw(t, "pattern")
+		s := "/" + rapid.StringOfN(rapid.SampledFrom([]rune("ab/ ")), 0, 8, -1).Draw(t, "s")
+		program, _ := programOf(pattern)
+		r := &Rule{Action: Allow, Pattern: pattern}
+		if differs(pattern, s) && r.programAllowed(program, target{paths: []string{s}, home: "/a"}) {
+			t.Fatalf("%q matches %q, and differs at a glance", pattern, s)
+		}
+	})
+	for _, tc := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"/usr/bin/git status", "/usr/bin/ls", true},
+		{"/usr/bin/git", "/usr/bin/git", false},
+		{"/usr/bin/*", "/usr/bin/git", false},
+		{"git", "/usr/bin/git", true},
+	} {
+		if got := differs(tc.pattern, tc.s); got != tc.want {
+			t.Errorf("differs(%q, %q) = %v", tc.pattern, tc.s, got)
+		}
+	}
+}
+
 func TestGlobModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOfN(rapid.SampledFrom([]rune("ab/*?*")), 0, 10, -1).Draw(t, "pattern")

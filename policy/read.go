@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -267,9 +268,14 @@ func onlyStops(args []Word) bool {
 	return !option
 }
 
+// printers have large buffers.
+var printers = sync.Pool{New: func() any { return syntax.NewPrinter(syntax.Minify(false)) }}
+
 // print is a script with its words replaced.
 func (s *script) print() (string, error) {
 	var b strings.Builder
-	err := syntax.NewPrinter(syntax.Minify(false)).Print(&b, s.file)
+	p := printers.Get().(*syntax.Printer)
+	defer printers.Put(p)
+	err := p.Print(&b, s.file)
 	return strings.TrimSuffix(b.String(), "\n"), err
 }

@@ -367,7 +367,10 @@ var variant = lazy.Regexp(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freeb
 
 // plainName is a name without what tells variants of one program apart.
 func plainName(name string) string {
-	return path.Base(variant().ReplaceAllString(family(name), ""))
+	if name = family(name); strings.ContainsAny(name, "-.") { // most have none
+		name = variant().ReplaceAllString(name, "")
+	}
+	return path.Base(name)
 }
 
 // named looks a program up in a table, by its name, by that of its family, and
