@@ -48,11 +48,11 @@ help: ## Show this list
 ##### The two that matter
 
 # Tests wait more than they compute, so one package more than there are processors is
-# tested at a time, and tests of a package that may run side by side do so by eight.
+# tested at a time, and tests of a package that may run side by side do so by four.
 # What takes longest comes first. vet is part of check, whole.
-ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 8
-LONGEST   = ./e2e/escape ./e2e/crash ./e2e/sandbox/... ./e2e/chaos ./sandbox/... ./hostexec ./nodeexec/... ./policy \
-	./internal/test/exectest ./internal/cli ./images
+ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
+LONGEST_E2E = ./e2e/escape ./e2e/crash ./e2e/sandbox/... ./e2e/chaos ./sandbox/...
+LONGEST     = ./hostexec ./nodeexec/... ./policy ./internal/test/exectest ./internal/cli ./client ./images
 
 # With the race detector every process would sleep for a second when it exits.
 RACE = GORACE=atexit_sleep_ms=0
@@ -65,7 +65,7 @@ demo: setup-demo build image ## Build, get an engine and an image if there is no
 test: setup-test build check bin/testreport ## Run everything: checks, all tests with -race, end-to-end tests on Docker
 	@rm -f $(CONFORMANCE)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE) $(RACE) \
-		$(GO) test -json $(ALL_TESTS) $(TESTFLAGS) $(LONGEST) ./... | bin/testreport -conformance $(CONFORMANCE)
+		$(GO) test -json $(ALL_TESTS) $(TESTFLAGS) $(LONGEST_E2E) $(LONGEST) ./... | bin/testreport -conformance $(CONFORMANCE)
 
 ##### Building
 
@@ -150,11 +150,11 @@ clean: ## Remove what was built
 
 .PHONY: unit
 unit: ## Run the tests that need no engine (fast)
-	@$(GO) test $(TESTFLAGS) ./...
+	@$(GO) test -parallel 4 $(TESTFLAGS) $(LONGEST) ./...
 
 .PHONY: race
 race: setup-test ## The same with the race detector
-	@env $(RACE) $(GO) test -race $(TESTFLAGS) ./...
+	@env $(RACE) $(GO) test -race -parallel 4 $(TESTFLAGS) $(LONGEST) ./...
 
 .PHONY: e2e
 e2e: setup-test build ## Run the end-to-end tests as well, with an engine
