@@ -79,7 +79,7 @@ func (c *cli) warm(ctx context.Context, j job) (time.Duration, error) {
 }
 
 func (c *cli) inBox(ctx context.Context, j job) (time.Duration, error) {
-	return c.run(ctx, j, c.program, "exec", "--quiet", "--state-dir", c.state, "--host", "sandbox",
+	return c.run(ctx, j, c.program, "exec", "--quiet", "--state-dir", c.state, "--host", "sandbox", "--engine", "docker",
 		"--image", c.site.image, "--user", boxUser, "--cpus", "unlimited", j.shell)
 }
 
