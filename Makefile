@@ -50,7 +50,8 @@ help: ## Show this list
 # Tests wait more than they compute, so one package more than there are processors is
 # tested at a time, and tests of a package that may run side by side do so by four.
 # What takes longest comes first. vet is part of check, whole.
-ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
+AT_ONCE   = -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
+ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off $(AT_ONCE)
 LONGEST_E2E = ./e2e/escape ./e2e/crash ./e2e/sandbox/... ./e2e/chaos ./sandbox/...
 LONGEST     = ./hostexec ./nodeexec/... ./policy ./internal/test/exectest ./internal/cli ./client ./images
 
@@ -150,11 +151,11 @@ clean: ## Remove what was built
 
 .PHONY: unit
 unit: ## Run the tests that need no engine (fast)
-	@$(GO) test -parallel 4 $(TESTFLAGS) $(LONGEST) ./...
+	@$(GO) test $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
 
 .PHONY: race
 race: setup-test ## The same with the race detector
-	@env $(RACE) $(GO) test -race -parallel 4 $(TESTFLAGS) $(LONGEST) ./...
+	@env $(RACE) $(GO) test -race $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
 
 .PHONY: e2e
 e2e: setup-test build ## Run the end-to-end tests as well, with an engine

@@ -112,12 +112,15 @@ func behind(t *T) (p corral.Process, release func()) {
 	dir := t.dir()
 	p = t.start(withStdin(t.sh("while ! test -e %s/go; do sleep 0.05; done; cat >/dev/null; echo end", dir)))
 	ctx, cancel := context.WithCancel(t.Ctx)
-	over := make(chan error, 1)
+	begun, over := make(chan struct{}), make(chan error, 1)
+	input := make([]byte, 32<<20) // here: on a busy machine that takes longer than the pause
 	go func() {
-		_, err := p.Write(ctx, make([]byte, 32<<20))
+		close(begun)
+		_, err := p.Write(ctx, input)
 		over <- err
 	}()
 	t.Cleanup(cancel)
+	<-begun
 	select {
 	case err := <-over:
 		t.Fatalf("a Write that nobody reads returned: %v", err)
