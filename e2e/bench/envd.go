@@ -143,9 +143,5 @@ func (e *envd) run(ctx context.Context, j job) (time.Duration, error) {
 // Close removes the container.
 func (e *envd) Close() error {
 	e.http.CloseIdleConnections()
-	err := e.api.ContainerRemove(context.Background(), e.id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if client.IsErrNotFound(err) {
-		err = nil
-	}
-	return err
+	return e.api.ContainerRemove(context.Background(), e.id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 }
