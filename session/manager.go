@@ -388,11 +388,15 @@ func (m *Manager) drop(s *Session, why Reason) error {
 	if m.sessions[s.id] != s {
 		return nil
 	}
+	err := m.journal.add(line{Op: opGone, ID: s.id, Reason: why})
+	if err != nil && why == reasonRemoved {
+		return err // it stays, and can be removed again
+	}
 	m.pull(s)
 	if why == reasonRemoved {
 		m.leaving[s.id] = true
 	}
-	return m.journal.add(line{Op: opGone, ID: s.id, Reason: why})
+	return err
 }
 
 // isDraining reports whether nothing is started any more.

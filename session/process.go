@@ -158,6 +158,9 @@ func (s *Session) forget(ctx context.Context) error {
 		return nil
 	}
 	if err := s.m.drop(s, reasonRemoved); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gone = false
 		return err
 	}
 	if err := s.removeProcess(ctx, p, end); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -353,6 +354,25 @@ func FuzzReplay(f *testing.F) {
 			if s2 := m2.sessions[id]; s2 == nil || s2.hasEnded() != s.hasEnded() || s2.background != s.background || s2.polled != s.polled {
 				t.Errorf("%s is not the same", id)
 			}
+		}
+	})
+}
+
+// A session that cannot be removed, as on a full disk, stays, and can be removed later.
+func TestRemoveOnAFullDisk(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		s := r.begin("true", Options{Background: true})
+		r.m.journal.Fail(func(string) error { return syscall.ENOSPC })
+		if err := s.Remove(r.Context()); !errors.Is(err, corral.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Remove: %v", err)
+		}
+		if _, err := r.agent().Session(s.ID()); err != nil {
+			t.Errorf("it is gone: %v", err)
+		}
+		r.m.journal.Fail(nil)
+		r.ok(s.Remove(r.Context()))
+		if _, err := r.agent().Session(s.ID()); !errors.Is(err, corral.ErrNotFound) {
+			t.Errorf("it is there: %v", err)
 		}
 	})
 }
