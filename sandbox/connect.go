@@ -43,7 +43,11 @@ func (b *box) reach(ctx context.Context, c engine.Container) (wire.Conn, error) 
 		return conn, nil
 	}
 	if errors.Is(cause, errNoWarden) {
-		return nil, corral.Errorf(corral.ErrUnavailable, "use an image for the engine's architecture with /bin/sh in it, or --driver exec", "the sandbox %s does not start: %w", b.Sandbox, cause)
+		hint := "use an image for the engine's architecture with /bin/sh in it, or --driver exec"
+		if b.Driver == DriverFDs && isGVisor(b.Runtime) {
+			hint = openHint
+		}
+		return nil, corral.Errorf(corral.ErrUnavailable, hint, "the sandbox %s does not start: %w", b.Sandbox, cause)
 	}
 	return nil, corral.Errorf(corral.ErrUnavailable, "remove the sandbox; the next command makes a new one", "the warden of the sandbox %s does not answer: %w", b.Sandbox, errors.Join(errSilent, err))
 }

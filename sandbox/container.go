@@ -78,6 +78,9 @@ func (c *Config) plan() engine.Spec {
 	return s
 }
 
+// openHint is for gVisor that passes no descriptors.
+const openHint = "give runsc the flag --host-uds=open (docs/reference/engines.md), or use the driver frames, or auto"
+
 // spec is the container of a box.
 func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engine.Spec, error) {
 	if err := s.checkOwner(info); err != nil {
@@ -91,6 +94,9 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 	case DriverFDs:
 		if !info.Local {
 			return engine.Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
+		}
+		if opens, known := info.OpensSockets(s.Runtime); s.gvisor() && known && !opens {
+			return engine.Spec{}, corral.Errorf(corral.ErrInvalid, openHint, "the driver fds cannot reach into gVisor: the engine's %s opens no sockets", s.Runtime)
 		}
 		c.Args = []string{wardenPath, "-dir", socketDir}
 		if s.gvisor() { // which shows no change that is made outside
