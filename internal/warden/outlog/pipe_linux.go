@@ -3,22 +3,10 @@ package outlog
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
-
-// What a pipe of a process is for.
-const (
-	PipeStdin  = "stdin"
-	PipeStdout = "stdout"
-	PipeStderr = "stderr"
-	PipeRelay  = "relay"
-)
-
-// suffixPipe comes before it in the pipe's name.
-const suffixPipe = ".pipe-"
 
 // A pipe of a process has a name beside its log's files where no program can keep it
 // for the next: whoever has it open keeps what it holds, and the next opens it by name.
@@ -85,18 +73,6 @@ func openEnd(dirfd int, name string, end int) (int, error) {
 		mode = unix.O_WRONLY
 	}
 	return unix.Openat(dirfd, name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-}
-
-// RemovePipes deletes the names of a process's pipes, when it is known how it ended or
-// that it was not started. It may have none.
-func RemovePipes(dir *os.Root, id string) error {
-	var errs []error
-	for _, role := range []string{PipeStdin, PipeStdout, PipeStderr, PipeRelay} {
-		if err := dir.Remove(id + suffixPipe + role); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // AsRelay makes a relay of a pipe.

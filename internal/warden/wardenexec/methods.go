@@ -6,7 +6,6 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/origin"
-	"github.com/corral-exec/corral/internal/warden/outlog"
 	"github.com/corral-exec/corral/internal/warden/wire"
 )
 
@@ -139,8 +138,8 @@ func (p *process) Remove(ctx context.Context) error {
 		return p.err
 	}
 	removeLog := p.log.Remove
-	if p.err != nil { // its log may be one that could not be opened
-		removeLog = func() error { return outlog.Remove(p.e.records.root, p.id) }
+	if pipes := p.pipesNamed.Load(); p.err != nil || pipes { // its log may be one that could not be opened
+		removeLog = func() error { return removeFiles(p.e.records.root, p.id, pipes) }
 	}
 	if err := p.e.records.remove(p.id, removeLog); err != nil {
 		return err

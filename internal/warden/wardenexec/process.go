@@ -471,7 +471,6 @@ func (p *process) record() {
 	if !p.conclude(exit, err) {
 		return
 	}
-	p.removePipes()
 	if !p.note(exit) {
 		p.e.noteLater(p, exit)
 	}
@@ -481,10 +480,11 @@ func (p *process) record() {
 // note writes down how the process ended, and has the warden forget it. Until
 // then the warden keeps it, for a later life if need be.
 func (p *process) note(exit corral.Exit) bool {
-	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit, Lost: p.unknown, How: p.how}); err != nil {
+	if err := p.e.records.end(p.id, record{tag: p.tag, Exit: exit, Lost: p.unknown, How: p.how, Pipes: p.pipesNamed.Load()}); err != nil {
 		p.e.log.Error("an exit status could not be recorded", "id", p.id, "error", err)
 		return false
 	}
+	p.removePipes() // not before: until it is on record, the next life opens them
 	if !p.e.opts.Ephemeral {
 		p.e.forget(p)
 	}
@@ -533,10 +533,10 @@ func (p *process) lost(cause error) {
 		return
 	}
 	defer close(p.recorded)
-	p.removePipes()
-	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true, How: end.How}); rerr != nil {
+	if rerr := p.e.records.end(p.id, record{tag: p.tag, Lost: true, How: end.How, Pipes: p.pipesNamed.Load()}); rerr != nil {
 		p.e.log.Error("a loss could not be recorded", "id", p.id, "error", rerr)
 	}
+	p.removePipes()
 	p.e.forget(p)
 }
 

@@ -48,6 +48,8 @@ type record struct {
 	Lost bool        `json:"lost,omitempty"` // and Exit says nothing
 	How  string      `json:"how,omitempty"`  // the place where it was has ended, if that is known
 	At   time.Time   `json:"at"`             // when this was recorded
+	// Pipes says that its pipes had names, which may be left.
+	Pipes bool `json:"pipes,omitempty"`
 }
 
 // records is an executor's directory: logs, and a journal of what was started
@@ -438,13 +440,22 @@ func (r *records) prune(before time.Time) error {
 		if !rec.At.Before(before) {
 			break
 		}
-		if err := r.remove(id, func() error { return outlog.Remove(r.root, id) }); err != nil {
+		if err := r.remove(id, func() error { return removeFiles(r.root, id, rec.Pipes) }); err != nil {
 			return err
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.update()
+}
+
+// removeFiles removes what is kept of a process beside its record.
+func removeFiles(dir *os.Root, id string, pipes bool) error {
+	err := outlog.Remove(dir, id)
+	if pipes {
+		err = errors.Join(err, outlog.RemovePipes(dir, id))
+	}
+	return err
 }
 
 // ended is the record of a process; nil if there is none.
@@ -519,6 +530,7 @@ func (e *Executor) fromRecord(id string, rec *record) (*process, error) {
 	log.End()
 	p := newProcess(e, id)
 	p.tag, p.log, p.exit = rec.tag, log, rec.Exit
+	p.pipesNamed.Store(rec.Pipes)
 	if rec.Lost {
 		p.err = errLost(id, rec.How)
 	}
