@@ -1,24 +1,22 @@
 package config
 
 import (
-	"regexp"
-	"sync"
 	"time"
 	_ "time/tzdata" // 450 KB, so that every machine that checks a file comes to the same answer
 
 	"github.com/corral-exec/corral/internal/json5"
+	"github.com/corral-exec/corral/internal/lazy"
 )
 
 // posixZone is a time zone that is in no database: a name, how far it is from
 // UTC, and perhaps the same of summer, and when that begins and ends.
-var posixZone = sync.OnceValue(func() *regexp.Regexp {
-	const (
-		name   = `([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)`
-		offset = `[+-]?([01]?[0-9]|2[0-4])(:[0-5][0-9]){0,2}`
-		date   = `,(J?[0-9]{1,3}|M[0-9]{1,2}\.[1-5]\.[0-6])(/[+-]?[0-9]{1,3}(:[0-5][0-9]){0,2})?`
-	)
-	return regexp.MustCompile(`^` + name + offset + `(` + name + `(` + offset + `)?(` + date + date + `)?)?$`)
-})
+var posixZone = lazy.Regexp(`^` + zoneName + zoneOffset + `(` + zoneName + `(` + zoneOffset + `)?(` + zoneDate + zoneDate + `)?)?$`)
+
+const (
+	zoneName   = `([A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)`
+	zoneOffset = `[+-]?([01]?[0-9]|2[0-4])(:[0-5][0-9]){0,2}`
+	zoneDate   = `,(J?[0-9]{1,3}|M[0-9]{1,2}\.[1-5]\.[0-6])(/[+-]?[0-9]{1,3}(:[0-5][0-9]){0,2})?`
+)
 
 // timeZone notes a time zone that there is not: programs take one that they do
 // not know for UTC, and say nothing.

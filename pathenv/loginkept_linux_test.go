@@ -24,7 +24,7 @@ type keptTest struct {
 	late  time.Duration // how much later than now it is
 }
 
-// newKept has a home directory with a profile, all of which was there long before.
+// newKept has a home directory with a profile. Both were there long before.
 func newKept(t *testing.T) *keptTest {
 	dir := t.TempDir()
 	k := &keptTest{t: t, file: filepath.Join(dir, "state", "login-path.json"), shell: filepath.Join(dir, "shell"), late: time.Hour}

@@ -392,8 +392,8 @@ func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 	}
 }
 
-// realTempDir is a temporary directory of which the path has no links: in memory, where
-// programs can be run from there. The small files of all bypasses cost a disk's file
+// realTempDir is a temporary directory. Its path has no links. It is in memory, where
+// programs can be run from memory. The small files of all bypasses cost a disk's file
 // system ten times as much.
 func realTempDir(t *testing.T) string {
 	t.Helper()

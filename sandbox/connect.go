@@ -43,13 +43,18 @@ func (b *box) reach(ctx context.Context, c engine.Container) (wire.Conn, error) 
 		return conn, nil
 	}
 	if errors.Is(cause, errNoWarden) {
-		hint := "use an image for the engine's architecture with /bin/sh in it, or --driver exec"
-		if b.Driver == DriverFDs && isGVisor(b.Runtime) {
-			hint = openHint
-		}
-		return nil, corral.Errorf(corral.ErrUnavailable, hint, "the sandbox %s does not start: %w", b.Sandbox, cause)
+		return nil, b.notStarted(cause)
 	}
 	return nil, corral.Errorf(corral.ErrUnavailable, "remove the sandbox; the next command makes a new one", "the warden of the sandbox %s does not answer: %w", b.Sandbox, errors.Join(errSilent, err))
+}
+
+// notStarted is the error of a box whose init ended before it could be spoken to.
+func (b *box) notStarted(err error) error {
+	hint := "use an image for the engine's architecture with /bin/sh in it, or --driver exec"
+	if b.Driver == DriverFDs && engine.IsGVisor(b.Runtime) {
+		hint = openHint
+	}
+	return corral.Errorf(corral.ErrUnavailable, hint, "the sandbox %s does not start: %w", b.Sandbox, err)
 }
 
 func (b *box) dial(ctx context.Context, c engine.Container) (wire.Conn, error) {

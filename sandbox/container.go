@@ -42,9 +42,7 @@ func (c *Config) isolatedKernel() bool { return c.gvisor() || c.kata() }
 func (c *Config) kata() bool { return strings.HasPrefix(filepath.Base(c.Runtime), "kata") }
 
 // gvisor reports whether the runtime is gVisor.
-func (c *Config) gvisor() bool { return isGVisor(c.Runtime) }
-
-func isGVisor(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "runsc") }
+func (c *Config) gvisor() bool { return engine.IsGVisor(c.Runtime) }
 
 // passesFiles reports whether the inside of a container can be given descriptors, as
 // far as that is known: gVisor has to be configured for it, and some engines say so.
@@ -95,7 +93,7 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 		if !info.Local {
 			return engine.Spec{}, corral.Errorf(corral.ErrUnavailable, "use the driver frames, or auto", "the driver fds cannot be used with the engine at %s: %w", info.Address, errElsewhere)
 		}
-		if opens, known := info.OpensSockets(s.Runtime); s.gvisor() && known && !opens {
+		if !s.passesFiles(info) {
 			return engine.Spec{}, corral.Errorf(corral.ErrInvalid, openHint, "the driver fds cannot reach into gVisor: the engine's %s opens no sockets", s.Runtime)
 		}
 		c.Args = []string{wardenPath, "-dir", socketDir}

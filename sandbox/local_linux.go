@@ -30,7 +30,7 @@ func (b *box) acceptWarden(ctx context.Context, c engine.Container) (wire.Conn, 
 		return nil, err
 	}
 	defer l.Close()
-	if isGVisor(b.Runtime) {
+	if engine.IsGVisor(b.Runtime) {
 		return b.acceptGVisor(ctx, l, c)
 	}
 	conn, err := l.Accept(ctx, func(cred *unix.Ucred) error {
@@ -77,7 +77,7 @@ func (b *box) checkSecret(conn wire.Conn) error {
 	if !late.Stop() || err != nil {
 		return fmt.Errorf("it does not say who it is: %w", err)
 	}
-	if m.Type != wire.Identify || len(m.Tag) < minSecret {
+	if m.Type != wire.Identify || len(m.Tag) < wire.SecretSize {
 		return errors.New("it does not say who it is")
 	}
 	file := filepath.Join(b.dir, boxSecret)
@@ -92,9 +92,6 @@ func (b *box) checkSecret(conn wire.Conn) error {
 	}
 	return nil
 }
-
-// minSecret is how long a secret is at least, in bytes.
-const minSecret = 32
 
 // checkGofer makes sure that a process on this machine is one of gVisor's own of a
 // container: what runs inside has none here. GVisor dials by its gofer, which opens

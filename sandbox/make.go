@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/warden/wardenexec"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
@@ -42,7 +41,7 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 		if auto && driver == DriverExec && err != nil && !errors.Is(err, errNoWarden) {
 			break
 		}
-		if b, err = e.makeFor(ctx, set, driver, rec); err == nil {
+		if b, err = e.makeFor(ctx, set, info, driver, rec); err == nil {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.boxes[b.ID] = b
@@ -60,11 +59,7 @@ func (e *Executor) make(ctx context.Context, set *setup, rec *sandboxRecord) (b 
 }
 
 // makeFor makes a box: first it is noted, then made, and then spoken to.
-func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *sandboxRecord) (_ *box, err error) {
-	info, err := e.engine.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (e *Executor) makeFor(ctx context.Context, set *setup, info engine.Info, driver Driver, rec *sandboxRecord) (_ *box, err error) {
 	r := boxRecord{
 		Version: storeVersion, ID: newBoxID(e.name), Sandbox: e.name, Engine: info.Name, Image: set.Image, Hash: set.hash,
 		Driver: driver, Fallback: driver != set.Driver, Created: now(),
@@ -115,8 +110,7 @@ func (e *Executor) makeFor(ctx context.Context, set *setup, driver Driver, rec *
 	}
 	if errors.Is(err, wardenexec.ErrGone) { // it ended before anybody looked
 		c, ierr := e.engine.Inspect(ctx, r.Container)
-		err = corral.Errorf(corral.ErrUnavailable, "use an image for the engine's architecture with /bin/sh in it, or --driver exec",
-			"the sandbox %s does not start: %w", e.name, errors.Join(fmt.Errorf("%w: its init ended with code %d%s", errNoWarden, c.Exit, because(c)), ierr))
+		err = b.notStarted(errors.Join(fmt.Errorf("%w: its init ended with code %d%s", errNoWarden, c.Exit, because(c)), ierr))
 	}
 	return b, err
 }

@@ -11,7 +11,7 @@ import (
 
 // What dials from gVisor is the warden if it knows the secret that the first one had.
 func TestCheckSecret(t *testing.T) {
-	first, other := bytes.Repeat([]byte{1}, minSecret), bytes.Repeat([]byte{2}, minSecret)
+	first, other := bytes.Repeat([]byte{1}, wire.SecretSize), bytes.Repeat([]byte{2}, wire.SecretSize)
 	says := func(secret []byte) func(wire.Conn) error {
 		return func(c wire.Conn) error { return c.Send(&wire.Message{Type: wire.Identify, Tag: secret}) }
 	}
@@ -28,7 +28,7 @@ func TestCheckSecret(t *testing.T) {
 		{"the first", says(first), true},
 		{"again", says(first), true},
 		{"another secret", says(other), false},
-		{"a longer one", says(append(first[:minSecret:minSecret], 1)), false},
+		{"a longer one", says(append(first[:wire.SecretSize:wire.SecretSize], 1)), false},
 		{"silence", func(wire.Conn) error { return nil }, false},
 	} {
 		ours, theirs, err := wire.PacketPair()

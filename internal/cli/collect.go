@@ -15,7 +15,7 @@ const lateCollection = 800
 // milliseconds and would free little. After it, or after the function that is
 // returned was called, it is as always.
 func collectLate() (asUsual func()) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" { // somebody knows better
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" { // the operator has set it
 		return func() {}
 	}
 	usual := debug.SetGCPercent(lateCollection)

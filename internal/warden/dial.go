@@ -51,7 +51,7 @@ var ErrNoSockets = errors.New("a gateway's socket cannot be dialled from here: g
 func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error {
 	d := &dialer{s: s, dir: dir, blind: blind, served: map[string]bool{}, lost: make(chan struct{}, 1)}
 	if blind {
-		d.secret = make([]byte, secretSize)
+		d.secret = make([]byte, wire.SecretSize)
 		if _, err := unix.Getrandom(d.secret, 0); err != nil { // crypto/rand is large
 			return fmt.Errorf("cannot make a secret: %w", err)
 		}
@@ -85,9 +85,6 @@ func (s *Supervisor) ServeDir(ctx context.Context, dir string, blind bool) error
 		}
 	}
 }
-
-// secretSize is how long a secret is, in bytes.
-const secretSize = 32
 
 func tell(changes chan<- struct{}) {
 	select {

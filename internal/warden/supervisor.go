@@ -206,12 +206,8 @@ func (s *Supervisor) Worked() <-chan struct{} { return s.worked }
 func (s *Supervisor) Idle() <-chan struct{} { return s.idle }
 
 func (s *Supervisor) noteIdle() {
-	for _, c := range []chan struct{}{s.idle, s.worked} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
+	tell(s.idle)
+	tell(s.worked)
 }
 
 // client is one connection.

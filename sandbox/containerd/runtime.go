@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/sandbox/engine"
 )
 
 // shimRuntime is the shim of every runtime that has none of its own.
@@ -69,7 +70,7 @@ func (e *Engine) runtime(name string, user specs.User) (shim string, opts *optio
 	if err != nil {
 		return "", nil, noRuntime(name)
 	}
-	if strings.HasPrefix(filepath.Base(name), "runsc") {
+	if engine.IsGVisor(name) {
 		if program, err = e.gvisor(program); err != nil {
 			return "", nil, fmt.Errorf("cannot use the runtime %s: %w", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -75,6 +76,9 @@ type Info struct {
 	Cgroup   string   `json:"cgroup"`   // "1" or "2"
 }
 
+// IsGVisor reports whether a runtime, by its name or path, is gVisor.
+func IsGVisor(runtime string) bool { return strings.HasPrefix(filepath.Base(runtime), "runsc") }
+
 // OpensSockets reports whether gVisor, as the runtime of this name, lets what is in a
 // container connect to the Unix sockets that are mounted into it, and whether the
 // engine says so.
@@ -89,11 +93,11 @@ func (i Info) OpensSockets(runtime string) (opens, known bool) {
 	return false, known
 }
 
-// Closed are the runtimes of gVisor of which the engine says that they open no sockets.
+// Closed are the runtimes of gVisor that open no sockets, as the engine says.
 func (i Info) Closed() []string {
 	var closed []string
 	for _, name := range i.Runtimes {
-		if opens, known := i.OpensSockets(name); strings.HasPrefix(name, "runsc") && known && !opens {
+		if opens, known := i.OpensSockets(name); IsGVisor(name) && known && !opens {
 			closed = append(closed, name)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe of a process has a name beside its log's files where no program can keep it
-// for the next: whoever has it open keeps what it holds, and the next opens it by name.
+// Where a warden cannot hand back a pipe that it keeps, the pipe has a name beside the
+// log's files. What is in it stays while a process has it open, and the next program
+// opens it by its name.
 
 // NewPipe makes a pipe with a name, in place of an earlier one. The ends, to read and
-// to write, wait.
+// to write, do not wait.
 func NewPipe(dir *os.Root, id, role string) (fds [2]int, err error) {
 	d, err := dir.Open(".")
 	if err != nil {
@@ -27,11 +28,8 @@ func NewPipe(dir *os.Root, id, role string) (fds [2]int, err error) {
 		return fds, fmt.Errorf("cannot make the pipe %s: %w", name, err)
 	}
 	for end := range fds {
-		if fds[end], err = openEnd(int(d.Fd()), name, end); err == nil {
-			err = unix.SetNonblock(fds[end], false)
-		}
-		if err != nil {
-			for _, fd := range fds[:end+1] {
+		if fds[end], err = openEnd(int(d.Fd()), name, end); err != nil {
+			for _, fd := range fds[:end] {
 				unix.Close(fd)
 			}
 			return fds, fmt.Errorf("cannot open the pipe %s: %w", name, err)
@@ -75,21 +73,9 @@ func openEnd(dirfd int, name string, end int) (int, error) {
 	return unix.Openat(dirfd, name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
 
-// AsRelay makes a relay of a pipe.
-func AsRelay(fds [2]int) (r, w *os.File, err error) {
-	for _, fd := range fds {
-		if err = unix.SetNonblock(fd, true); err != nil {
-			closeBoth(fds)
-			return nil, nil, err
-		}
-	}
+// AsRelay makes a relay of a pipe whose ends do not wait.
+func AsRelay(fds [2]int) (r, w *os.File) {
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize) // best effort
 	// Not in the poller: a relay is only ever used when it is ready.
-	return os.NewFile(uintptr(fds[0]), "relay"), os.NewFile(uintptr(fds[1]), "relay"), nil
-}
-
-func closeBoth(fds [2]int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
+	return os.NewFile(uintptr(fds[0]), "relay"), os.NewFile(uintptr(fds[1]), "relay")
 }

@@ -208,10 +208,11 @@ func (l *Log) makeRelay(src Source) error {
 // NewRelay makes a pipe fit for a relay.
 func NewRelay() (r, w *os.File, err error) {
 	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, nil, err
 	}
-	return AsRelay(p)
+	r, w = AsRelay(p)
+	return r, w, nil
 }
 
 // settle writes down how many bytes the relay holds, if they will overwrite

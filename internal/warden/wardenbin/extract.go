@@ -65,8 +65,8 @@ func holds(path string, data []byte) (bool, error) {
 	return begins(f, data)
 }
 
-// begins reports whether data is what there is to read, as far as data goes. Every
-// command in a sandbox without a gateway asks, so it reads in pieces.
+// begins reports whether what r reads begins with data. Every command in a sandbox
+// without a gateway asks, so it reads in pieces.
 func begins(r io.Reader, data []byte) (bool, error) {
 	buf := make([]byte, 64<<10)
 	for len(data) > 0 {

@@ -35,7 +35,13 @@ func (pi *pipes) hasNames(c *client) bool {
 func (pi *pipes) newPipe(role string, c *client) (fds [2]int, err error) {
 	if pi.hasNames(c) {
 		pi.p.pipesNamed.Store(true)
-		return outlog.NewPipe(pi.p.e.records.root, pi.p.id, role)
+		if fds, err = outlog.NewPipe(pi.p.e.records.root, pi.p.id, role); err == nil {
+			err = errors.Join(unix.SetNonblock(fds[0], false), unix.SetNonblock(fds[1], false))
+			if err != nil {
+				closePipes(fds[:]...)
+			}
+		}
+		return fds, err
 	}
 	err = unix.Pipe2(fds[:], unix.O_CLOEXEC)
 	return fds, err
@@ -49,7 +55,8 @@ func (pi *pipes) newRelay(c *client) (r, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return outlog.AsRelay(fds)
+	r, w = outlog.AsRelay(fds)
+	return r, w, nil
 }
 
 // inputAgain opens the end of standard input once more.

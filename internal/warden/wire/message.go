@@ -46,6 +46,9 @@ const (
 	Identify Type = 40 // ahead of all else, where the kernel does not say who dials: Tag is a secret of the warden's
 )
 
+// SecretSize is how long the secret of Identify is at least, in bytes.
+const SecretSize = 32
+
 // FeatureTerminalFirst in a gateway's Hello: it takes the terminal of a new
 // process in a message of its own, which the warden sends before it makes the
 // process. Where the kernel passes no descriptor, nothing has run then.
