@@ -150,24 +150,30 @@ func (s *Supervisor) offer() {
 	}
 }
 
-// offered undoes offer, and makes what was forked, if anything was, the readiest.
-func (s *Supervisor) offered(pid int) {
+// offered undoes offer.
+func (s *Supervisor) offered() {
+	if s.opts.OOMScore != nil {
+		_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
+	}
+}
+
+// setReadiest makes a command the readiest to be killed. A moment after it was
+// executed it still counts as this program, whose files in /proc are root's, and so
+// does one that has ended: it is tried again after a while, and nobody waits for
+// it. p's number must not become another's meanwhile.
+func (s *Supervisor) setReadiest(p *proc, again time.Duration) {
 	if s.opts.OOMScore == nil {
 		return
 	}
-	_, _ = s.opts.OOMScore.WriteAt(s.opts.OwnScore, 0)
-	if pid <= 0 {
-		return
+	err := os.WriteFile("/proc/"+strconv.Itoa(p.pid)+"/oom_score_adj", []byte(oomScore), 0)
+	if !errors.Is(err, unix.EACCES) || again > time.Second {
+		return // it has it, or is none of ours and keeps what it has
 	}
-	// A moment after it was executed it still counts as this program, whose files in
-	// /proc are root's. It may also have ended, or be none of ours: then it keeps
-	// what it has.
-	write := func() error {
-		return os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(oomScore), 0)
-	}
-	err := write()
-	for pause := 10 * time.Microsecond; errors.Is(err, unix.EACCES) && pause < 5*time.Millisecond; pause *= 2 {
-		time.Sleep(pause)
-		err = write()
-	}
+	time.AfterFunc(again, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !p.reaped {
+			s.setReadiest(p, 2*again)
+		}
+	})
 }

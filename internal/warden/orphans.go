@@ -20,6 +20,9 @@ func (s *Supervisor) orphans(p *proc) []string {
 	if !ok {
 		known := false
 		if tasks, known = s.adopted(); !known {
+			tasks, known = younger(p)
+		}
+		if !known {
 			tasks = listTasks()
 		}
 		tasks = slices.DeleteFunc(tasks, func(t task) bool { return t.Started < p.ticks })
@@ -73,6 +76,48 @@ func (s *Supervisor) adopted() (tasks []task, known bool) {
 		}
 	}
 	return tasks, known
+}
+
+// younger lists the processes that were made after a command's own, which all that
+// it left are among: their numbers are between its own and the last that was given
+// away. known is false where there are too many of them, or numbers may have begun
+// anew.
+func younger(p *proc) (tasks []task, known bool) {
+	const (
+		most  = 256 // looks at single processes cost less than a list of all up to here
+		lived = 100 // ticks, in which no machine gives away all its numbers
+	)
+	last := lastPID()
+	if last < p.pid || last-p.pid > most || ticks()-p.ticks > lived {
+		return nil, false
+	}
+	for pid := p.pid + 1; pid <= last; pid++ {
+		if t, ok := lookAt(strconv.Itoa(pid)); ok && !isThread(pid) {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks, true
+}
+
+// isThread reports whether a number is that of a thread other than the first of its
+// process, which /proc has too and does not list.
+func isThread(pid int) bool {
+	b, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", 8192)
+	return err == nil && !bytes.Contains(b, []byte("\nTgid:\t"+strconv.Itoa(pid)+"\n"))
+}
+
+// lastPID is the number that was given to a process or thread last; 0 if that
+// cannot be read.
+func lastPID() int {
+	b, err := readFile("/proc/loadavg", 256)
+	if err != nil {
+		return 0
+	}
+	last, err := strconv.Atoi(string(bytes.TrimSpace(b[bytes.LastIndexByte(b, ' ')+1:])))
+	if err != nil {
+		return 0
+	}
+	return last
 }
 
 // childrenOf lists the children of a thread of a process. It is false where there

@@ -258,7 +258,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	s.offer()
 	p.ledger, p.slot = s.ledger, s.ledger.note(s.entryOf(p), noSlot)
 	pid, err := s.spawn(p, file, m.Args, attr)
-	s.offered(pid)
+	s.offered()
 	if err != nil {
 		p.unnote()
 		return err
@@ -271,6 +271,7 @@ func (s *Supervisor) fork(p *proc, file string, m *wire.Message, env []string, s
 	}
 	s.procs[p.id] = p
 	s.byPID[pid] = p
+	s.setReadiest(p, time.Millisecond)
 	s.ending = false
 	if p.timeout > 0 {
 		p.timer = time.AfterFunc(p.timeout, func() { s.expire(p) })
