@@ -16,6 +16,8 @@ var (
 	ErrUnauthorized = fmt.Errorf("unauthorized: %w", corral.ErrDenied)
 	// ErrTooLarge: the body is larger than MaxBody.
 	ErrTooLarge = fmt.Errorf("too large: %w", corral.ErrInvalid)
+	// ErrTooMany: a quota of the key is used up. See TooMany.
+	ErrTooMany = fmt.Errorf("too many: %w", corral.ErrUnavailable)
 	// ErrInternal is a defect of the gateway; its log says more.
 	ErrInternal = errors.New("internal error of the gateway")
 )
@@ -59,6 +61,7 @@ var kinds = []struct {
 	status int
 }{
 	{ErrUnauthorized, "unauthorized", http.StatusUnauthorized},
+	{ErrTooMany, "too-many", http.StatusTooManyRequests},
 	{ErrTooLarge, "too-large", http.StatusRequestEntityTooLarge},
 	// It may have run: that comes before every reason for which it may not
 	// be known.

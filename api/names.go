@@ -6,6 +6,7 @@ import "time"
 const (
 	HeaderAgent     = "Corral-Agent"   // whose sessions; DefaultAgent if absent
 	HeaderSender    = "Corral-Sender"  // PROVIDER:ID of who asks an agent for something
+	HeaderKey       = "Corral-Key"     // by whose key it is done; the gateway sets it, whatever a client sends
 	HeaderSession   = "Corral-Session" // the key of the conversation, for sandboxes that each has of its own
 	HeaderStarted   = "Corral-Started" // of a session: when the one that is meant was started; another that has its ID now is not found
 	HeaderModel     = "Corral-Model"   // that calls a tool, such as openai/gpt-5.2
@@ -34,6 +35,7 @@ const AttachProtocol = "corral.attach.v1"
 const (
 	SocketFile = "gateway.sock"
 	TokenFile  = "gateway.token"
+	KeysFile   = "keys.json" // hashes of the keys of others
 )
 
 // Limits.

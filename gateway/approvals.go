@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
@@ -46,11 +47,32 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) error {
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return badQuery("state", string(f.State), "use pending, allowed, consumed, denied or expired")
 	}
-	list := s.current(r, s.cfg.Approvals.List(f)...)
+	list := s.current(r, seen(r, s.cfg.Approvals.List(f))...)
 	for i := range list {
 		list[i] = list[i].Shown()
 	}
 	return writeJSON(w, http.StatusOK, api.Approvals[approval.Record]{Approvals: list})
+}
+
+// seen are those of the agents that the caller's key is for.
+func seen(r *http.Request, recs []approval.Record) []approval.Record {
+	g := access.From(r.Context())
+	return slices.DeleteFunc(recs, func(rec approval.Record) bool { return !g.Sees(rec.Agent) })
+}
+
+// approval is the one that a request is about.
+func (s *Server) approval(r *http.Request) (approval.Record, error) {
+	ref := r.PathValue("id")
+	rec, err := s.cfg.Approvals.Get("", ref)
+	g := access.From(r.Context())
+	if g.All() {
+		return rec, err
+	}
+	// What begins an id may begin those of others, too.
+	if err != nil || !g.Sees(rec.Agent) || ref != rec.ID && ref != rec.Slug {
+		return approval.Record{}, corral.Errorf(corral.ErrNotFound, "use the full id; see which are pending: GET /v1/approvals", "unknown or expired approval id %.80q", ref)
+	}
+	return rec, nil
 }
 
 // agentQuery is the agent whose approvals are asked for; empty: all agents'. They are for
@@ -66,7 +88,7 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Approvals == nil {
 		return errNoApprovals
 	}
-	rec, err := s.cfg.Approvals.Get("", r.PathValue("id"))
+	rec, err := s.approval(r)
 	if err != nil {
 		return err
 	}
@@ -105,7 +127,7 @@ func (s *Server) answerApproval(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	rec, err := s.cfg.Approvals.Get("", r.PathValue("id"))
+	rec, err := s.approval(r)
 	if err != nil {
 		return err
 	}
@@ -130,7 +152,7 @@ func (s *Server) denyApprovals(w http.ResponseWriter, r *http.Request) error {
 	case verdict != approval.Deny:
 		return corral.Errorf(corral.ErrInvalid, "answer each by its id", "all at once can only be denied")
 	}
-	pending := s.cfg.Approvals.List(approval.Filter{Agent: req.Agent, State: approval.Pending})
+	pending := seen(r, s.cfg.Approvals.List(approval.Filter{Agent: req.Agent, State: approval.Pending}))
 	denied, err := approval.DenyAll(context.WithoutCancel(r.Context()), pending, req.By, s.cfg.Approvals.Answer)
 	if err != nil {
 		return err
@@ -156,11 +178,11 @@ func (s *Server) approvalChanges(w http.ResponseWriter, r *http.Request) error {
 		cancel() // there is nothing to wait for
 		_, after, _ = s.cfg.Approvals.Changes(now, after)
 	}
-	agent := agentQuery(r)
+	agent, g := agentQuery(r), access.From(r.Context())
 	return s.stream(w, r, after, once, func(ctx context.Context, after int64) (text string, next int64, err error) {
 		changed, next, err := s.cfg.Approvals.Changes(ctx, after)
 		for _, rec := range changed {
-			if agent != "" && rec.Agent != agent {
+			if agent != "" && rec.Agent != agent || !g.Sees(rec.Agent) {
 				continue
 			}
 			data, err := json.Marshal(rec.Shown())
@@ -178,6 +200,9 @@ func (s *Server) listRules(w http.ResponseWriter, r *http.Request) error {
 		return errNoRules
 	}
 	agent := cmp.Or(r.URL.Query().Get("agent"), mainAgent)
+	if err := access.From(r.Context()).CheckAgent(agent); err != nil {
+		return err
+	}
 	host, err := s.cfg.Rules.Rules(agent)
 	if err != nil {
 		return err
@@ -201,6 +226,9 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.widens(r, "to add a rule"); err != nil {
 		return err
 	}
+	if err := access.From(r.Context()).CheckAgent(cmp.Or(req.Agent, mainAgent)); err != nil {
+		return err
+	}
 	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Args: req.Args, Reason: req.Reason}
 	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", rule); err != nil {
 		return err
@@ -218,6 +246,9 @@ func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	agent, ref := cmp.Or(q.Get("agent"), mainAgent), q.Get("ref")
+	if err := access.From(r.Context()).CheckAgent(agent); err != nil {
+		return err
+	}
 	removed, err := approval.RemoveRule(s.cfg.Rules, agent, ref)
 	if err != nil {
 		return err

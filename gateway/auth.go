@@ -7,19 +7,48 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/rs/cors"
+	"golang.org/x/time/rate"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/words"
 )
 
-// authorize decides whether a request may be served. On a Unix socket the
-// file's permissions have decided that already.
-func (s *Server) authorize(rt route, r *http.Request) error {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && local.Network() == "unix" {
-		return nil
+// authorize decides whether a request may be served, and returns by what right. On a
+// Unix socket the file's permissions have decided that already.
+func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
+	if overUnix(r) {
+		return access.Everything, nil
 	}
+	if err := s.addressed(r); err != nil || rt.right == access.Public {
+		return access.Nothing, err
+	}
+	g, err := s.bearer(r)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !g.Role.Has(rt.right):
+		return nil, corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
+			"the key %q has the role %s, which may not %s %s", g.Name, g.Role, r.Method, r.URL.Path)
+	case rt.whole && !g.All():
+		return nil, corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
+	}
+	return g, g.Take(time.Now())
+}
+
+func overUnix(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && local.Network() == "unix"
+}
+
+// addressed keeps pages from calling a gateway that a browser can reach.
+func (s *Server) addressed(r *http.Request) error {
 	if !s.knownHost(r.Host) {
 		return corral.Errorf(corral.ErrDenied, "address the gateway as 127.0.0.1 or localhost, or add the name to its hosts",
 			"the request is addressed to %q, which is no name of this gateway", r.Host)
@@ -28,21 +57,66 @@ func (s *Server) authorize(rt route, r *http.Request) error {
 		return corral.Errorf(corral.ErrDenied, "add it to the gateway's origins if its pages may run commands here",
 			"pages of %q may not call this gateway", origin)
 	}
-	if rt.open {
-		return nil
-	}
+	return nil
+}
+
+// bearer is what the key of a request allows.
+func (s *Server) bearer(r *http.Request) (*access.Grant, error) {
 	given, ok := bearer(r)
 	switch {
-	case s.cfg.Token == "":
-		return corral.Errorf(api.ErrUnauthorized, "use the Unix socket", "this gateway has no token, and takes no requests over TCP")
+	case !ok && s.cfg.Token == "" && s.cfg.Keys == nil:
+		return nil, corral.Errorf(api.ErrUnauthorized, "use the Unix socket", "this gateway has no token, and takes no requests over TCP")
 	case !ok:
-		return corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer TOKEN' with the token in "+api.TokenFile+" in the gateway's state directory",
+		return nil, corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer KEY' with a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
 			"the request has no token")
-	case !sameToken(given, s.cfg.Token):
-		return corral.Errorf(api.ErrUnauthorized, "read the token from "+api.TokenFile+" in the gateway's state directory",
-			"the token is not that of this gateway")
+	case s.cfg.Token != "" && sameToken(given, s.cfg.Token):
+		return access.Token, nil
+	case s.cfg.Keys != nil && access.IsKey(given):
+		g, err := s.cfg.Keys.Check(given)
+		if err != nil {
+			return nil, s.wrong.refuse(r.RemoteAddr, err)
+		}
+		return g, nil
 	}
-	return nil
+	return nil, s.wrong.refuse(r.RemoteAddr, corral.Errorf(api.ErrUnauthorized, "read the token from "+api.TokenFile+" in the gateway's state directory",
+		"the token is not that of this gateway"))
+}
+
+// wrongKeys counts wrong keys by the address that they came from. Who sends too many is
+// told to come back later, at once and without a look at what it sends; a right key
+// is taken all the same.
+type wrongKeys struct {
+	mu   sync.Mutex
+	from map[string]*rate.Limiter
+}
+
+// How many wrong keys an address may send at once, and a second, and how many
+// addresses are remembered.
+const (
+	wrongBurst     = 100
+	wrongRate      = 10
+	wrongAddresses = 4096
+)
+
+func (k *wrongKeys) refuse(remote string, why error) error {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.from[host]
+	if l == nil {
+		if k.from == nil || len(k.from) >= wrongAddresses {
+			k.from = map[string]*rate.Limiter{} // all begin anew: the bound is for memory
+		}
+		l = rate.NewLimiter(wrongRate, wrongBurst)
+		k.from[host] = l
+	}
+	if l.Allow() {
+		return why
+	}
+	return api.ComeBack(time.Second, "too many wrong keys came from %s", host)
 }
 
 // crossOrigin tells browsers what pages of the configured origins may send and

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -68,9 +69,9 @@ func TestAuthorization(t *testing.T) {
 	}
 	for _, rt := range g.server.table() {
 		method, path, _ := strings.Cut(rt.pattern, " ")
-		path = strings.NewReplacer("{id}", "x", "{write}", "w").Replace(path)
+		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n").Replace(path)
 		want := 401
-		if rt.open {
+		if rt.right == access.Public {
 			want = 200
 		}
 		if a := g.send(g.tcp, g.url+path, method, ""); a.status != want {

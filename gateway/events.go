@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -21,14 +23,15 @@ const defaultHeartbeat = 15 * time.Second
 // events sends what happens as server-sent events. The id of an event is its
 // number, with which a client that comes back continues.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
+	whose := ""
+	if r.URL.Query().Get("agent") != api.AllAgents {
+		a, err := s.agent(r)
+		if err != nil {
+			return err
+		}
+		whose = a.Name()
 	}
-	whose := a.Name()
-	if r.URL.Query().Get("agent") == api.AllAgents {
-		whose = ""
-	}
+	g := access.From(r.Context())
 	after, once, err := streamQuery(r)
 	if err != nil {
 		return err
@@ -41,6 +44,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return "", max(after, got.Next), err
 		}
+		got.Events = slices.DeleteFunc(got.Events, func(e session.Event) bool { return !g.Sees(e.Agent) })
 		text, err := eventText(got)
 		return text, got.Next, err
 	})

@@ -11,19 +11,20 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
 func (s *Server) fileRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/sandboxes/{name}/files", handle: s.files(listFiles)},
-		{pattern: "DELETE /v1/sandboxes/{name}/files", handle: s.files(removeFile)},
-		{pattern: "GET /v1/sandboxes/{name}/files/stat", handle: s.files(statFile)},
-		{pattern: "GET /v1/sandboxes/{name}/files/content", handle: s.files(readFile)},
-		{pattern: "PUT /v1/sandboxes/{name}/files/content", handle: s.files(writeFile)},
-		{pattern: "POST /v1/sandboxes/{name}/files/directory", handle: s.files(makeDirectory)},
-		{pattern: "GET /v1/sandboxes/{name}/files/archive", handle: s.files(s.download)},
-		{pattern: "PUT /v1/sandboxes/{name}/files/archive", handle: s.files(upload)},
+		{pattern: "GET /v1/sandboxes/{name}/files", right: access.Read, handle: s.files(listFiles)},
+		{pattern: "DELETE /v1/sandboxes/{name}/files", right: access.Run, handle: s.files(removeFile)},
+		{pattern: "GET /v1/sandboxes/{name}/files/stat", right: access.Read, handle: s.files(statFile)},
+		{pattern: "GET /v1/sandboxes/{name}/files/content", right: access.Read, handle: s.files(readFile)},
+		{pattern: "PUT /v1/sandboxes/{name}/files/content", right: access.Run, handle: s.files(writeFile)},
+		{pattern: "POST /v1/sandboxes/{name}/files/directory", right: access.Run, handle: s.files(makeDirectory)},
+		{pattern: "GET /v1/sandboxes/{name}/files/archive", right: access.Read, handle: s.files(s.download)},
+		{pattern: "PUT /v1/sandboxes/{name}/files/archive", right: access.Run, handle: s.files(upload)},
 	}
 }
 

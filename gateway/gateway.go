@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
@@ -59,6 +60,8 @@ type Config struct {
 	// Token is what requests over TCP have to show. Without one, none is
 	// accepted. See Token.
 	Token string
+	// Keys are those of others than the gateway's owner. Nil: there are none.
+	Keys *access.Store
 	// Hosts are names under which requests over TCP may address the gateway,
 	// beside those of the loopback interface.
 	Hosts []string
@@ -107,6 +110,7 @@ type Server struct {
 	metrics *metrics
 	pace    *pacer
 	inputs  inputs
+	wrong   wrongKeys
 
 	heartbeat time.Duration
 	followers chan struct{} // one token each
@@ -176,13 +180,15 @@ func (s *Server) follow(r *http.Request) (_ context.Context, done func(), err er
 	}, nil
 }
 
-// whileServing is ctx until the gateway drains.
+// whileServing is ctx until the gateway drains, or the key of the request ends.
 func (s *Server) whileServing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, ended := access.From(ctx).Context(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	detach := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
 	return ctx, func() {
 		detach()
 		cancel(nil)
+		ended()
 	}
 }
 

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/session"
 )
 
 // wrap is all that is done for every request: an id, who may call, an answer
@@ -47,9 +51,11 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 			err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
 		}
 	}()
-	if err := s.authorize(rt, r); err != nil {
+	g, err := s.authorize(rt, r)
+	if err != nil {
 		return err
 	}
+	w.key = g.Name
 	if r.Method == http.MethodHead {
 		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
 	}
@@ -60,7 +66,15 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	if caller.Session, err = config.ParseSession(r.Header.Get(api.HeaderSession)); err != nil {
 		return err
 	}
-	return rt.handle(w, r.WithContext(config.WithCaller(r.Context(), caller)))
+	if only, ok := g.Only(); ok && r.Header.Get(api.HeaderAgent) == "" {
+		r.Header.Set(api.HeaderAgent, only)
+	}
+	r.Header.Set(api.HeaderKey, g.Ref()) // whatever the client sent: it is for MCP
+	ctx := access.WithGrant(config.WithCaller(r.Context(), caller), g)
+	if g.Max > 0 {
+		ctx = session.WithQuota(ctx, g.Quota())
+	}
+	return rt.handle(w, r.WithContext(ctx))
 }
 
 // answer sends err. If something has been sent already it cannot, and the
@@ -75,6 +89,11 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	}
 	status, body := api.Encode(err)
 	if status == http.StatusServiceUnavailable && s.draining() {
+		w.Header().Set("Retry-After", "1")
+	}
+	if many := (*api.TooMany)(nil); errors.As(err, &many) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(many.After.Seconds())))))
+	} else if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	if status == http.StatusUnauthorized {
@@ -115,6 +134,9 @@ func (s *Server) access(r *http.Request, rt route, w *response, id string, took 
 		slog.String("id", id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 		slog.Int("status", w.status), slog.Int64("bytes", w.bytes), slog.Duration("took", took),
 	}
+	if w.key != "" {
+		attrs = append(attrs, slog.String("key", w.key))
+	}
 	if agent := r.Header.Get(api.HeaderAgent); agent != "" {
 		attrs = append(attrs, slog.String("agent", agent))
 	}
@@ -140,6 +162,7 @@ type response struct {
 	status   int
 	bytes    int64
 	hijacked bool
+	key      string // by whose it was served
 	deadline time.Time
 }
 

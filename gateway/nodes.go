@@ -7,6 +7,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 )
 
 // Nodes are the machines that are paired, and those that ask to be. The hub of a
@@ -41,19 +42,19 @@ func (s *Server) nodes(h handler) handler {
 
 func (s *Server) nodeRoutes() []route {
 	table := []route{
-		{pattern: "PATCH /v1/nodes/{id}", handle: s.changeNode},
-		{pattern: "DELETE /v1/nodes/{id}", handle: s.forgetNode},
-		{pattern: "GET /v1/nodes/requests", handle: s.listNodeRequests},
-		{pattern: "POST /v1/nodes/requests/{id}", handle: s.answerNodeRequest},
-		{pattern: "GET /v1/nodes/join", handle: s.joinNodes},
-		{pattern: "GET /v1/nodes/tokens", handle: s.listNodeTokens},
-		{pattern: "POST /v1/nodes/tokens", handle: s.newNodeToken},
-		{pattern: "DELETE /v1/nodes/tokens/{id}", handle: s.withdrawNodeToken},
+		{pattern: "PATCH /v1/nodes/{id}", right: access.Operate, whole: true, handle: s.changeNode},
+		{pattern: "DELETE /v1/nodes/{id}", right: access.Operate, whole: true, handle: s.forgetNode},
+		{pattern: "GET /v1/nodes/requests", right: access.Operate, whole: true, handle: s.listNodeRequests},
+		{pattern: "POST /v1/nodes/requests/{id}", right: access.Operate, whole: true, handle: s.answerNodeRequest},
+		{pattern: "GET /v1/nodes/join", right: access.Operate, whole: true, handle: s.joinNodes},
+		{pattern: "GET /v1/nodes/tokens", right: access.Operate, whole: true, handle: s.listNodeTokens},
+		{pattern: "POST /v1/nodes/tokens", right: access.Operate, whole: true, handle: s.newNodeToken},
+		{pattern: "DELETE /v1/nodes/tokens/{id}", right: access.Operate, whole: true, handle: s.withdrawNodeToken},
 	}
 	for i := range table {
 		table[i].handle = s.nodes(table[i].handle)
 	}
-	return append(table, route{pattern: "GET /v1/nodes", handle: s.listNodes}, route{pattern: "GET /v1/nodes/{id}", handle: s.getNode})
+	return append(table, route{pattern: "GET /v1/nodes", right: access.Read, handle: s.listNodes}, route{pattern: "GET /v1/nodes/{id}", right: access.Read, handle: s.getNode})
 }
 
 // sshNodes are the nodes that are reached by SSH.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/strictjson"
 	"github.com/corral-exec/corral/session"
 )
@@ -77,6 +78,9 @@ func (s *Server) agent(r *http.Request) (session.Agent, error) {
 		name = session.DefaultAgent
 	}
 	if err := session.ValidateAgent(name); err != nil {
+		return session.Agent{}, err
+	}
+	if err := access.From(r.Context()).CheckAgent(name); err != nil {
 		return session.Agent{}, err
 	}
 	return s.cfg.Sessions.Agent(name), nil

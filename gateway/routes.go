@@ -5,13 +5,15 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 )
 
 // A route is one operation of the API.
 type route struct {
 	pattern string // of http.ServeMux; also its name in metrics
 	handle  handler
-	open    bool // needs no token: says nothing that is worth one
+	right   access.Right // what a key needs for it
+	whole   bool         // it concerns all agents: a key for some is not enough
 }
 
 // A handler answers a request, or returns why it cannot.
@@ -19,51 +21,52 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (s *Server) table() []route {
 	table := []route{
-		{pattern: "POST /v1/exec", handle: s.tool("exec")},
-		{pattern: "POST /v1/process", handle: s.tool("process")},
-		{pattern: "GET /v1/tools", handle: s.listTools},
-		{pattern: "POST /v1/tools/{name}", handle: s.callTool},
+		{pattern: "POST /v1/exec", right: access.Run, handle: s.tool("exec")},
+		{pattern: "POST /v1/process", right: access.Run, handle: s.tool("process")},
+		{pattern: "GET /v1/tools", right: access.Read, handle: s.listTools},
+		{pattern: "POST /v1/tools/{name}", right: access.Run, handle: s.callTool},
 
-		{pattern: "POST /v1/explain", handle: s.explain},
-		{pattern: "GET /v1/overrides", handle: s.getOverrides},
-		{pattern: "PUT /v1/overrides", handle: s.putOverrides},
-		{pattern: "POST /v1/commands", handle: s.command},
+		{pattern: "POST /v1/explain", right: access.Run, handle: s.explain},
+		{pattern: "GET /v1/overrides", right: access.Read, handle: s.getOverrides},
+		{pattern: "PUT /v1/overrides", right: access.Operate, handle: s.putOverrides},
+		{pattern: "POST /v1/commands", right: access.Operate, handle: s.command},
 
-		{pattern: "GET /v1/sessions", handle: s.listSessions},
-		{pattern: "POST /v1/sessions", handle: s.startSession},
-		{pattern: "GET /v1/sessions/{id}", handle: s.getSession},
-		{pattern: "DELETE /v1/sessions/{id}", handle: s.removeSession},
-		{pattern: "GET /v1/sessions/{id}/wait", handle: s.waitSession},
-		{pattern: "POST /v1/sessions/{id}/signal", handle: s.signalSession},
-		{pattern: "POST /v1/sessions/{id}/resize", handle: s.resizeSession},
-		{pattern: "POST /v1/sessions/{id}/kill", handle: s.killSession},
-		{pattern: "GET /v1/sessions/{id}/log", handle: s.readLog},
-		{pattern: "GET /v1/sessions/{id}/log/stat", handle: s.statLog},
-		{pattern: "GET /v1/sessions/{id}/output", handle: s.output},
-		{pattern: "POST /v1/sessions/{id}/stdin", handle: s.writeStdin},
-		{pattern: "DELETE /v1/sessions/{id}/stdin/{write}", handle: s.cancelStdin},
-		{pattern: "GET /v1/sessions/{id}/attach", handle: s.attach},
+		{pattern: "GET /v1/sessions", right: access.Read, handle: s.listSessions},
+		{pattern: "POST /v1/sessions", right: access.Run, handle: s.startSession},
+		{pattern: "GET /v1/sessions/{id}", right: access.Read, handle: s.getSession},
+		{pattern: "DELETE /v1/sessions/{id}", right: access.Run, handle: s.removeSession},
+		{pattern: "GET /v1/sessions/{id}/wait", right: access.Read, handle: s.waitSession},
+		{pattern: "POST /v1/sessions/{id}/signal", right: access.Run, handle: s.signalSession},
+		{pattern: "POST /v1/sessions/{id}/resize", right: access.Run, handle: s.resizeSession},
+		{pattern: "POST /v1/sessions/{id}/kill", right: access.Run, handle: s.killSession},
+		{pattern: "GET /v1/sessions/{id}/log", right: access.Read, handle: s.readLog},
+		{pattern: "GET /v1/sessions/{id}/log/stat", right: access.Read, handle: s.statLog},
+		{pattern: "GET /v1/sessions/{id}/output", right: access.Read, handle: s.output},
+		{pattern: "POST /v1/sessions/{id}/stdin", right: access.Run, handle: s.writeStdin},
+		{pattern: "DELETE /v1/sessions/{id}/stdin/{write}", right: access.Run, handle: s.cancelStdin},
+		{pattern: "GET /v1/sessions/{id}/attach", right: access.Run, handle: s.attach},
 
-		{pattern: "GET /v1/events", handle: s.events},
-		{pattern: "GET /v1/approvals", handle: s.listApprovals},
-		{pattern: "POST /v1/approvals", handle: s.denyApprovals},
-		{pattern: "GET /v1/approvals/changes", handle: s.approvalChanges},
-		{pattern: "GET /v1/approvals/rules", handle: s.listRules},
-		{pattern: "POST /v1/approvals/rules", handle: s.addRule},
-		{pattern: "DELETE /v1/approvals/rules", handle: s.removeRule},
-		{pattern: "GET /v1/approvals/{id}", handle: s.getApproval},
-		{pattern: "POST /v1/approvals/{id}", handle: s.answerApproval},
+		{pattern: "GET /v1/events", right: access.Read, handle: s.events},
+		{pattern: "GET /v1/approvals", right: access.Read, handle: s.listApprovals},
+		{pattern: "POST /v1/approvals", right: access.Approve, handle: s.denyApprovals},
+		{pattern: "GET /v1/approvals/changes", right: access.Read, handle: s.approvalChanges},
+		{pattern: "GET /v1/approvals/rules", right: access.Read, handle: s.listRules},
+		{pattern: "POST /v1/approvals/rules", right: access.Operate, handle: s.addRule},
+		{pattern: "DELETE /v1/approvals/rules", right: access.Operate, handle: s.removeRule},
+		{pattern: "GET /v1/approvals/{id}", right: access.Read, handle: s.getApproval},
+		{pattern: "POST /v1/approvals/{id}", right: access.Approve, handle: s.answerApproval},
 
-		{pattern: "GET /v1/health", handle: s.health, open: true},
-		{pattern: "GET /v1/ready", handle: s.ready, open: true},
-		{pattern: "GET /metrics", handle: s.metrics.serve},
-		{pattern: "GET /openapi.json", handle: s.openAPI},
+		{pattern: "GET /v1/health", right: access.Public, handle: s.health},
+		{pattern: "GET /v1/ready", right: access.Public, handle: s.ready},
+		{pattern: "GET /metrics", right: access.Read, whole: true, handle: s.metrics.serve},
+		{pattern: "GET /openapi.json", right: access.Read, handle: s.openAPI},
 	}
 	table = append(table, s.nodeRoutes()...)
 	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
+	table = append(table, s.keyRoutes()...)
 	if s.cfg.MCP != nil {
-		table = append(table, route{pattern: "/mcp", handle: s.mcp})
+		table = append(table, route{pattern: "/mcp", right: access.Run, handle: s.mcp})
 	}
 	return table
 }
@@ -73,7 +76,7 @@ func (s *Server) routes() http.Handler {
 	for _, rt := range s.table() {
 		mux.Handle(rt.pattern, s.wrap(rt))
 	}
-	mux.Handle("/", s.wrap(route{pattern: "/", handle: s.unknown(mux)}))
+	mux.Handle("/", s.wrap(route{pattern: "/", right: access.Read, handle: s.unknown(mux)}))
 	return mux
 }
 

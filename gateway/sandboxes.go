@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 )
 
 // Sandboxes are those of a gateway's state directory, by their names. ErrNotFound
@@ -28,16 +30,16 @@ type Sandboxes interface {
 
 func (s *Server) sandboxRoutes() []route {
 	table := []route{
-		{pattern: "GET /v1/sandboxes/{name}", handle: s.getSandbox},
-		{pattern: "DELETE /v1/sandboxes/{name}", handle: s.removeSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/recreate", handle: s.recreateSandbox},
-		{pattern: "GET /v1/sandboxes/{name}/stats", handle: s.statSandbox},
-		{pattern: "GET /v1/sandboxes/{name}/log", handle: s.logSandbox},
+		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
+		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", right: access.Operate, handle: s.recreateSandbox},
+		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
+		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
 	}
 	for i := range table {
 		table[i].handle = s.sandboxes(table[i].handle)
 	}
-	return append(table, route{pattern: "GET /v1/sandboxes", handle: s.listSandboxes})
+	return append(table, route{pattern: "GET /v1/sandboxes", right: access.Read, handle: s.listSandboxes})
 }
 
 // sandboxes is a handler of a gateway that has some.
@@ -48,6 +50,16 @@ func (s *Server) sandboxes(h handler) handler {
 		}
 		ctx, cancel := s.whileServing(r.Context())
 		defer cancel()
+		if g := access.From(ctx); !g.All() {
+			name := r.PathValue("name")
+			b, err := s.cfg.Sandboxes.Get(ctx, name)
+			if err != nil && !errors.Is(err, corral.ErrNotFound) {
+				return err
+			}
+			if err != nil || !g.Sees(b.Agent) { // and no hint of what others have
+				return corral.Errorf(corral.ErrNotFound, "see which there are: GET /v1/sandboxes", "there is no sandbox %.80q", name)
+			}
+		}
 		return h(w, r.WithContext(ctx))
 	}
 }
@@ -61,6 +73,8 @@ func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
 		}
 		list = append(list, got...)
 	}
+	g := access.From(r.Context())
+	list = slices.DeleteFunc(list, func(b api.Sandbox) bool { return !g.Sees(b.Agent) })
 	if agent := r.URL.Query().Get("agent"); agent != "" && agent != api.AllAgents {
 		list = slices.DeleteFunc(list, func(b api.Sandbox) bool { return b.Agent != agent })
 	}

@@ -8,20 +8,24 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/session"
 )
 
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.agent(r)
-	if err != nil {
-		return err
-	}
 	list := []session.Status{}
 	if r.URL.Query().Get("agent") == api.AllAgents {
+		sees := access.From(r.Context()).Sees
 		for _, name := range s.cfg.Sessions.Agents() {
-			list = append(list, s.cfg.Sessions.Agent(name).List(r.Context())...)
+			if sees(name) {
+				list = append(list, s.cfg.Sessions.Agent(name).List(r.Context())...)
+			}
 		}
 	} else {
+		a, err := s.agent(r)
+		if err != nil {
+			return err
+		}
 		list = append(list, a.List(r.Context())...)
 	}
 	return writeJSON(w, http.StatusOK, api.Sessions[session.Status]{Sessions: list})

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/strictjson"
 )
 
@@ -75,6 +77,9 @@ func (s *Server) toolResult(w http.ResponseWriter, r *http.Request, name string)
 // mcp hands a request on with its body read, so that it is bounded in time like
 // every other. The arguments of a call may double when they are written in JSON.
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.agent(r); err != nil { // it is looked at below again, by its name alone
+		return err
+	}
 	body, err := readBytes(w, r, 2*api.MaxBody)
 	if err != nil {
 		return err
@@ -82,6 +87,11 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) error {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	ctx, away := whilePresent(r)
 	defer away()
+	if r.Method == http.MethodGet { // a stream of news; a call is not ended by its key's end
+		ended := context.CancelFunc(nil)
+		ctx, ended = access.From(ctx).Context(ctx)
+		defer ended()
+	}
 	s.cfg.MCP.ServeHTTP(w, r.WithContext(ctx))
 	return nil
 }

@@ -134,7 +134,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 		start.Digest, start.Keep = digest(cmd), true
 	}
 	s = newSession(a.m, cmd.ID, start)
-	old, err := a.m.add(s)
+	old, err := a.m.add(ctx, s)
 	if err != nil {
 		return nil, false, err
 	}

@@ -44,7 +44,7 @@ func (a Agent) take(p corral.Process, o origin.Origin, foreign bool) (*Session, 
 		Agent: a.name, Text: shortened(o.Command), TTY: o.TTY, Stdin: o.Stdin, Merged: o.Merged || o.TTY, Grace: o.Grace,
 		At: info.StartedAt, Background: true, Keep: true, Foreign: foreign,
 	})
-	if old, err := a.m.add(s); err != nil || old != nil {
+	if old, err := a.m.add(context.Background(), s); err != nil || old != nil {
 		return old, err
 	}
 	err := a.m.journal.add(line{Op: opStart, ID: s.id, Start: &s.start})

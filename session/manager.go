@@ -336,7 +336,7 @@ func (m *Manager) all() []*Session {
 }
 
 // add puts a new session into the table, or returns the one that has its ID.
-func (m *Manager) add(s *Session) (existing *Session, err error) {
+func (m *Manager) add(ctx context.Context, s *Session) (existing *Session, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.sessions[s.id]; old != nil {
@@ -345,6 +345,9 @@ func (m *Manager) add(s *Session) (existing *Session, err error) {
 	if n := m.running[s.start.Agent]; n != nil && n.Load() >= int64(m.cfg.MaxRunning) {
 		return nil, corral.Errorf(corral.ErrUnavailable, "kill some with the process tool, or wait for one to end",
 			"agent %s has %d running sessions, and may have no more", s.start.Agent, n.Load())
+	}
+	if err := m.within(ctx); err != nil {
+		return nil, err
 	}
 	m.put(s)
 	return nil, nil

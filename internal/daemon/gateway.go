@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/fleet/hub"
@@ -61,6 +62,7 @@ type Gateway struct {
 	hub       *hub.Hub // nil if it does not listen for nodes
 	sessions  *session.Manager
 	server    *gateway.Server
+	keys      *access.Store // nil: it listens nowhere
 
 	stopTracing func(context.Context) error
 
@@ -138,6 +140,11 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		Policy: hostPolicy{s.hosts},
 	}
 	as := s.hosts.policies.live.Config().Gateway
+	var err error
+	if s.keys, err = access.Open(filepath.Join(s.dir, api.KeysFile)); err != nil {
+		return err
+	}
+	cfg.Keys = s.keys
 	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
 	cfg.SSHNodes = s.hosts.sshNodes
 	if s.hub != nil {
@@ -150,7 +157,6 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		}
 		cfg.Token = token
 	}
-	var err error
 	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
 		return err
 	}
@@ -388,6 +394,9 @@ func (s *Gateway) Close() error {
 	}
 	if s.hub != nil {
 		errs = append(errs, s.hub.Close())
+	}
+	if s.keys != nil {
+		s.keys.Close()
 	}
 	if s.stopTracing != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)

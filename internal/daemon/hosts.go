@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/nodeexec/sshexec"
@@ -219,6 +220,9 @@ func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Rou
 		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {
 			return router, route, err
 		}
+	}
+	if err := access.From(ctx).CheckHost(route.Host); err != nil && ctx.Value(letThroughKey{}) == nil {
+		return router, route, err
 	}
 	f.elevated = true // what may not was refused
 	return router, route, f.check(route)

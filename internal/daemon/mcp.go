@@ -36,7 +36,7 @@ type mcpServer struct {
 func (s *Gateway) MCP(agent, model string) *mcp.Server { return s.newMCP(mcpClient{agent, model}) }
 
 func (s *Gateway) newMCP(c mcpClient) *mcp.Server {
-	return mcp.New(mcp.Config{Tools: agentTools{s, c.agent, c.model}, Version: s.opt.Version, Context: callerOf, Log: s.log})
+	return mcp.New(mcp.Config{Tools: agentTools{s, c.agent, c.model}, Version: s.opt.Version, Context: s.callerOf, Log: s.log})
 }
 
 // ServeHTTP passes a request on to the server of its agent.

@@ -17,10 +17,12 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
+	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/patch"
 	"github.com/corral-exec/corral/tool/runshell"
@@ -308,7 +310,12 @@ func (t apiTools) List(ctx context.Context) []gateway.Tool {
 
 // callerOf notes on whose behalf a request over MCP is made. What is malformed
 // was refused before.
-func callerOf(ctx context.Context, h http.Header) context.Context {
+func (s *Gateway) callerOf(ctx context.Context, h http.Header) context.Context {
+	g := s.keys.Grant(h.Get(api.HeaderKey))
+	ctx = access.WithGrant(ctx, g)
+	if g.Max > 0 {
+		ctx = session.WithQuota(ctx, g.Quota())
+	}
 	caller, err := config.ParseCaller(h.Get(api.HeaderSender), h.Get(api.HeaderModel))
 	if err != nil {
 		return ctx

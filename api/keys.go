@@ -1,0 +1,66 @@
+package api
+
+import (
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// Key is what is known of a key of a gateway: who may use it for what. Its secret is not
+// among it.
+type Key struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Role string `json:"role"` // viewer, agent, approver, operator or admin
+	// Agents are patterns (* is any text, ? any character) of the agents that it may
+	// act for; those of others do not exist for it. Empty: all agents.
+	Agents []string `json:"agents"`
+	// Hosts are those that its commands may run on: sandbox, gateway, node. Empty: all.
+	Hosts []string `json:"hosts"`
+	// MaxSessions is how many sessions of its agents may run at a time; 0: as many as
+	// the gateway lets an agent have.
+	MaxSessions int `json:"maxSessions"`
+	// Rate is how many requests a second it may make, as many of them at once;
+	// 0: there is no limit.
+	Rate      float64    `json:"rate"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+}
+
+// NewKey is the body of a key to make.
+type NewKey struct {
+	Name        string   `json:"name"`
+	Role        string   `json:"role"`
+	Agents      []string `json:"agents,omitempty"`
+	Hosts       []string `json:"hosts,omitempty"`
+	MaxSessions int      `json:"maxSessions,omitempty"`
+	Rate        float64  `json:"rate,omitempty"`
+	TTL         Duration `json:"ttl,omitempty"` // 0: it does not expire
+}
+
+// MadeKey is a key that was made, and its secret, which is told this once.
+type MadeKey struct {
+	Secret string `json:"secret"`
+	Key
+}
+
+// Keys is the answer of the list of them.
+type Keys struct {
+	Keys []Key `json:"keys"`
+}
+
+// TooMany is an ErrTooMany for a caller that asks too often, with when to come back.
+type TooMany struct {
+	After time.Duration
+	err   *corral.Error
+}
+
+func (e *TooMany) Error() string { return e.err.Text }
+
+// Unwrap is for errors.Is and corral.Hint.
+func (e *TooMany) Unwrap() error { return e.err }
+
+// ComeBack makes a TooMany.
+func ComeBack(after time.Duration, format string, args ...any) *TooMany {
+	return &TooMany{after, corral.Errorf(ErrTooMany, "send fewer; come back after the seconds in Retry-After", format, args...)}
+}

@@ -1,0 +1,149 @@
+package access
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/session"
+)
+
+// A Grant is what the bearer of a key may do. The zero Grant may nothing.
+type Grant struct {
+	Name   string // of the key, for logs; not a secret
+	ID     string // empty: it is not by a key
+	Role   Role
+	Agents []string // patterns; empty: all
+	Hosts  []string // empty: all
+	Max    int      // of sessions that run; 0: no limit of its own
+
+	rate  *rate.Limiter
+	alive context.Context // ends when the key is revoked or has expired; nil: never
+}
+
+// Everything is what the operator may, who reaches the Unix socket.
+var Everything = &Grant{Name: "owner", Role: Admin}
+
+// Token is what a caller may who has the gateway's token. It makes no keys: with one it
+// could give itself more.
+var Token = &Grant{Name: "token", Role: Operator}
+
+// Sees reports whether an agent exists for it.
+func (g *Grant) Sees(agent string) bool {
+	return len(g.Agents) == 0 || slices.ContainsFunc(g.Agents, func(p string) bool {
+		ok, err := path.Match(p, agent)
+		return ok && err == nil
+	})
+}
+
+// All reports whether every agent exists for it.
+func (g *Grant) All() bool { return len(g.Agents) == 0 || slices.Contains(g.Agents, "*") }
+
+// Only is the one agent that it may act for, if there is just one.
+func (g *Grant) Only() (agent string, ok bool) {
+	if len(g.Agents) != 1 || strings.ContainsAny(g.Agents[0], `*?[\`) {
+		return "", false
+	}
+	return g.Agents[0], true
+}
+
+// CheckAgent says why it may not act for an agent.
+func (g *Grant) CheckAgent(agent string) error {
+	if g.Sees(agent) {
+		return nil
+	}
+	return corral.Errorf(corral.ErrDenied, "name one of "+strings.Join(g.Agents, ", ")+" in the header "+api.HeaderAgent,
+		"the key %q may not act for agent %.80q", g.Name, agent)
+}
+
+// CheckHost says why its commands may not run on a host.
+func (g *Grant) CheckHost(h corral.Host) error {
+	if len(g.Hosts) == 0 || slices.Contains(g.Hosts, string(h)) {
+		return nil
+	}
+	return corral.Errorf(corral.ErrDenied, "run it on "+strings.Join(g.Hosts, " or "),
+		"commands of the key %q may not run on host %s", g.Name, h)
+}
+
+// Quota is what bounds the sessions of its agents.
+func (g *Grant) Quota() session.Quota {
+	return session.Quota{Name: "the key " + strconv.Quote(g.Name), Max: g.Max, Of: g.Sees}
+}
+
+// Take counts a request against its rate.
+func (g *Grant) Take(now time.Time) error {
+	if g.rate == nil {
+		return nil
+	}
+	r := g.rate.ReserveN(now, 1)
+	if wait := r.DelayFrom(now); !r.OK() || wait > 0 {
+		r.CancelAt(now)
+		return api.ComeBack(wait, "the key %q makes more requests than it may", g.Name)
+	}
+	return nil
+}
+
+// Context is ctx until the key ends.
+func (g *Grant) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if g.alive == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	detach := context.AfterFunc(g.alive, func() { cancel(context.Cause(g.alive)) })
+	return ctx, func() {
+		detach()
+		cancel(nil)
+	}
+}
+
+type grantKey struct{}
+
+// WithGrant notes by what right something is done with ctx.
+func WithGrant(ctx context.Context, g *Grant) context.Context {
+	return context.WithValue(ctx, grantKey{}, g)
+}
+
+// From is the Grant that ctx has; Everything if nobody noted one, as in a program that
+// has no gateway.
+func From(ctx context.Context) *Grant {
+	if g, ok := ctx.Value(grantKey{}).(*Grant); ok {
+		return g
+	}
+	return Everything
+}
+
+// Nothing is what one may do whose key ended while its request was under way.
+var Nothing = &Grant{Name: "ended", Agents: []string{"-"}, Hosts: []string{"none"}}
+
+// Ref names a Grant inside of the gateway, for what carries no context.
+func (g *Grant) Ref() string {
+	if g.ID != "" {
+		return g.ID
+	}
+	return g.Name
+}
+
+// Grant is the one that Ref named. A nil Store has no keys.
+func (s *Store) Grant(ref string) *Grant {
+	switch ref {
+	case Everything.Name:
+		return Everything
+	case Token.Name:
+		return Token
+	}
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if k := s.keys[ref]; k != nil {
+			return k.grant
+		}
+	}
+	return Nothing
+}

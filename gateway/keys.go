@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+)
+
+func (s *Server) keyRoutes() []route {
+	table := []route{
+		{pattern: "GET /v1/keys", right: access.Keys, handle: s.listKeys},
+		{pattern: "POST /v1/keys", right: access.Keys, handle: s.newKey},
+		{pattern: "DELETE /v1/keys/{id}", right: access.Keys, handle: s.revokeKey},
+		{pattern: "POST /v1/keys/{id}/rotate", right: access.Keys, handle: s.rotateKey},
+	}
+	for i := range table {
+		// With keys of its own making, a key for some agents would have all.
+		table[i].whole, table[i].handle = true, s.keys(table[i].handle)
+	}
+	return table
+}
+
+// keys is a handler of a gateway that has some.
+func (s *Server) keys(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.Keys == nil {
+			return corral.Errorf(corral.ErrNotFound, "", "this gateway has no keys")
+		}
+		return h(w, r)
+	}
+}
+
+func (s *Server) listKeys(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, api.Keys{Keys: s.cfg.Keys.List()})
+}
+
+func (s *Server) newKey(w http.ResponseWriter, r *http.Request) error {
+	var n api.NewKey
+	if err := readJSON(w, r, &n); err != nil {
+		return err
+	}
+	made, err := s.cfg.Keys.Create(n)
+	if err != nil {
+		return err
+	}
+	s.log.Info("a key was made", "id", made.ID, "name", made.Name, "role", made.Role, "by", access.From(r.Context()).Name)
+	w.Header().Set("Cache-Control", "no-store")
+	return writeJSON(w, http.StatusCreated, made)
+}
+
+func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Keys.Revoke(r.PathValue("id")); err != nil {
+		return err
+	}
+	s.log.Info("a key was revoked", "id", r.PathValue("id"), "by", access.From(r.Context()).Name)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request) error {
+	made, err := s.cfg.Keys.Rotate(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	s.log.Info("a key was given another secret", "id", r.PathValue("id"), "now", made.ID, "name", made.Name, "by", access.From(r.Context()).Name)
+	w.Header().Set("Cache-Control", "no-store")
+	return writeJSON(w, http.StatusOK, made)
+}
