@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/state/selfcert"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -27,7 +29,10 @@ type Options struct {
 	// URL is where the gateway listens on TCP ("http://127.0.0.1:7777"), and
 	// Token what it demands there.
 	URL   string
-	Token string
+	Token string // or the secret of a key
+	// Fingerprint is the SHA-256 of the gateway's certificate, in hexadecimal. Empty:
+	// it is one that this machine trusts.
+	Fingerprint string
 
 	// Agent is whose sessions they are. Empty: session.DefaultAgent.
 	Agent string
@@ -104,7 +109,7 @@ func New(o Options) (*Client, error) {
 		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
 	c.http = &http.Client{Transport: &http.Transport{
-		DialContext: dial, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
+		DialContext: dial, TLSClientConfig: selfcert.Pinned(o.Fingerprint, tls.VersionTLS12, "log in again, if it is the right gateway: corral login"), MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
 	}}
 	c.life, c.end = context.WithCancel(context.Background())

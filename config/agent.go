@@ -196,10 +196,18 @@ type NATS struct {
 
 // Gateway is where a gateway listens.
 type Gateway struct {
-	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address of the loopback interface and port to listen on beside the socket, unless --listen says another. Without one: none. Read when the gateway starts, as the three below."`
+	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address and port to listen on beside the socket, unless --listen says another; beyond the loopback interface only with tls and at least one key (corral keys create). Without one: none. Read when the gateway starts, as all below."`
+	TLS     TLS                      `json:"tls" doc:"The certificate of the gateway, for what it listens on over TCP. Without one there is no TLS."`
 	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
 	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins whose pages may call the gateway."`
+}
+
+// TLS is a gateway's certificate.
+type TLS struct {
+	Cert policy.Setting[string] `json:"cert" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/fullchain.pem" by:"gateway" doc:"File with the certificate and those that signed it, PEM, absolute or beginning with ~/. It is read anew when it changes."`
+	Key  policy.Setting[string] `json:"key" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/privkey.pem" by:"gateway" doc:"File with its private key, PEM."`
+	Self policy.Setting[bool]   `json:"self" default:"false" by:"gateway" doc:"A certificate of the gateway's own, in the state directory, in place of cert and key. Clients know it by its fingerprint: corral login."`
 }
 
 // Node is what a machine that is a node lets gateways do.

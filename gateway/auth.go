@@ -47,9 +47,21 @@ func overUnix(r *http.Request) bool {
 	return ok && local.Network() == "unix"
 }
 
+// overLoopback reports whether a request came to an address of the loopback interface.
+func overLoopback(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return isLoopback(local)
+}
+
+// isLoopback reports whether an address is only of this machine.
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
 // addressed keeps pages from calling a gateway that a browser can reach.
 func (s *Server) addressed(r *http.Request) error {
-	if !s.knownHost(r.Host) {
+	if overLoopback(r) && !s.knownHost(r.Host) { // from elsewhere a browser sends no key by itself
 		return corral.Errorf(corral.ErrDenied, "address the gateway as 127.0.0.1 or localhost, or add the name to its hosts",
 			"the request is addressed to %q, which is no name of this gateway", r.Host)
 	}
@@ -70,6 +82,9 @@ func (s *Server) bearer(r *http.Request) (*access.Grant, error) {
 		return nil, corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer KEY' with a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
 			"the request has no token")
 	case s.cfg.Token != "" && sameToken(given, s.cfg.Token):
+		if !overLoopback(r) {
+			return nil, corral.Errorf(api.ErrUnauthorized, "use a key: corral keys create", "the gateway's token is for its own machine")
+		}
 		return access.Token, nil
 	case s.cfg.Keys != nil && access.IsKey(given):
 		g, err := s.cfg.Keys.Check(given)

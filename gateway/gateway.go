@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -62,6 +63,8 @@ type Config struct {
 	Token string
 	// Keys are those of others than the gateway's owner. Nil: there are none.
 	Keys *access.Store
+	// TLS is for listeners of TCP. Nil: they have none, and are of the loopback interface.
+	TLS *tls.Config
 	// Hosts are names under which requests over TCP may address the gateway,
 	// beside those of the loopback interface.
 	Hosts []string

@@ -34,7 +34,11 @@ func (s *Server) ConnContext(ctx context.Context, conn net.Conn) context.Context
 // body is still read: a client may send all of it and go.
 func whilePresent(r *http.Request) (context.Context, func()) {
 	ctx := r.Context()
-	conn, ok := ctx.Value(connKey{}).(syscall.Conn)
+	inner := ctx.Value(connKey{})
+	if secure, ok := inner.(interface{ NetConn() net.Conn }); ok { // tls.Conn
+		inner = secure.NetConn()
+	}
+	conn, ok := inner.(syscall.Conn)
 	if !ok {
 		return ctx, func() {}
 	}

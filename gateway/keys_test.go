@@ -66,7 +66,9 @@ func TestRouteTable(t *testing.T) {
 	}
 	text.WriteString(" for all agents only |\n|---|---|" + strings.Repeat("---|", len(access.Roles)+1) + "\n")
 	table := g.server.table()
-	slices.SortFunc(table, func(a, b route) int { return strings.Compare(a.pattern[strings.Index(a.pattern, "/"):]+a.pattern, b.pattern[strings.Index(b.pattern, "/"):]+b.pattern) })
+	slices.SortFunc(table, func(a, b route) int {
+		return strings.Compare(a.pattern[strings.Index(a.pattern, "/"):]+a.pattern, b.pattern[strings.Index(b.pattern, "/"):]+b.pattern)
+	})
 	for _, rt := range table {
 		if rt.right == "" || len(access.With(rt.right)) == 0 {
 			t.Errorf("%s does not say which right it needs", rt.pattern)

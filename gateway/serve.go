@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -30,6 +31,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			closeAll(listeners)
 			return corral.Errorf(corral.ErrInvalid, "set Config.Token", "a gateway without a token cannot listen on %s", l.Addr())
 		}
+		if err := s.mayFace(l.Addr()); err != nil {
+			closeAll(listeners)
+			return err
+		}
 	}
 	unused := &unusedConns{since: map[net.Conn]time.Time{}}
 	server := &http.Server{
@@ -43,7 +48,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	g, running := errgroup.WithContext(ctx)
 	for _, l := range listeners {
-		s.log.Info("the gateway listens", "address", l.Addr().String(), "network", l.Addr().Network())
+		s.log.Info("the gateway listens", "address", l.Addr().String(), "network", l.Addr().Network(), "tls", s.cfg.TLS != nil && l.Addr().Network() != "unix")
+		if s.cfg.TLS != nil && l.Addr().Network() != "unix" {
+			l = tls.NewListener(l, s.cfg.TLS)
+		}
 		g.Go(func() error {
 			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return err
@@ -58,6 +66,22 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		return s.shutdown(server, unused)
 	})
 	return g.Wait()
+}
+
+// mayFace says why the gateway may not listen on an address: beyond the loopback
+// interface, who listens on the way sees all that is not encrypted, and anyone can ask.
+func (s *Server) mayFace(a net.Addr) error {
+	switch {
+	case a.Network() == "unix" || isLoopback(a):
+		return nil
+	case s.cfg.TLS == nil:
+		return corral.Errorf(corral.ErrDenied, "set gateway.tls.cert and key, or gateway.tls.self; or listen on 127.0.0.1 behind a proxy that encrypts, or use ssh -L",
+			"%s is beyond the loopback interface, and the gateway has no TLS", a)
+	case s.cfg.Keys == nil || len(s.cfg.Keys.List()) == 0:
+		return corral.Errorf(corral.ErrDenied, "make one first: start the gateway without that address, and use corral keys create",
+			"%s is beyond the loopback interface, and the gateway has no key, so that nobody could use it", a)
+	}
+	return nil
 }
 
 func (s *Server) shutdown(server *http.Server, unused *unusedConns) error {

@@ -87,7 +87,7 @@ func (a *app) addGatewayFlags(cmd *cobra.Command, o *gatewayFlags) {
 	o.timeout = seconds(defaultTimeout)
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; the loopback interface only")
+	f.StringVar(&o.listen, "listen", "", "`ADDRESS:PORT`: listen there as well, such as 127.0.0.1:7777; beyond the loopback interface with gateway.tls and keys")
 	f.StringVar(&o.nodes, "nodes", "", "`ADDRESS:PORT`: listen there for nodes, such as 0.0.0.0:7422; over TLS, for keys that were approved")
 	f.StringVar(&o.webSocket, "nodes-websocket", "", "`ADDRESS:PORT`: listen there for nodes that connect by WebSocket, where nothing else passes")
 	f.StringVar(&o.advertise, "nodes-advertise", "", "`HOST:PORT`: where nodes connect to, if not there; several are separated by commas")

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/fleet/hub"
+	"github.com/corral-exec/corral/internal/state/selfcert"
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
@@ -145,6 +147,9 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		return err
 	}
 	cfg.Keys = s.keys
+	if cfg.TLS, err = s.certificate(s.hosts.policies.live.Config().Gateway.TLS); err != nil {
+		return err
+	}
 	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
 	cfg.SSHNodes = s.hosts.sshNodes
 	if s.hub != nil {
@@ -436,19 +441,38 @@ func (s *Gateway) mode() string {
 	return s.opt.SettingsOf(s.hosts.policies.agent(session.DefaultAgent)).Mode
 }
 
-// CheckListen refuses an address that is not of the loopback interface. The error
-// calls the address what.
+// CheckListen refuses what is no address. The error calls it what.
 func CheckListen(what, at string) error {
 	if !IsAddress(at) {
 		return corral.Errorf(corral.ErrInvalid, "write it like 127.0.0.1:7777", "%s is no address and port", what)
 	}
-	host, _, _ := net.SplitHostPort(at)
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return corral.Errorf(corral.ErrDenied, "listen on 127.0.0.1 and put a proxy in front that encrypts and authenticates, or use ssh -L",
-			"%s is not of the loopback interface: who reaches a gateway can run commands", what)
-	}
 	return nil
 }
+
+// certificate is what the gateway shows to clients over TCP; nil if it is to show none.
+func (s *Gateway) certificate(c config.TLS) (*tls.Config, error) {
+	cert, key := c.Cert.Value, c.Key.Value
+	switch {
+	case c.Self.Value && cert+key != "":
+		return nil, corral.Errorf(corral.ErrInvalid, "leave out self, or cert and key", "gateway.tls has both a certificate and self")
+	case c.Self.Value:
+		own, err := selfcert.Load(filepath.Join(s.dir, certificateFile), "the gateway", "have clients log in again: corral login")
+		if err != nil {
+			return nil, err
+		}
+		s.log.Info("the gateway shows a certificate of its own", "fingerprint", selfcert.Fingerprint(own.Certificate[0]))
+		return gateway.TLSWith(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &own, nil }), nil
+	case cert == "" && key == "":
+		return nil, nil
+	case cert == "" || key == "":
+		return nil, corral.Errorf(corral.ErrInvalid, "set both, or gateway.tls.self", "gateway.tls has only one of cert and key")
+	}
+	home := AccountHome()
+	return gateway.TLS(config.ExpandHome(cert, home), config.ExpandHome(key, home), s.log)
+}
+
+// certificateFile has the certificate of the gateway's own, and its key.
+const certificateFile = "gateway.pem"
 
 // IsAddress reports whether s is ADDRESS:PORT.
 func IsAddress(s string) bool {

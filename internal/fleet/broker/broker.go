@@ -34,6 +34,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,6 +48,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/fleet/fabric"
+	"github.com/corral-exec/corral/internal/state/selfcert"
 )
 
 // Config of a Server. Dir, Authorize and an address are required.
@@ -101,11 +103,11 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, err := certificate(cfg.Dir)
+	cert, err := selfcert.Load(filepath.Join(cfg.Dir, certificateFile), "the message server", "pair the nodes again")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
+	s := &Server{authorize: cfg.Authorize, log: cfg.Log, fingerprint: selfcert.Fingerprint(cert.Certificate[0]), lines: rate.NewLimiter(linesRate, linesBurst), conns: map[string]map[uint64]struct{}{}, from: map[string]netip.Addr{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -299,3 +301,6 @@ func remote(c server.ClientAuthentication) string {
 	}
 	return "this program"
 }
+
+// certificateFile has the certificate and its key.
+const certificateFile = "nodes.pem"

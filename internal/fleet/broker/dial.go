@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/selfcert"
 )
 
 // Pinned is how a node connects to a [Server]: to one whose certificate has that
@@ -138,21 +139,7 @@ func withKey(key nkeys.KeyPair) (nats.Option, error) {
 // pinned is TLS with a server whose certificate has that fingerprint or, if it is
 // empty, is one that the machine trusts.
 func pinned(want string) *tls.Config {
-	if want == "" {
-		return &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		// The certificate is known by itself, and not by who signed it.
-		InsecureSkipVerify: true,
-		VerifyConnection: func(c tls.ConnectionState) error {
-			if got := fingerprint(c.PeerCertificates[0].Raw); got != strings.ToLower(want) {
-				return corral.Errorf(corral.ErrDenied, "pair the node again, if it is the right gateway",
-					"the gateway's certificate has the fingerprint %s, and not %s", got, want)
-			}
-			return nil
-		},
-	}
+	return selfcert.Pinned(want, tls.VersionTLS13, "pair the node again, if it is the right gateway")
 }
 
 // tlsFirst has the connection begin with TLS. In one by WebSocket that is so

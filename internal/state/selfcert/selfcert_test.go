@@ -1,4 +1,4 @@
-package broker
+package selfcert
 
 import (
 	"path/filepath"
@@ -11,16 +11,17 @@ import (
 // nodes know the fingerprint, or the gateway does not start and says which file is
 // damaged.
 func TestCertificateDamaged(t *testing.T) {
+	const name = "server.pem"
 	dir := t.TempDir()
 	read := func() (string, error) {
-		cert, err := certificate(dir)
+		cert, err := Load(filepath.Join(dir, name), "a server", "do it again")
 		if err != nil {
 			return "", err
 		}
-		return fingerprint(cert.Certificate[0]), nil
+		return Fingerprint(cert.Certificate[0]), nil
 	}
 	if _, err := read(); err != nil {
 		t.Fatal(err)
 	}
-	damagetest.File(t, filepath.Join(dir, certificateFile), certificateFile, func(a, b string) bool { return a == b }, read)
+	damagetest.File(t, filepath.Join(dir, name), name, func(a, b string) bool { return a == b }, read)
 }

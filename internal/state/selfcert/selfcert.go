@@ -1,4 +1,6 @@
-package broker
+// Package selfcert makes a server's certificate that nobody signed, and has clients know it
+// by its fingerprint.
+package selfcert
 
 import (
 	"crypto/ecdsa"
@@ -14,24 +16,22 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
-func fingerprint(der []byte) string {
+// Fingerprint is the SHA-256 of a certificate, in hexadecimal.
+func Fingerprint(der []byte) string {
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:])
 }
 
-// certificateFile has the certificate and its key.
-const certificateFile = "nodes.pem"
-
-// certificate loads the certificate of a directory, or makes it.
-func certificate(dir string) (tls.Certificate, error) {
-	path := filepath.Join(dir, certificateFile)
+// Load loads the certificate in a file, with its key, or makes it. What says of which
+// server it is, and lost what is to be done if it is lost.
+func Load(path, what, lost string) (tls.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if data, err = newCertificate(); err == nil {
@@ -40,17 +40,17 @@ func certificate(dir string) (tls.Certificate, error) {
 	}
 	if err != nil {
 		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "see whether the state directory can be read and written, and its disk is full",
-			"cannot read or make the certificate of the message server: %w", err)
+			"cannot read or make the certificate of %s: %w", what, err)
 	}
 	cert, err := tls.X509KeyPair(data, data)
 	if err == nil {
-		// Nodes know it by its fingerprint, and look at nothing else in it: with
+		// Clients know it by its fingerprint, and look at nothing else in it: with
 		// a bit of it flipped it would be one that they do not know.
 		err = cert.Leaf.CheckSignature(cert.Leaf.SignatureAlgorithm, cert.Leaf.RawTBSCertificate, cert.Leaf.Signature)
 	}
 	if err != nil {
-		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "put back a copy of it; or remove it, and pair the nodes again",
-			"%s is damaged, which has the certificate of the message server and its key: %w", path, err)
+		return tls.Certificate{}, corral.Errorf(corral.ErrUnavailable, "put back a copy of it; or remove it, and "+lost,
+			"%s is damaged, which has the certificate of %s and its key: %w", path, what, err)
 	}
 	return cert, nil
 }
@@ -79,4 +79,23 @@ func newCertificate() ([]byte, error) {
 	}
 	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
+}
+
+// Pinned is TLS with a server whose certificate has that fingerprint or, if it is
+// empty, is one that the machine trusts. The hint is what to do about another one.
+func Pinned(want string, version uint16, hint string) *tls.Config {
+	if want == "" {
+		return &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &tls.Config{
+		MinVersion: version,
+		// The certificate is known by itself, and not by who signed it.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if got := Fingerprint(c.PeerCertificates[0].Raw); got != strings.ToLower(want) {
+				return corral.Errorf(corral.ErrDenied, hint, "the gateway's certificate has the fingerprint %s, and not %s", got, want)
+			}
+			return nil
+		},
+	}
 }
