@@ -27,6 +27,15 @@ type Key struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
+// Self is what the caller's own key allows.
+type Self struct {
+	Name        string   `json:"name"`
+	Role        string   `json:"role"`
+	Agents      []string `json:"agents"`
+	Hosts       []string `json:"hosts"`
+	MaxSessions int      `json:"maxSessions"`
+}
+
 // NewKey is the body of a key to make.
 type NewKey struct {
 	Name        string   `json:"name"`

@@ -19,7 +19,14 @@ func (s *Server) keyRoutes() []route {
 		// With keys of its own making, a key for some agents would have all.
 		table[i].whole, table[i].handle = true, s.keys(table[i].handle)
 	}
-	return table
+	return append(table, route{pattern: "GET /v1/key", right: access.Read, handle: s.ownKey})
+}
+
+func (s *Server) ownKey(w http.ResponseWriter, r *http.Request) error {
+	g := access.From(r.Context())
+	return writeJSON(w, http.StatusOK, api.Self{
+		Name: g.Name, Role: string(g.Role), Agents: append([]string{}, g.Agents...), Hosts: append([]string{}, g.Hosts...), MaxSessions: g.Max,
+	})
 }
 
 // keys is a handler of a gateway that has some.

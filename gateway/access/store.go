@@ -305,8 +305,8 @@ func (s *Store) write(add record, without string) error {
 
 func check(k api.Key) error {
 	switch {
-	case k.Name == "" || len(k.Name) > maxName || strings.ContainsFunc(k.Name, unicode.IsControl):
-		return corral.Errorf(corral.ErrInvalid, "use a text of up to 128 bytes that says whose it is", "%.80q is no name of a key", k.Name)
+	case k.Name == "" || len(k.Name) > maxName || strings.ContainsFunc(k.Name, unicode.IsControl), strings.Trim(k.Name, ".") == "", strings.Contains(k.Name, "/"):
+		return corral.Errorf(corral.ErrInvalid, "use a text of up to 128 bytes, without a /, that says whose it is", "%.80q is no name of a key", k.Name)
 	case k.MaxSessions < 0:
 		return corral.Errorf(corral.ErrInvalid, "use 0 for no limit", "a key cannot have %d sessions", k.MaxSessions)
 	case !(k.Rate >= 0 && k.Rate <= maxRate):

@@ -25,7 +25,8 @@ func (a *app) askClient(cmd *cobra.Command, agent string, ask func(context.Conte
 	if err != nil {
 		return
 	}
-	o.Agent, o.Retry = agent, -1
+	actFor(&o, agent)
+	o.Retry = -1
 	c, err := client.New(o)
 	if err != nil {
 		return

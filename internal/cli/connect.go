@@ -25,7 +25,8 @@ func (a *app) findGateway() (client.Options, *daemon.Record, error) {
 // place is where a gateway is looked for.
 func (a *app) place() (reach.Place, error) {
 	dir, err := a.stateDir()
-	return reach.Place{StateDir: dir, Getenv: a.getenv}, err
+	named := a.stateFlag != "" || a.getenv("CORRAL_STATE_DIR") != ""
+	return reach.Place{StateDir: dir, Named: named, Getenv: a.getenv}, err
 }
 
 // addAgentFlag defines whose sessions they are.
@@ -42,8 +43,17 @@ func (a *app) connect(agent string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Agent, o.Retry = agent, reach.AwayLimit
+	actFor(&o, agent)
+	o.Retry = reach.AwayLimit
 	return client.New(o)
+}
+
+// actFor has a client act for an agent, or, if none was named, for the only one that its
+// key is for.
+func actFor(o *client.Options, agent string) {
+	if o.Agent == "" || agent != session.DefaultAgent {
+		o.Agent = agent
+	}
 }
 
 // withClient calls do with a client of the gateway. The first signal ends it.

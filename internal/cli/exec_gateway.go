@@ -42,7 +42,8 @@ func (a *app) viaGateway(ctx context.Context, o *execFlags, cmd *corral.Command)
 	if flags := withoutFlags(o.shape, "workspace", "sandbox"); len(flags) > 0 {
 		return nil, "", corral.Errorf(corral.ErrInvalid, "leave it out; "+reach.PastHint, "--%s says what a sandbox is like, and those of %s are as it was told", flags[0], gatewayName(record))
 	}
-	opt.Agent, opt.Session, opt.Retry = o.agent, o.session, reach.AwayLimit
+	actFor(&opt, o.agent)
+	opt.Session, opt.Retry = o.session, reach.AwayLimit
 	c, err := client.New(opt)
 	if err != nil {
 		return nil, "", err

@@ -23,6 +23,7 @@ var flagWords = strings.NewReplacer(
 	"use http://: the", "use http:// in CORRAL_URL: the",
 	"read the token from gateway.token in the gateway's state directory", "name the gateway's token file, gateway.token in its state directory, in CORRAL_TOKEN_FILE",
 	"give data, or eof=true", "give the data, - for what corral reads itself, or --eof",
+	" in the header Corral-Agent", " with --agent",
 	"give another working directory", "give another --workdir",
 )
 

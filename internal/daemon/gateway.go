@@ -267,8 +267,10 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 	defer stop()
 	served := make(chan struct{})
 	var owned sync.WaitGroup
-	owned.Go(func() { s.lookAround(ctx) })
-	owned.Go(func() { s.hosts.keepPool(ctx) })
+	beside, end := context.WithCancel(ctx) // also when it cannot serve
+	defer end()
+	owned.Go(func() { s.lookAround(beside) })
+	owned.Go(func() { s.hosts.keepPool(beside) })
 	owned.Go(func() {
 		select {
 		case <-served:
@@ -286,6 +288,7 @@ func (s *Gateway) Serve(ctx context.Context) (err error) {
 	})
 	err = s.server.Serve(serving, s.listeners...)
 	close(served)
+	end()
 	owned.Wait()
 	return err
 }

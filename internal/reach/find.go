@@ -31,10 +31,11 @@ var ErrNoGateway = corral.Errorf(corral.ErrUnavailable, "", "no gateway is runni
 // StartHint is the hint of ErrNoGateway, unless corral mcp is the gateway.
 const StartHint = "start one: corral gateway"
 
-// A Place is where a gateway is looked for: at the address that CORRAL_URL names, or
-// else in a state directory.
+// A Place is where a gateway is looked for: at the address that CORRAL_URL names, in
+// the context that CORRAL_CONTEXT names or that is in use, or else in a state directory.
 type Place struct {
 	StateDir string
+	Named    bool // the state directory was named, so that it is meant
 	Getenv   func(string) string
 }
 
@@ -50,6 +51,9 @@ func (p Place) Find() (client.Options, *daemon.Record, error) {
 		}
 		record, err := daemon.ReadRecord(filepath.Dir(file))
 		return client.Options{URL: url, Token: token}, record, err
+	}
+	if c, ok, err := p.context(); err != nil || ok {
+		return c.Options(), nil, err
 	}
 	o, err := client.Discover(p.StateDir)
 	if err == nil {

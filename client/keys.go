@@ -1,0 +1,65 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+)
+
+type (
+	// A Key says who may use the gateway for what.
+	Key = api.Key
+	// A NewKey says which one to make.
+	NewKey = api.NewKey
+	// A MadeKey has the secret of one.
+	MadeKey = api.MadeKey
+	// Self is what the caller's own key allows.
+	Self = api.Self
+)
+
+// Self is what the key of this client allows.
+func (c *Client) Self(ctx context.Context) (Self, error) {
+	var got Self
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"key"}}, nil, &got)
+	return got, err
+}
+
+// Keys lists the keys, the oldest first.
+func (c *Client) Keys(ctx context.Context) ([]Key, error) {
+	var list api.Keys
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"keys"}}, nil, &list)
+	return list.Keys, err
+}
+
+// NewKey makes a key. Its secret is told this once: if the answer is lost, the error is
+// ErrLost, and the key is to be revoked.
+func (c *Client) NewKey(ctx context.Context, n NewKey) (MadeKey, error) {
+	var made MadeKey
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"keys"}, once: true, changes: true}, n, &made)
+	return made, err
+}
+
+// RotateKey gives a key, named by its ID or name, another secret and ID.
+func (c *Client) RotateKey(ctx context.Context, ref string) (MadeKey, error) {
+	var made MadeKey
+	if strings.Trim(ref, ".") == "" { // it would be another path
+		return made, noKey(ref)
+	}
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"keys", ref, "rotate"}, once: true, changes: true}, nil, &made)
+	return made, err
+}
+
+// RevokeKey ends a key, named by its ID or name, and what is open by it.
+func (c *Client) RevokeKey(ctx context.Context, ref string) error {
+	if strings.Trim(ref, ".") == "" {
+		return noKey(ref)
+	}
+	return c.json(ctx, call{method: http.MethodDelete, path: []string{"keys", ref}, once: true, changes: true}, nil, nil)
+}
+
+func noKey(ref string) error {
+	return corral.Errorf(corral.ErrNotFound, "see which there are: corral keys ls", "there is no key %q", ref)
+}

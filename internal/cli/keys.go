@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/words"
+)
+
+const keysLong = `Say who else may use the gateway, and for what. A key has a role, the agents that
+it may act for, the hosts that its commands may run on, quotas, and perhaps an
+end. Its secret is shown once; the gateway keeps a hash.
+
+  viewer    looks at sessions, output, files, approvals and nodes
+  agent     also runs commands for its agents
+  approver  looks, and answers approvals
+  operator  everything but keys
+  admin     everything`
+
+func (a *app) keysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "keys", Short: "Let others use the gateway, within bounds", Long: keysLong,
+		Example: `  corral keys create acme --role agent --agent 'acme-*' --host sandbox --max-sessions 20 --rate 50
+  corral keys ls
+  corral keys rotate acme
+  corral keys revoke acme`,
+		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
+	}
+	cmd.AddCommand(a.keysCreate(), a.keysLs(), a.keysRevoke(), a.keysRotate())
+	return cmd
+}
+
+func (a *app) keysCreate() *cobra.Command {
+	var n client.NewKey
+	var ttl seconds
+	cmd := &cobra.Command{
+		Use: "create [flags] NAME", Short: "Make a key and print its secret",
+		Long: "Make a key and print its secret, this once: only a hash of it is kept. Without\n--agent it is for all agents, without --host for all hosts.",
+		Args: exactly("name of a key"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("ttl") && ttl == 0 {
+				return corral.Errorf(corral.ErrInvalid, "leave it out for a key that does not expire", "--ttl 0 is no time in which a key could be used")
+			}
+			n.Name, n.TTL = args[0], api.Duration(ttl)
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				made, err := c.NewKey(ctx, n)
+				return a.answer(made, err, func() string { return made.Secret })
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&n.Role, "role", "", "`ROLE`: "+words.Or(access.With(access.Public)))
+	must(cmd.MarkFlagRequired("role"))
+	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.With(access.Public), cobra.ShellCompDirectiveNoFileComp)))
+	f.StringArrayVar(&n.Agents, "agent", nil, "`PATTERN`: an agent that it may act for, such as acme-*; may be repeated")
+	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where its commands may run; may be repeated")
+	must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
+	f.IntVar(&n.MaxSessions, "max-sessions", 0, "`N`: how many sessions of its agents may run at a time (default as many as an agent may have)")
+	f.Float64Var(&n.Rate, "rate", 0, "`N`: requests a second (default no limit)")
+	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, such as 2160h (default for ever)")
+	return withJSON(cmd)
+}
+
+func (a *app) keysLs() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Short: "List the keys",
+		Long: "List the keys, the oldest first, without their secrets. With --quiet only their\nIDs are printed.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				list, err := c.Keys(ctx)
+				if err != nil {
+					return err
+				}
+				return printList(a, list, func(k client.Key) string { return k.ID }, func() table { return keysTable(list, time.Now()) })
+			})
+		},
+	}
+	return withJSON(cmd)
+}
+
+func keysTable(list []client.Key, now time.Time) table {
+	t := table{headings: []string{"ID", "NAME", "ROLE", "AGENTS", "HOSTS", "SESSIONS", "RATE", "EXPIRES"}}
+	limit := func(n float64) string {
+		if n == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n)
+	}
+	for _, k := range list {
+		expires := "never"
+		switch {
+		case k.ExpiresAt != nil && k.ExpiresAt.Before(now):
+			expires = "expired"
+		case k.ExpiresAt != nil:
+			expires = "in " + words.Age(k.ExpiresAt.Sub(now))
+		}
+		row := []string{
+			k.ID, visible(k.Name), k.Role, visible(cmp.Or(strings.Join(k.Agents, " "), "all")), cmp.Or(strings.Join(k.Hosts, " "), "all"),
+			limit(float64(k.MaxSessions)), limit(k.Rate), expires,
+		}
+		cells := make([]cell, len(row))
+		for i, text := range row {
+			cells[i] = cell{text, plain}
+		}
+		t.rows = append(t.rows, cells)
+	}
+	return t
+}
+
+// revokedKey is what corral keys revoke prints as JSON.
+type revokedKey struct {
+	Key string `json:"key"`
+}
+
+func (a *app) keysRevoke() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revoke [flags] KEY", Short: "End a key",
+		Long: "End a key, named by its ID or name, and what is open by it: logs, terminals,\nevents. What runs goes on.",
+		Args: exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				err := c.RevokeKey(ctx, args[0])
+				return a.answer(revokedKey{args[0]}, err, func() string { return "Revoked: " + visible(args[0]) })
+			})
+		},
+	}
+	return withJSON(cmd)
+}
+
+func (a *app) keysRotate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rotate [flags] KEY", Short: "Give a key another secret and print it",
+		Long: "Give a key, named by its ID or name, another secret and ID, and print the secret.\nThe old one ends at once, and what is open by it.",
+		Args: exactly("ID or name of a key"), ValidArgsFunction: first(a.completeKeyNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				made, err := c.RotateKey(ctx, args[0])
+				return a.answer(made, err, func() string { return made.Secret })
+			})
+		},
+	}
+	return withJSON(cmd)
+}
+
+// completeKeyNames completes the names of keys.
+func (a *app) completeKeyNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return clientWords(a, cmd, (*client.Client).Keys, func(k client.Key) string {
+		return cobra.CompletionWithDesc(k.Name, k.Role)
+	})
+}

@@ -1,0 +1,146 @@
+package reach
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/internal/daemon"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
+)
+
+// A Context is a gateway elsewhere, and the key for it.
+type Context struct {
+	URL         string `json:"url"`
+	Fingerprint string `json:"fingerprint,omitempty"` // of its certificate; empty: one that this machine trusts
+	Key         string `json:"key"`                   // a secret
+	Agent       string `json:"agent,omitempty"`       // the only one that the key is for
+}
+
+// Contexts are those that this user logged in to.
+type Contexts struct {
+	Current  string             `json:"current"` // empty: the gateway of this machine
+	Contexts map[string]Context `json:"contexts"`
+}
+
+// LocalContext names the gateway of this machine.
+const LocalContext = "local"
+
+// EnvContext names the context to use.
+const EnvContext = "CORRAL_CONTEXT"
+
+// contextsFile is beside the configuration of this user.
+func contextsFile(getenv func(string) string) (string, error) {
+	path := config.DefaultPath(func(name string) string {
+		if name == "CORRAL_CONFIG" {
+			return ""
+		}
+		return getenv(name)
+	}, -1, daemon.AccountHome()) // also root's: it has secrets of a person
+	if path == "" {
+		return "", corral.Errorf(corral.ErrDir, "set HOME or XDG_CONFIG_HOME", "there is no directory for contexts")
+	}
+	return filepath.Join(filepath.Dir(path), "contexts.json"), nil
+}
+
+// maxContexts bounds the file, in bytes.
+const maxContexts = 1 << 20
+
+// ReadContexts reads what this user logged in to. There need not be a file.
+func ReadContexts(getenv func(string) string) (Contexts, error) {
+	c := Contexts{Contexts: map[string]Context{}}
+	path, err := contextsFile(getenv)
+	if err != nil {
+		return c, nil //nolint:nilerr // without a directory there are none
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return c, nil
+	case err != nil:
+		return c, corral.Errorf(corral.ErrUnavailable, "check its permissions", "cannot read the contexts: %w", err)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return c, corral.Errorf(corral.ErrDenied, "chmod 600 "+path+", and have the keys in it rotated", "others may read the keys in %s (%v)", path, info.Mode().Perm())
+	case info.Size() > maxContexts:
+		return c, corral.Errorf(corral.ErrInvalid, "remove it, and log in again", "%s has %d bytes", path, info.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		err = d.Decode(&c)
+	}
+	if err != nil {
+		return c, corral.Errorf(corral.ErrInvalid, "correct it, or remove it and log in again", "cannot read the contexts in %s: %w", path, err)
+	}
+	if c.Contexts == nil {
+		c.Contexts = map[string]Context{}
+	}
+	return c, nil
+}
+
+// Write writes them where only this user can read them.
+func (c Contexts) Write(getenv func(string) string) error {
+	path, err := contextsFile(getenv)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(c, "", " ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = atomicfile.Write(path, append(data, '\n'), atomicfile.Options{Durable: true})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the contexts: %w", err)
+	}
+	return nil
+}
+
+// Names lists them, sorted.
+func (c Contexts) Names() []string { return slices.Sorted(maps.Keys(c.Contexts)) }
+
+// Get is the one of a name; LocalContext is none.
+func (c Contexts) Get(name string) (Context, bool, error) {
+	if name == "" || name == LocalContext {
+		return Context{}, false, nil
+	}
+	got, ok := c.Contexts[name]
+	if !ok {
+		return got, false, corral.Errorf(corral.ErrNotFound, "see which there are: corral context ls", "there is no context %.80q", name)
+	}
+	return got, true, nil
+}
+
+// context is the one that commands go to; ok is false if that is the gateway of this
+// machine.
+func (p Place) context() (_ Context, ok bool, err error) {
+	name := p.Getenv(EnvContext)
+	if name == "" && p.Named {
+		return Context{}, false, nil
+	}
+	all, err := ReadContexts(p.Getenv)
+	if err != nil {
+		return Context{}, false, err
+	}
+	if name == "" {
+		name = all.Current
+	}
+	return all.Get(name)
+}
+
+// Options are those of a client of it.
+func (c Context) Options() client.Options {
+	return client.Options{URL: c.URL, Token: c.Key, Fingerprint: c.Fingerprint, Agent: c.Agent}
+}
