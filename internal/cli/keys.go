@@ -18,18 +18,20 @@ import (
 
 const keysLong = `Say who else may use the gateway, and for what. A key has a role, the agents that
 it may act for, the hosts that its commands may run on, quotas, and perhaps an
-end. Its secret is shown once; the gateway keeps a hash.
+end. The roles:
 
   viewer    looks at sessions, output, files, approvals and nodes
   agent     also runs commands for its agents
   approver  looks, and answers approvals
-  operator  everything but keys
-  admin     everything`
+  operator  does everything but keys
+  admin     does everything
+
+The secret of a key is shown once; the gateway keeps a hash.`
 
 func (a *app) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Let others use the gateway, within bounds", Long: keysLong,
-		Example: `  corral keys create acme --role agent --agent 'acme-*' --host sandbox --max-sessions 20 --rate 50
+		Example: `  corral keys create acme --role agent --agent 'acme-*' --max-sessions 20
   corral keys ls
   corral keys rotate acme
   corral keys revoke acme`,
@@ -50,6 +52,9 @@ func (a *app) keysCreate() *cobra.Command {
 			if cmd.Flags().Changed("ttl") && ttl == 0 {
 				return corral.Errorf(corral.ErrInvalid, "leave it out for a key that does not expire", "--ttl 0 is no time in which a key could be used")
 			}
+			if n.Role == "" {
+				return corral.Errorf(corral.ErrInvalid, "add --role "+words.Or(access.With(access.Public)), "the key has no role")
+			}
 			n.Name, n.TTL = args[0], api.Duration(ttl)
 			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
 				made, err := c.NewKey(ctx, n)
@@ -59,7 +64,6 @@ func (a *app) keysCreate() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&n.Role, "role", "", "`ROLE`: "+words.Or(access.With(access.Public)))
-	must(cmd.MarkFlagRequired("role"))
 	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(access.With(access.Public), cobra.ShellCompDirectiveNoFileComp)))
 	f.StringArrayVar(&n.Agents, "agent", nil, "`PATTERN`: an agent that it may act for, such as acme-*; may be repeated")
 	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where its commands may run; may be repeated")

@@ -46,7 +46,7 @@ func (a *app) loginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "login [flags] URL", Short: "Have commands go to a gateway elsewhere", Long: loginLong,
 		Example: `  corral login https://gw.example.com:7777
-  corral login https://10.0.0.5:7777 --fingerprint 9f86d081884c7d65… --name lab < key`,
+  corral login https://10.0.0.5:7777 --fingerprint 9f86d081… < key`,
 		Args: exactly("URL of a gateway"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return foreground.UntilSignal(cmd.Context(), func(ctx context.Context) error {
