@@ -36,6 +36,16 @@ type Self struct {
 	MaxSessions int      `json:"maxSessions"`
 }
 
+// Resource says to clients of MCP how they are let in: OAuth 2.0 Protected Resource
+// Metadata (RFC 9728). The gateway's own keys are the only tokens; it names no server
+// that gives them out.
+type Resource struct {
+	Resource      string   `json:"resource"`
+	Name          string   `json:"resource_name"`
+	Methods       []string `json:"bearer_methods_supported"`
+	Documentation string   `json:"resource_documentation,omitempty"`
+}
+
 // NewKey is the body of a key to make.
 type NewKey struct {
 	Name        string   `json:"name"`

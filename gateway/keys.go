@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -74,4 +75,28 @@ func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	s.log.Info("a key was given another secret", "id", r.PathValue("id"), "now", made.ID, "name", made.Name, "by", access.From(r.Context()).Name)
 	w.Header().Set("Cache-Control", "no-store")
 	return writeJSON(w, http.StatusOK, made)
+}
+
+// resourcePath is where RFC 9728 has what a protected resource says of itself.
+const resourcePath = "/.well-known/oauth-protected-resource"
+
+func (s *Server) resource(w http.ResponseWriter, r *http.Request) error {
+	return writeJSON(w, http.StatusOK, api.Resource{Resource: self(r) + "/mcp", Name: "Corral", Methods: []string{"header"}})
+}
+
+// self is the gateway's address as the caller has it.
+func self(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// challenge is what a request without a key is answered with.
+func challenge(r *http.Request) string {
+	const bearer = `Bearer realm="corral"`
+	if r.URL.Path != "/mcp" {
+		return bearer
+	}
+	return bearer + ", resource_metadata=" + strconv.Quote(self(r)+resourcePath+"/mcp")
 }

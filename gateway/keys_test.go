@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write the table in docs/reference/access.md")
 
 // keyRig is a gateway with keys.
-func keyRig(t *testing.T) (*rig, *access.Store) {
+func keyRig(t testing.TB) (*rig, *access.Store) {
 	t.Helper()
 	keys, err := access.Open(filepath.Join(testdir.New(t), api.KeysFile))
 	if err != nil {
@@ -165,6 +165,12 @@ func TestTenants(t *testing.T) {
 		t.Errorf("MCP is by %q", got)
 	}
 	g.as(theirs, "POST", "/mcp", "{}", api.HeaderAgent, "ours").code(403, "denied")
+	a := g.as("wrong", "POST", "/mcp", "{}").code(401, "unauthorized")
+	_, where, _ := strings.Cut(a.header.Get("WWW-Authenticate"), `resource_metadata="`+g.url)
+	where, _, _ = strings.Cut(where, `"`)
+	if body := g.as("", "GET", where, "").is(200).body; !strings.Contains(body, `"resource":"`+g.url+`/mcp"`) {
+		t.Errorf("%q leads to %s", a.header.Get("WWW-Authenticate"), body)
+	}
 	if log := g.log.String(); strings.Contains(log, ours[len("corralkey_"):]) || !strings.Contains(log, "key=ours") {
 		t.Error("the log has a secret, or does not say whose requests they were")
 	}

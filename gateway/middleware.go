@@ -97,7 +97,7 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 		w.Header().Set("Retry-After", "1")
 	}
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="corral"`)
+		w.Header().Set("WWW-Authenticate", challenge(r))
 	}
 	if err := writeJSON(w, status, body); err != nil {
 		s.log.Debug("an error could not be answered", "path", r.URL.Path, "error", err)

@@ -66,6 +66,8 @@ func (s *Server) table() []route {
 	table = append(table, s.fileRoutes()...)
 	table = append(table, s.keyRoutes()...)
 	if s.cfg.MCP != nil {
+		table = append(table, route{pattern: "GET " + resourcePath, right: access.Public, handle: s.resource},
+			route{pattern: "GET " + resourcePath + "/mcp", right: access.Public, handle: s.resource})
 		table = append(table, route{pattern: "/mcp", right: access.Run, handle: s.mcp})
 	}
 	return table
