@@ -17,7 +17,6 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
-	"github.com/corral-exec/corral/session"
 )
 
 // wrap is all that is done for every request: an id, who may call, an answer
@@ -71,9 +70,6 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	}
 	r.Header.Set(api.HeaderKey, g.Ref()) // whatever the client sent: it is for MCP
 	ctx := access.WithGrant(config.WithCaller(r.Context(), caller), g)
-	if g.Max > 0 {
-		ctx = session.WithQuota(ctx, g.Quota())
-	}
 	return rt.handle(w, r.WithContext(ctx))
 }
 

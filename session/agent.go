@@ -126,7 +126,7 @@ func (a Agent) begin(ctx context.Context, o Options) (s *Session, again bool, er
 	start := begun{
 		Agent: a.name, Text: shortened(text(cmd)), For: cmd.Description, TTY: cmd.TTY != nil, Stdin: cmd.Stdin, Merged: cmd.MergeStderr || cmd.TTY != nil,
 		Grace: cmd.Grace, At: time.Now().UTC(), Background: o.Background, Notify: o.NotifyOnExit, Keep: o.Keep,
-		Approval: cmd.Approval, Notice: o.RunningNotice,
+		Key: keyFrom(ctx).Name, Approval: cmd.Approval, Notice: o.RunningNotice,
 	}
 	if cmd.ID == "" {
 		cmd.ID, cmd.Decided.Fresh = NewID(), true

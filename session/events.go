@@ -22,6 +22,7 @@ type Event struct {
 	Time time.Time `json:"time"`
 
 	Agent     string `json:"agent"`
+	Key       string `json:"key,omitempty"` // by whose it was begun
 	SessionID string `json:"sessionId"`
 	Name      string `json:"name"`
 
@@ -197,7 +198,7 @@ func (s *Session) event(e ended, tail string) Event {
 		text += " :: " + tail
 	}
 	return Event{
-		Type: EventFinished, Time: e.At, Agent: s.start.Agent, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
+		Type: EventFinished, Time: e.At, Agent: s.start.Agent, Key: s.start.Key, SessionID: s.id, Name: s.name, Approval: s.start.Approval,
 		State: e.State, Reason: e.Reason, Exit: exitOf(e.Exit), Tail: tail, Text: text,
 		Wake: wake,
 	}

@@ -61,6 +61,7 @@ type begun struct {
 	Keep       bool `json:"keep,omitempty"`
 	Foreign    bool `json:"foreign,omitempty"` // another program began it
 
+	Key      string        `json:"key,omitempty"` // by whose it was begun
 	Approval string        `json:"approval,omitempty"`
 	Notice   time.Duration `json:"notice,omitempty"`
 }

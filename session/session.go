@@ -95,6 +95,8 @@ func (s *Session) begin(ctx context.Context, cmd corral.Command) error {
 			s.m.log.Warn("what is known of the process of a session may be forgotten", "session", s.id, "error", err)
 		}
 	}
+	info := p.Info()
+	s.m.log.Info("a command was started", "session", s.id, "agent", s.start.Agent, "key", s.start.Key, "host", string(info.Host), "node", info.Node)
 	s.m.spawn(func() { s.watch(p) })
 	s.spawnNotice()
 	return nil

@@ -32,6 +32,7 @@ const (
 type Status struct {
 	ID     string `json:"sessionId"`
 	Agent  string `json:"agent"`
+	Key    string `json:"key,omitempty"` // the name of the one that it was begun by, at a gateway
 	State  State  `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	// Detail is a sentence about a Reason that needs one, such as why it is

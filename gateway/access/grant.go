@@ -4,7 +4,6 @@ import (
 	"context"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -72,11 +71,6 @@ func (g *Grant) CheckHost(h corral.Host) error {
 		"commands of the key %q may not run on host %s", g.Name, h)
 }
 
-// Quota is what bounds the sessions of its agents.
-func (g *Grant) Quota() session.Quota {
-	return session.Quota{Name: "the key " + strconv.Quote(g.Name), Max: g.Max, Of: g.Sees}
-}
-
 // Take counts a request against its rate.
 func (g *Grant) Take(now time.Time) error {
 	if g.rate == nil {
@@ -107,6 +101,7 @@ type grantKey struct{}
 
 // WithGrant notes by what right something is done with ctx.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
+	ctx = session.WithKey(ctx, session.Key{Name: g.Name, Max: g.Max, Of: g.Sees})
 	return context.WithValue(ctx, grantKey{}, g)
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/sandbox"
-	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/patch"
 	"github.com/corral-exec/corral/tool/runshell"
@@ -311,11 +310,7 @@ func (t apiTools) List(ctx context.Context) []gateway.Tool {
 // callerOf notes on whose behalf a request over MCP is made. What is malformed
 // was refused before.
 func (s *Gateway) callerOf(ctx context.Context, h http.Header) context.Context {
-	g := s.keys.Grant(h.Get(api.HeaderKey))
-	ctx = access.WithGrant(ctx, g)
-	if g.Max > 0 {
-		ctx = session.WithQuota(ctx, g.Quota())
-	}
+	ctx = access.WithGrant(ctx, s.keys.Grant(h.Get(api.HeaderKey)))
 	caller, err := config.ParseCaller(h.Get(api.HeaderSender), h.Get(api.HeaderModel))
 	if err != nil {
 		return ctx
