@@ -38,15 +38,7 @@ func (s *Server) wrap(rt route) http.Handler {
 }
 
 func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
-				panic(p)
-			}
-			s.log.Error("panic while serving a request", "route", rt.pattern, "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
-		}
-	}()
+	defer s.recovered(rt.pattern, &err)
 	if err := s.authorize(rt, r); err != nil {
 		return err
 	}
@@ -61,6 +53,17 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 		return err
 	}
 	return rt.handle(w, r.WithContext(config.WithCaller(r.Context(), caller)))
+}
+
+// recovered is deferred where a panic must not end the gateway.
+func (s *Server) recovered(route string, err *error) {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
+			panic(p)
+		}
+		s.log.Error("panic while serving a request", "route", route, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
+	}
 }
 
 // answer sends err. If something has been sent already it cannot, and the

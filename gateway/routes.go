@@ -19,7 +19,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (s *Server) table() []route {
 	table := []route{
-		{pattern: "POST /v1/exec", handle: s.tool("exec")},
+		{pattern: "POST /v1/exec", handle: s.exec},
 		{pattern: "POST /v1/process", handle: s.tool("process")},
 		{pattern: "GET /v1/tools", handle: s.listTools},
 		{pattern: "POST /v1/tools/{name}", handle: s.callTool},
