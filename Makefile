@@ -134,6 +134,10 @@ images: setup-test ## Build every image of Corral's own twice, on two engines, a
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_IMAGES_LONG=1 \
 		$(GO) test -tags e2e -count=1 -timeout 60m -v -run TestReproducible $(TESTFLAGS) ./images
 
+.PHONY: clients
+clients: ## Build the wheel and the source distribution of the Python client into dist (needs python3, and no network)
+	@python3 clients/python/build_backend.py dist
+
 .PHONY: cross
 cross: ## Build and vet for the other platforms
 	@for p in linux/arm64 darwin/arm64 windows/amd64; do \

@@ -26,6 +26,7 @@ const (
 	TypeBytes  = "application/octet-stream"
 	TypeTar    = "application/x-tar"
 	TypeEvents = "text/event-stream"
+	TypeLines  = "application/x-ndjson" // a JSON object a line
 )
 
 // AttachProtocol is the WebSocket subprotocol of attach.

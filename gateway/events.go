@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -57,13 +56,25 @@ func streamQuery(r *http.Request) (after int64, once bool, err error) {
 	if err != nil {
 		return after, false, err
 	}
-	if id := r.Header.Get("Last-Event-ID"); id != "" { // what the client saw is newer than its URL
-		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
-			return after, false, corral.Errorf(corral.ErrInvalid, "send the id of an event that came from here", "the header Last-Event-ID is %q", id)
-		}
+	if after, err = lastEventID(r, after); err != nil {
+		return after, false, err
 	}
 	once, err = queryBool(r, "once")
 	return after, once, err
+}
+
+// lastEventID is the id of the last event that a client saw, which is newer than its
+// URL. Without one it is def.
+func lastEventID(r *http.Request, def int64) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		return def, nil
+	}
+	id, ok := api.ParseOffset(text)
+	if !ok {
+		return 0, corral.Errorf(corral.ErrInvalid, "send the id of an event that came from here", "the header Last-Event-ID is %q", text)
+	}
+	return id, nil
 }
 
 // A source waits for what comes after a number, and returns it as events and
@@ -86,7 +97,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after int64, onc
 
 	// The first id is where the stream begins: who is cut off before the
 	// first event misses none.
-	text := fmt.Sprintf(": events after %d\nid: %d\n\n", after, after)
+	text := string(api.AppendComment(nil, fmt.Sprintf("events after %d", after), after))
 	for {
 		if _, err := w.Write([]byte(text)); err != nil {
 			return err
@@ -119,7 +130,8 @@ func next(ctx context.Context, limit time.Duration, after int64, from source) (s
 	if (err == nil && text == "") || err != nil && ctx.Err() == nil && wait.Err() != nil {
 		// What is not for this client counts as well: or one that comes back
 		// might ask for what is no longer kept.
-		return fmt.Sprintf(": nothing new\nid: %d\n\n", max(after, next)), max(after, next), nil
+		after = max(after, next)
+		return string(api.AppendComment(nil, "nothing new", after)), after, nil
 	}
 	return text, next, err
 }
@@ -131,7 +143,7 @@ func eventText(got session.Events) (string, error) {
 		if err != nil {
 			return fmt.Errorf("%w: cannot encode an event: %w", api.ErrInternal, err)
 		}
-		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", id, kind, data)
+		text = append(append(api.AppendEventHead(text, id, kind), data...), "\n\n"...)
 		return nil
 	}
 	if got.Missed {

@@ -17,23 +17,51 @@ var largeBuffers = sync.Pool{New: func() any { return new([api.HeaderLen + api.M
 
 const smallFrame = 4 << 10
 
-// readLog sends frames of the log: all that is there, up to limit bytes if there
-// is one; or with follow all that comes, up to the first frame if there is a
+// A logQuery is what a request asks of a log.
+type logQuery struct {
+	kind   string // media type of the answer
+	from   int64
+	limit  int64 // bytes of output; 0: none
+	follow bool
+}
+
+// parseLogQuery reads what GET log takes, of which a call that starts a command takes
+// the offset alone.
+func parseLogQuery(r *http.Request, usual string) (q logQuery, err error) {
+	q.kind = accepted(r, usual)
+	if q.from, err = queryInt(r, "offset", 0); err != nil {
+		return q, err
+	}
+	if q.kind != usual {
+		if q.from, err = lastEventID(r, q.from); err != nil {
+			return q, err
+		}
+	}
+	if q.limit, err = queryInt(r, "limit", 0); err != nil {
+		return q, err
+	}
+	q.follow, err = queryBool(r, "follow")
+	return q, err
+}
+
+// in is the range of a log that is asked for.
+func (q logQuery) in(stat corral.LogStat) frameRange {
+	rng := frameRange{from: q.from, until: -1, limit: q.limit, once: q.follow && q.limit > 0}
+	if !q.follow && !stat.Ended {
+		rng.until = max(q.from, stat.Size)
+	}
+	return rng
+}
+
+// readLog sends frames of the log, or events: all that is there, up to limit bytes if
+// there is one; or with follow all that comes, up to the first frame if there is a
 // limit: that is one corral.Log.Read.
 func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.session(r)
 	if err != nil {
 		return err
 	}
-	off, err := queryInt(r, "offset", 0)
-	if err != nil {
-		return err
-	}
-	limit, err := queryInt(r, "limit", 0)
-	if err != nil {
-		return err
-	}
-	follow, err := queryBool(r, "follow")
+	q, err := parseLogQuery(r, api.TypeLog)
 	if err != nil {
 		return err
 	}
@@ -42,16 +70,17 @@ func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-
-	log := &reader{log: found.Log(), pace: s.pace}
-	until := int64(-1) // the offset at which the answer ends; -1: with the log
-	stat, err := log.log.Stat(ctx)
+	stat, err := found.Log().Stat(ctx)
 	if err != nil {
 		return err
 	}
-	log.ended = stat.Ended
-	if !follow && !stat.Ended {
-		until = max(off, stat.Size)
+	log := &reader{log: found.Log(), pace: s.pace, ended: stat.Ended}
+	if q.kind != api.TypeLog {
+		events := s.eventStream(w, q.kind, found, q.from)
+		if err := events.head(http.StatusOK); err != nil {
+			return err
+		}
+		return events.run(ctx, log, q.in(stat))
 	}
 	w.Header().Set("Content-Type", api.TypeLog)
 	w.Header().Set("Cache-Control", "no-store")
@@ -60,14 +89,13 @@ func (s *Server) readLog(w http.ResponseWriter, r *http.Request) error {
 	if err := rc.Flush(); err != nil {
 		return err
 	}
-	send := func(frame []byte) error {
+	return frames(ctx, log, q.in(stat), func(frame []byte) error {
 		s.metrics.logBytes.Add(float64(len(frame)))
 		if _, err := w.Write(frame); err != nil {
 			return err
 		}
 		return rc.Flush()
-	}
-	return frames(ctx, log, frameRange{from: off, until: until, limit: limit, once: follow && limit > 0}, send)
+	})
 }
 
 // frameRange is what of a log to send.

@@ -41,15 +41,7 @@ func (s *Server) wrap(rt route) http.Handler {
 }
 
 func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
-				panic(p)
-			}
-			s.log.Error("panic while serving a request", "route", rt.pattern, "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
-		}
-	}()
+	defer s.recovered(rt.pattern, &err)
 	g, err := s.authorize(rt, r)
 	if err != nil {
 		return err
@@ -71,6 +63,17 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	r.Header.Set(api.HeaderKey, g.Ref()) // whatever the client sent: it is for MCP
 	ctx := access.WithGrant(config.WithCaller(r.Context(), caller), g)
 	return rt.handle(w, r.WithContext(ctx))
+}
+
+// recovered is deferred where a panic must not end the gateway.
+func (s *Server) recovered(route string, err *error) {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
+			panic(p)
+		}
+		s.log.Error("panic while serving a request", "route", route, "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%w: the request could not be served", api.ErrInternal)
+	}
 }
 
 // answer sends err. If something has been sent already it cannot, and the

@@ -28,7 +28,7 @@ var document = sync.OnceValues(func() (routers.Router, error) {
 	if err := doc.Validate(openapi3.NewLoader().Context); err != nil {
 		return nil, err
 	}
-	for _, raw := range []string{api.TypeLog, api.TypeEvents, "text/plain", api.TypeBytes, api.TypeTar} {
+	for _, raw := range []string{api.TypeLog, api.TypeEvents, api.TypeLines, "text/plain", api.TypeBytes, api.TypeTar} {
 		openapi3filter.RegisterBodyDecoder(raw, func(r io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 			data, err := io.ReadAll(r)
 			return string(data), err
@@ -69,7 +69,7 @@ func (v validating) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return resp, nil
 	}
-	if ct := resp.Header.Get("Content-Type"); ct == api.TypeLog || ct == api.TypeEvents || resp.StatusCode == http.StatusSwitchingProtocols {
+	if ct := resp.Header.Get("Content-Type"); ct == api.TypeLog || ct == api.TypeEvents || ct == api.TypeLines || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil // may have no end
 	}
 	r.Body = io.NopCloser(bytes.NewReader(sent))

@@ -38,13 +38,40 @@ func newPacer(bytesPerSecond int64) *pacer {
 type reader struct {
 	log   corral.Log
 	pace  *pacer
+	idle  idler // nil: it does not matter how long a read takes
 	ended bool  // nothing is written to the log any more: no need for pacing
 	edge  int64 // where the kept part of the log began when it was looked at last
 	owed  int
 }
 
+// An idler is told when there has been no output for a while.
+type idler interface {
+	// patience is how long it waits for output.
+	patience() time.Duration
+	// idle is called after that. Its error ends the Read.
+	idle() error
+}
+
 // Read is corral.Log.Read at the reader's pace.
 func (r *reader) Read(ctx context.Context, off int64, buf []byte) (corral.Chunk, error) {
+	if r.idle == nil {
+		return r.read(ctx, off, buf)
+	}
+	for {
+		wait, cancel := context.WithTimeout(ctx, r.idle.patience())
+		c, err := r.read(wait, off, buf)
+		expired := wait.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !expired {
+			return c, err
+		}
+		if err := r.idle.idle(); err != nil {
+			return corral.Chunk{Offset: off}, err
+		}
+	}
+}
+
+func (r *reader) read(ctx context.Context, off int64, buf []byte) (corral.Chunk, error) {
 	if err := r.pay(ctx, &off); err != nil {
 		return corral.Chunk{}, err
 	}
@@ -70,11 +97,13 @@ func (r *reader) pay(ctx context.Context, off *int64) error {
 	if r.ended = stat.Ended; r.ended {
 		return nil
 	}
-	pause := time.NewTimer(limit.ReserveN(time.Now(), r.owed).Delay())
+	paid := limit.ReserveN(time.Now(), r.owed)
+	pause := time.NewTimer(paid.Delay())
 	defer pause.Stop()
 	select {
 	case <-pause.C:
 	case <-ctx.Done():
+		paid.Cancel() // or it would pay twice
 		return context.Cause(ctx)
 	}
 	r.owed = 0

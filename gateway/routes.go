@@ -21,7 +21,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (s *Server) table() []route {
 	table := []route{
-		{pattern: "POST /v1/exec", right: access.Run, handle: s.tool("exec")},
+		{pattern: "POST /v1/exec", right: access.Run, handle: s.exec},
 		{pattern: "POST /v1/process", right: access.Run, handle: s.tool("process")},
 		{pattern: "GET /v1/tools", right: access.Read, handle: s.listTools},
 		{pattern: "POST /v1/tools/{name}", right: access.Run, handle: s.callTool},

@@ -31,7 +31,8 @@ func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, api.Sessions[session.Status]{Sessions: list})
 }
 
-// startSession is corral.Executor.Start.
+// startSession is corral.Executor.Start. The answer is the session; or, if the client
+// prefers events, its output as well.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.agent(r)
 	if err != nil {
@@ -48,6 +49,18 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	q, err := parseLogQuery(r, api.TypeJSON)
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	if q.kind != api.TypeJSON { // before anything is started: there may be too many
+		var done func()
+		if ctx, done, err = s.follow(r); err != nil {
+			return err
+		}
+		defer done()
+	}
 	status := http.StatusCreated
 	if cmd.ID != "" {
 		if _, err := a.Session(cmd.ID); err == nil {
@@ -61,6 +74,9 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/sessions/"+begun.ID())
+	if q.kind != api.TypeJSON {
+		return s.streamBegun(ctx, w, begun, q, status)
+	}
 	return writeJSON(w, status, begun.Status(r.Context()))
 }
 

@@ -45,33 +45,51 @@ func (s *Server) callTool(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) toolResult(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	a, err := s.agent(r)
+	call, err := s.toolCall(w, r, name)
 	if err != nil {
 		return nil, err
-	}
-	if s.cfg.Tools == nil {
-		return nil, errNoTools
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return nil, err
-	}
-	var object map[string]json.RawMessage
-	var other *json.UnmarshalTypeError
-	switch err := json.Unmarshal(body, &object); {
-	case errors.As(err, &other):
-		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but a JSON %s", name, other.Value)
-	case err != nil:
-		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
-	case object == nil:
-		return nil, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
-	}
-	if err := strictjson.Check(body); err != nil {
-		return nil, corral.Errorf(corral.ErrInvalid, "give each key once", "the arguments of %s can be read in two ways: %w", name, err)
 	}
 	ctx, away := whilePresent(r)
 	defer away()
-	return s.cfg.Tools(a.Name()).Call(ctx, name, body)
+	return call.run(ctx)
+}
+
+// A toolCall is what a request asks of a tool.
+type toolCall struct {
+	tools Tools
+	name  string
+	args  map[string]json.RawMessage
+	body  []byte // args, as they came
+}
+
+func (c toolCall) run(ctx context.Context) (any, error) { return c.tools.Call(ctx, c.name, c.body) }
+
+func (s *Server) toolCall(w http.ResponseWriter, r *http.Request, name string) (toolCall, error) {
+	call := toolCall{name: name}
+	a, err := s.agent(r)
+	if err != nil {
+		return call, err
+	}
+	if s.cfg.Tools == nil {
+		return call, errNoTools
+	}
+	if call.body, err = readBody(w, r); err != nil {
+		return call, err
+	}
+	var other *json.UnmarshalTypeError
+	switch err := json.Unmarshal(call.body, &call.args); {
+	case errors.As(err, &other):
+		return call, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but a JSON %s", name, other.Value)
+	case err != nil:
+		return call, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not JSON: %w", name, err)
+	case call.args == nil:
+		return call, corral.Errorf(corral.ErrInvalid, "send a JSON object", "the arguments of %s are not an object but null", name)
+	}
+	if err := strictjson.Check(call.body); err != nil {
+		return call, corral.Errorf(corral.ErrInvalid, "give each key once", "the arguments of %s can be read in two ways: %w", name, err)
+	}
+	call.tools = s.cfg.Tools(a.Name())
+	return call, nil
 }
 
 // mcp hands a request on with its body read, so that it is bounded in time like

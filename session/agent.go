@@ -115,9 +115,20 @@ func (a Agent) Begin(ctx context.Context, o Options) (*Session, error) {
 	for {
 		s, again, err := a.begin(ctx, o)
 		if !again {
+			if told, ok := ctx.Value(begunKey{}).(func(*Session)); ok && err == nil {
+				told(s)
+			}
 			return s, err
 		}
 	}
+}
+
+type begunKey struct{}
+
+// WithBegun is a context in which Begin calls told with the session that it returns.
+// It is for callers of a tool who want to see the session before the tool's result.
+func WithBegun(ctx context.Context, told func(*Session)) context.Context {
+	return context.WithValue(ctx, begunKey{}, told)
 }
 
 // begin is one try of Begin: again says that what was in the way is gone.

@@ -1,0 +1,216 @@
+"""The client of one gateway."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from ._events import TYPE, Stream
+from ._http import Call, Place, Transport, find
+from ._sandbox import Sandbox
+from ._session import Result, Session, collect, log_call
+from .errors import InvalidError
+
+Command = Union[str, Sequence[str]]
+
+
+class Client:
+    """Speaks to one gateway, for one agent.
+
+    Without socket and url it looks for the gateway as the program corral does: at
+    CORRAL_URL, or else in the state directory (state_dir, CORRAL_STATE_DIR, or the usual
+    one). Over TCP the token is needed, which is in the file gateway.token there.
+
+    retry is for how many seconds a gateway that was reached may be away before a call
+    fails; timeout is how long it may be silent in a call.
+    """
+
+    def __init__(self, *, socket: str = "", url: str = "", token: str = "", state_dir: Optional[str] = None,
+                 agent: str = "main", session: str = "", sender: str = "", retry: float = 30.0, timeout: float = 600.0) -> None:
+        if socket and url:
+            raise InvalidError("both a socket and a URL were given", hint="a gateway is at one of them")
+        place = Place(socket, url, token) if socket or url else find(state_dir)
+        self._transport = Transport(place, agent=agent, session=session, sender=sender, retry=retry, timeout=timeout)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open between calls. Commands and streams go on."""
+
+    def ready(self) -> None:
+        """UnavailableError if the gateway takes no commands now."""
+        self._transport.json("GET", "ready")
+
+    # Commands
+
+    def run(self, command: Command, *, stdin: bytes = b"", max_output: int = 16 << 20, **options: Any) -> Result:
+        """Runs a command to its end. A command that fails is no error: look at exit_code.
+
+        Of the output at most max_output bytes are kept. stdin is all of its input. The
+        options are those of start.
+        """
+        if not stdin:
+            return collect(self.stream(command, **options), max_output)
+        session = self.start(command, stdin=True, **options)
+        session.write(stdin)
+        session.close_stdin()
+        return session.result(max_output=max_output)
+
+    def start(self, command: Command, **options: Any) -> Session:
+        """Starts a command in the background.
+
+        command is shell text, or a list of arguments. The options are id, workdir, env, stdin,
+        tty ({"rows": 24, "cols": 80}), merge_stderr, timeout and grace (seconds), host, node,
+        elevated, security, ask, approval, notify_on_exit, path_prepend and log ({"head": BYTES,
+        "tail": BYTES}). With an id of your own, to start it again returns the same session.
+        """
+        body = _start(command, options)
+        return Session(self._transport, self._transport.json("POST", "sessions", body=body))
+
+    def stream(self, command: Command, **options: Any) -> Stream:
+        """Starts a command, and returns its events: started, its output, exit."""
+        call = Call("POST", ("sessions",), {}, json.dumps(_start(command, options)).encode(), accept=TYPE)
+        return Stream(self._transport, call, log_call)
+
+    def tool(self, name: str, **arguments: Any) -> Dict[str, Any]:
+        """Calls a tool, such as exec or process, as an agent does."""
+        path = (name,) if name in ("exec", "process") else ("tools", name)
+        result: Dict[str, Any] = self._transport.json("POST", *path, body=arguments, once=True)
+        return result
+
+    def explain(self, command: Command, **options: Any) -> Dict[str, Any]:
+        """Says whether a command would run. Nothing is started."""
+        body = _start(command, options)
+        del body["id"]
+        report: Dict[str, Any] = self._transport.json("POST", "explain", body=body)
+        return report
+
+    # Sessions
+
+    def sessions(self, *, all_agents: bool = False) -> List[Session]:
+        """The sessions, the newest first. info of each is its status."""
+        answer = self._transport.json("GET", "sessions", query={"agent": "*" if all_agents else None})
+        return [Session(self._transport, info) for info in answer["sessions"]]
+
+    def session(self, id: str) -> Session:
+        """The session of that ID."""
+        return Session(self._transport, self._transport.json("GET", "sessions", id))
+
+    # Sandboxes
+
+    def sandboxes(self) -> List[Dict[str, Any]]:
+        """The sandboxes of all agents."""
+        found: List[Dict[str, Any]] = self._transport.json("GET", "sandboxes")["sandboxes"]
+        return found
+
+    def sandbox(self, name: str) -> Sandbox:
+        """The sandbox of that name, with its files."""
+        return Sandbox(self._transport, name)
+
+    # Approvals
+
+    def approvals(self, *, state: str = "", agent: str = "") -> List[Dict[str, Any]]:
+        """What commands wait for (state="pending"), or waited for."""
+        found: List[Dict[str, Any]] = self._transport.json("GET", "approvals", query={"state": state, "agent": agent})["approvals"]
+        return found
+
+    def approval(self, ref: str) -> Dict[str, Any]:
+        """An approval, by its ID, its slug, or a beginning of one."""
+        found: Dict[str, Any] = self._transport.json("GET", "approvals", ref)
+        return found
+
+    def answer(self, ref: str, decision: str, *, scope: str = "", by: str = "") -> Dict[str, Any]:
+        """Answers an approval: allow-once, allow-always or deny."""
+        body = _without_empty({"decision": decision, "scope": scope, "by": by})
+        found: Dict[str, Any] = self._transport.json("POST", "approvals", ref, body=body, once=True)
+        return found
+
+    def deny_all(self, *, agent: str = "", by: str = "") -> List[Dict[str, Any]]:
+        """Denies all pending approvals, or all of one agent."""
+        body = _without_empty({"decision": "deny", "agent": agent, "by": by})
+        denied: List[Dict[str, Any]] = self._transport.json("POST", "approvals", body=body)["approvals"]
+        return denied
+
+    # Nodes
+
+    def nodes(self) -> List[Dict[str, Any]]:
+        """The paired nodes. NotFoundError if the gateway does not listen for any."""
+        found: List[Dict[str, Any]] = self._transport.json("GET", "nodes")["nodes"]
+        return found
+
+    def node(self, ref: str) -> Dict[str, Any]:
+        """A node, by its ID, key or name."""
+        found: Dict[str, Any] = self._transport.json("GET", "nodes", ref)
+        return found
+
+    def node_requests(self) -> List[Dict[str, Any]]:
+        """The machines that ask to be nodes."""
+        found: List[Dict[str, Any]] = self._transport.json("GET", "nodes", "requests")["requests"]
+        return found
+
+    def approve_node(self, ref: str, *, name: str = "", labels: Optional[Mapping[str, str]] = None, by: str = "") -> Dict[str, Any]:
+        """Makes a machine that asks a node."""
+        body = _without_empty({"decision": "approve", "name": name, "labels": dict(labels or {}), "by": by})
+        node: Dict[str, Any] = self._transport.json("POST", "nodes", "requests", ref, body=body, once=True)
+        return node
+
+    def reject_node(self, ref: str, *, by: str = "") -> None:
+        """Turns a machine that asks away."""
+        self._transport.json("POST", "nodes", "requests", ref, body=_without_empty({"decision": "reject", "by": by}), once=True)
+
+
+def _without_empty(body: Dict[str, Any]) -> Dict[str, Any]:
+    return {k: v for k, v in body.items() if v}
+
+
+# Options of start that have another name in JSON.
+_NAMES = {"merge_stderr": "mergeStderr", "notify_on_exit": "notifyOnExit", "path_prepend": "pathPrepend"}
+_OPTIONS = {
+    "id", "workdir", "env", "stdin", "tty", "timeout", "grace", "log", "host", "node", "elevated", "security", "ask", "approval",
+    *_NAMES,
+}
+
+
+def _start(command: Command, options: Mapping[str, Any]) -> Dict[str, Any]:
+    """The body that starts a command. Text that is not UTF-8 (surrogates, as os.fsdecode
+    makes them) goes into binary."""
+    unknown = set(options) - _OPTIONS
+    if unknown:
+        raise TypeError(f"start has no option {', '.join(sorted(unknown))}")
+    body: Dict[str, Any] = {_NAMES.get(k, k): v for k, v in options.items() if v is not None}
+    body.setdefault("id", "py-" + secrets.token_hex(8))  # so that the start can be repeated
+    if isinstance(command, str):
+        body["command"] = command
+    else:
+        body["args"] = list(command)
+    binary: Dict[str, Any] = {}
+    for key in ("command", "workdir"):
+        if key in body and not _is_text(body[key]):
+            binary[key] = _base64(body.pop(key))
+    for key in ("args", "pathPrepend"):
+        if key in body and not all(_is_text(v) for v in body[key]):
+            binary[key] = [_base64(v) for v in body.pop(key)]
+    env = body.get("env")
+    if env is not None and not all(_is_text(k) and _is_text(v) for k, v in env.items()):
+        binary["env"] = [_base64(f"{k}={v}") for k, v in body.pop("env").items()]
+    if binary:
+        body["binary"] = binary
+    return body
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _base64(value: str) -> str:
+    return base64.b64encode(value.encode("utf-8", "surrogateescape")).decode("ascii")

@@ -1,0 +1,98 @@
+"""A gateway for tests. It runs commands on this machine, without a sandbox."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+
+
+@functools.lru_cache(maxsize=None)
+def program() -> str:
+    """The program corral: CORRAL_BIN, or else one that is built from here."""
+    named = os.environ.get("CORRAL_BIN")
+    if named:
+        return named
+    path = os.path.join(ROOT, "bin", "corral")
+    subprocess.run(["go", "build", "-o", path, "./cmd/corral"], cwd=ROOT, check=True)
+    return path
+
+
+class Gateway:
+    def __init__(self, *flags: str) -> None:
+        self.dir = tempfile.mkdtemp(prefix="corral-py-")
+        self.state = os.path.join(self.dir, "state")
+        self.work = os.path.join(self.dir, "work")
+        os.mkdir(self.work)
+        self.flags = flags
+        self.process: "subprocess.Popen[bytes] | None" = None
+        self.log = open(os.path.join(self.dir, "log"), "ab")
+
+    @property
+    def socket(self) -> str:
+        return os.path.join(self.state, "gateway.sock")
+
+    def start(self) -> "Gateway":
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CORRAL_") and k != "XDG_STATE_HOME"}
+        env["HOME"] = self.dir
+        self.process = subprocess.Popen(
+            [program(), "gateway", "--state-dir", self.state, "--sandbox", "off", "--workspace", self.work, *self.flags],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)
+        return self
+
+    def kill(self) -> None:
+        """kill -9"""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def close(self) -> None:
+        self.stop()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def said(self) -> str:
+        with open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def await_socket(self) -> None:
+        for _ in range(600):
+            if self.said().count("the gateway listens") and os.path.exists(self.socket):
+                return
+            assert self.process is not None and self.process.poll() is None, self.said()
+            time.sleep(0.05)
+        raise AssertionError("the gateway does not listen: " + self.said())
+
+    def address(self) -> str:
+        """Where it listens on TCP."""
+        found = re.findall(r"address=(127\.0\.0\.1:\d+)", self.said())
+        return "http://" + found[-1]
+
+
+class GatewayTest(unittest.TestCase):
+    """Tests that share a gateway."""
+
+    flags: "tuple[str, ...]" = ("--listen", "127.0.0.1:0")
+    gateway: Gateway
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.gateway = Gateway(*cls.flags).start()
+        cls.addClassCleanup(cls.gateway.close)
+        cls.gateway.await_socket()
