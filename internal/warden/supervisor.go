@@ -74,6 +74,7 @@ type Supervisor struct {
 	oomKnown uint64  // of the kills for memory, how many have been told
 	ended    []*proc // not forgotten, oldest first
 	clients  map[*client]struct{}
+	dials    map[*os.File]*client // sockets that are being connected, and for which client
 	closing  bool
 	ending   bool
 	idle     chan struct{} // receives when something ended; capacity 1
@@ -100,7 +101,7 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s := &Supervisor{
 		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
-		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{},
+		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{}, dials: map[*os.File]*client{},
 		over: make(chan struct{}), idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
 	}
 	s.spawned = sync.NewCond(&s.mu)
@@ -141,6 +142,7 @@ func (s *Supervisor) Close() {
 	for c := range s.clients {
 		c.conn.Close()
 	}
+	s.cutDials(nil)
 	s.mu.Unlock()
 	for _, p := range procs {
 		s.killTree(p)
@@ -288,6 +290,7 @@ func (s *Supervisor) disconnect(c *client) {
 	s.detach(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.cutDials(c)
 	delete(s.clients, c)
 	close(c.over)
 	s.noteIdle()
@@ -377,6 +380,8 @@ func (c *client) handle(m *wire.Message, fds []int) error {
 			c.s.forget(id)
 		}
 		return nil
+	case wire.Dial:
+		return c.dialPort(m)
 	case wire.Shutdown:
 		f = c.s.shutdown(c)
 	case wire.Input:
@@ -401,7 +406,7 @@ func (c *client) answer(m *wire.Message, f *fail) error {
 }
 
 // features are optional parts of the protocol that this warden has.
-var features = []string{"mark", wire.FeatureDomain}
+var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial}
 
 func (c *client) hello(m *wire.Message) error {
 	if m.Version != wire.Version {

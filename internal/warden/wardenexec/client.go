@@ -31,6 +31,7 @@ type client struct {
 	items    map[string]*wire.Message // what the warden had at Hello
 	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
 	confines bool                     // it knows execution domains
+	dials    bool                     // it connects to ports
 	oneWay   bool                     // it sends no descriptor
 
 	// epoch is in every message on a byte stream: what an earlier connection
@@ -115,6 +116,7 @@ func (c *client) hello() error {
 			greeted = true
 			c.warden = m.StartedAt
 			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
+			c.dials = slices.Contains(m.Features, wire.FeatureDial)
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
 		case !greeted: // meant for the gateway that was connected before
@@ -277,6 +279,10 @@ func asError(a answer) error {
 		kind, hint = corral.ErrStdinClosed, "start the command with stdin to write to it"
 	case wire.CodeBusy:
 		kind = corral.ErrRunning
+	case wire.CodeRefused:
+		kind, hint = corral.ErrNotListening, "start what is to listen there; it can listen on 127.0.0.1"
+	case wire.CodeTimeout:
+		hint = "the program that listens there is busy, or stopped: try again"
 	}
 	return corral.Errorf(kind, hint, "%s", printable(a.m.Text))
 }

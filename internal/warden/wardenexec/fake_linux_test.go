@@ -46,7 +46,7 @@ func newFake(t *testing.T, handle func(*fake, *wire.Message, []int), items ...*w
 				handle(f, m, fds)
 				continue
 			}
-			f.send(&wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, StartedAt: 1})
+			f.send(&wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, StartedAt: 1, Features: []string{wire.FeatureDial}})
 			for _, item := range items {
 				f.send(item)
 			}

@@ -91,6 +91,7 @@ func FuzzHostileWarden(f *testing.F) {
 		{Type: wire.Exited, ID: "x", ExitCode: 1 << 60, Signal: 1 << 50, Reason: 77},
 		{Type: wire.Output, ID: "x", Offset: 5, Flags: wire.FlagEOF},
 		{Type: wire.Error, Req: 3, Code: 99, Text: "a\nb\x00"},
+		{Type: wire.Dialled, Req: 4},
 	} {
 		if err := w.Send(m); err != nil {
 			f.Fatal(err)
