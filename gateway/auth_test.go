@@ -68,7 +68,10 @@ func TestAuthorization(t *testing.T) {
 	}
 	for _, rt := range g.server.table() {
 		method, path, _ := strings.Cut(rt.pattern, " ")
-		path = strings.NewReplacer("{id}", "x", "{write}", "w").Replace(path)
+		if path == "" { // whatever the method
+			method, path = "PUT", rt.pattern
+		}
+		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{port}", "80", "{path...}", "a/b").Replace(path)
 		want := 401
 		if rt.open {
 			want = 200

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -27,7 +28,7 @@ func (s *Server) wrap(rt route) http.Handler {
 		w.Header().Set(api.HeaderRequestID, id)
 
 		err := s.serve(rt, w, r)
-		cut := err != nil && !s.answer(w, r, err)
+		cut := err != nil && !s.answer(rt, w, r, err)
 		took := time.Since(begin)
 		measured.observe(w.status, took, w.bytes)
 		s.access(r, rt, w, id, took, err)
@@ -50,7 +51,7 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	if err := s.authorize(rt, r); err != nil {
 		return err
 	}
-	if r.Method == http.MethodHead {
+	if r.Method == http.MethodHead && !rt.head {
 		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
 	}
 	caller, err := config.ParseCaller(r.Header.Get(api.HeaderSender), r.Header.Get(api.HeaderModel))
@@ -65,7 +66,7 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 
 // answer sends err. If something has been sent already it cannot, and the
 // connection has to be cut: the answer must not look complete.
-func (s *Server) answer(w *response, r *http.Request, err error) bool {
+func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool {
 	if w.status != 0 {
 		return w.hijacked
 	}
@@ -80,7 +81,12 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="corral"`)
 	}
-	if err := writeJSON(w, status, body); err != nil {
+	if rt.pages && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		err = writePage(w, status, body.Error)
+	} else {
+		err = writeJSON(w, status, body)
+	}
+	if err != nil {
 		s.log.Debug("an error could not be answered", "path", r.URL.Path, "error", err)
 	}
 	return true

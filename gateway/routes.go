@@ -12,6 +12,8 @@ type route struct {
 	pattern string // of http.ServeMux; also its name in metrics
 	handle  handler
 	open    bool // needs no token: says nothing that is worth one
+	head    bool // answers HEAD
+	pages   bool // answers errors as HTML, if that is asked for
 }
 
 // A handler answers a request, or returns why it cannot.
@@ -62,6 +64,7 @@ func (s *Server) table() []route {
 	table = append(table, s.nodeRoutes()...)
 	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
+	table = append(table, s.portRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "/mcp", handle: s.mcp})
 	}

@@ -161,6 +161,9 @@ func (c *portConn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }
 
+// SyscallConn implements syscall.Conn.
+func (c *portConn) SyscallConn() (syscall.RawConn, error) { return c.rc, nil }
+
 func (c *portConn) LocalAddr() net.Addr                { return c.local }
 func (c *portConn) RemoteAddr() net.Addr               { return c.remote }
 func (c *portConn) SetDeadline(t time.Time) error      { return c.f.SetDeadline(t) }
