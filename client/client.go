@@ -61,7 +61,8 @@ type Client struct {
 	session string
 	retry   time.Duration
 	http    *http.Client
-	life    context.Context // of streams that outlast a call
+	dial    func(ctx context.Context, network, address string) (net.Conn, error) // to the gateway
+	life    context.Context                                                      // of streams that outlast a call
 	end     context.CancelFunc
 	reached atomic.Bool
 }
@@ -103,6 +104,7 @@ func New(o Options) (*Client, error) {
 		}
 		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
+	c.dial = dial
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: dial, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
