@@ -99,6 +99,26 @@ func toPort(r *httputil.ProxyRequest) {
 			r.Out.Header.Del(name)
 		}
 	}
+	lines := r.Out.Header["Cookie"]
+	r.Out.Header.Del("Cookie")
+	for _, line := range lines {
+		var theirs []string
+		for part := range strings.SplitSeq(line, ";") {
+			if name, _, _ := strings.Cut(part, "="); !ownCookie(strings.TrimSpace(name)) {
+				theirs = append(theirs, part)
+			}
+		}
+		if len(theirs) > 0 {
+			r.Out.Header.Add("Cookie", strings.TrimSpace(strings.Join(theirs, ";")))
+		}
+	}
+}
+
+// ownCookie reports whether a cookie is the gateway's: a key may be in it.
+func ownCookie(name string) bool {
+	name = strings.ToLower(name)
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "__host-"), "__secure-")
+	return strings.HasPrefix(name, "corral")
 }
 
 // notTheirs are headers by which an answer acts on all of an origin, or on the gateway's
@@ -123,6 +143,13 @@ func fromPort(resp *http.Response) error {
 	for name := range resp.Header {
 		if strings.HasPrefix(name, "Corral-") {
 			resp.Header.Del(name)
+		}
+	}
+	set := resp.Header["Set-Cookie"]
+	resp.Header.Del("Set-Cookie")
+	for _, line := range set {
+		if name, _, _ := strings.Cut(line, "="); !ownCookie(strings.TrimSpace(name)) {
+			resp.Header.Add("Set-Cookie", line)
 		}
 	}
 	resp.Header.Add("Content-Security-Policy", "sandbox")

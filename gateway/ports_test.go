@@ -86,6 +86,7 @@ func TestPortsRequest(t *testing.T) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Content-Security-Policy", "default-src 'self'")
 		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Add("Set-Cookie", " Corral-key =mine; Path=/")
 		w.Header().Set("Location", "/login?next=%2Fx#top")
 		w.Header().Set("Trailer", "X-Sum")
 		w.WriteHeader(http.StatusTeapot)
@@ -94,7 +95,7 @@ func TestPortsRequest(t *testing.T) {
 	})
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "HEAD"} {
 		a := g.send(c, base+"/a%2Fb/c%20d?x=1;y=%zz&z", method, "body", api.HeaderAgent, "me", api.HeaderSender, "slack:u1", "corral-unknown", "x",
-			"Authorization", "Bearer "+testToken, "Cookie", "k=v", "Accept-Encoding", "gzip", "Connection", "X-Hop", "X-Hop", "1", api.HeaderRequestID, "mine")
+			"Authorization", "Bearer "+testToken, "Cookie", "k=v; __Host-corral-key=secret; l=\"w x\"", "Accept-Encoding", "gzip", "Connection", "X-Hop", "X-Hop", "1", api.HeaderRequestID, "mine")
 		if a.status != http.StatusTeapot || a.body != "tea" && method != "HEAD" {
 			t.Errorf("%s: %d %q", method, a.status, a.body)
 		}
@@ -106,7 +107,7 @@ func TestPortsRequest(t *testing.T) {
 				t.Errorf("%s: the sandbox got the header %s: %q", method, name, got.Header[name])
 			}
 		}
-		if got.Header.Get("Cookie") != "k=v" || got.Header.Get("X-Forwarded-Prefix") != strings.TrimPrefix(base, "http://localhost") || got.Header.Get(api.HeaderRequestID) != "mine" {
+		if got.Header.Get("Cookie") != "k=v; l=\"w x\"" || got.Header.Get("X-Forwarded-Prefix") != strings.TrimPrefix(base, "http://localhost") || got.Header.Get(api.HeaderRequestID) != "mine" {
 			t.Errorf("%s: %v", method, got.Header)
 		}
 		for name, want := range map[string]string{
@@ -116,6 +117,9 @@ func TestPortsRequest(t *testing.T) {
 			if v := a.header.Get(name); v != want {
 				t.Errorf("%s: the answer has %s: %q, want %q", method, name, v, want)
 			}
+		}
+		if n := len(a.header.Values("Set-Cookie")); n != 1 {
+			t.Errorf("%s: %d cookies are set: %q", method, n, a.header.Values("Set-Cookie"))
 		}
 		if csp := a.header.Values("Content-Security-Policy"); len(csp) != 2 || csp[1] != "sandbox" {
 			t.Errorf("%s: the policy is %q", method, csp)

@@ -19,6 +19,14 @@ import (
 // newest first. ErrNotListening: nothing listens there, or no container runs.
 // ErrUnsupported: with the drivers frames and exec, and in gVisor.
 func (e *Executor) DialPort(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := e.dialPort(ctx, port)
+	if err == nil {
+		e.touch()
+	}
+	return conn, err
+}
+
+func (e *Executor) dialPort(ctx context.Context, port int) (net.Conn, error) {
 	e.mu.Lock()
 	closed, b := e.closed, e.current
 	if b != nil && (b.dead || b.warden == nil) {
@@ -31,7 +39,6 @@ func (e *Executor) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if closed {
 		return nil, errClosed
 	}
-	e.touch()
 	if b != nil { // nearly always
 		conn, err := e.dialBox(ctx, b, port)
 		if err == nil || !isNothing(err) {

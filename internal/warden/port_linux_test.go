@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +178,33 @@ func TestDialPortIsBounded(t *testing.T) {
 	if len(s.dials) > 0 {
 		t.Errorf("%d sockets are left", len(s.dials))
 	}
+}
+
+// Where the kernel passes no descriptor, it says so, and the connection to the gateway
+// stays.
+func TestDialPortNotPassed(t *testing.T) {
+	s, gw, theirs := unserved(t)
+	full := &atomic.Bool{}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(unpassable{theirs, full}) }()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := portOf(t, l)
+	full.Store(true)
+	if m, _ := dialled(t, gw, 1, port); m.Type != wire.Error || m.Code != wire.CodeUnavailable || !strings.Contains(m.Text, "the descriptors of a connection") {
+		t.Errorf("%+v", m)
+	}
+	full.Store(false)
+	if m, conn := dialled(t, gw, 2, port); conn == nil {
+		t.Errorf("afterwards: %+v", m)
+	}
+	gw.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	s.Close()
 }
 
 // A warden that can send no descriptor says so.

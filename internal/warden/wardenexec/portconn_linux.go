@@ -31,6 +31,7 @@ func newPortConn(fd, port int) (net.Conn, error) {
 		err = unix.SetNonblock(fd, true)
 	}
 	if err != nil {
+		dontLinger(fd)
 		unix.Close(fd)
 		return nil, err
 	}
@@ -148,10 +149,14 @@ func (c *portConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	_ = c.rc.Control(func(fd uintptr) {
-		_ = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // else close would wait as long as it says
-	})
+	_ = c.rc.Control(func(fd uintptr) { dontLinger(int(fd)) }) // it is closed in any case
 	return c.f.Close()
+}
+
+// dontLinger has close(2) of a socket not wait until the other side has read all, as
+// whoever else has the socket may have set it to.
+func dontLinger(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // no socket: it does not linger
 }
 
 func (c *portConn) failed(op string, err error) error {
