@@ -17,7 +17,7 @@ import (
 // No container is made for it: nothing would listen in a new one. If the last container
 // has nothing that listens, those are tried that are left until their commands end, the
 // newest first. ErrNotListening: nothing listens there, or no container runs.
-// ErrUnsupported: with the drivers frames and exec, and in gVisor.
+// ErrUnsupported: with the driver exec.
 func (e *Executor) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := e.dialPort(ctx, port)
 	if err == nil {
@@ -57,7 +57,7 @@ func isNothing(err error) bool {
 func (e *Executor) dialBox(ctx context.Context, b *box, port int) (net.Conn, error) {
 	defer e.leave(b, "")
 	if b.warden == nil {
-		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver fds", "the ports of the sandbox %s cannot be reached: it has no warden", e.name)
+		return nil, corral.Errorf(errors.ErrUnsupported, "use the driver auto", "the ports of the sandbox %s cannot be reached: it has no warden", e.name)
 	}
 	return b.warden.Dial(ctx, port)
 }

@@ -4,7 +4,9 @@ package sandbox_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -87,20 +89,35 @@ func TestDialPort(t *testing.T) {
 	}
 }
 
-// Where no descriptor can come out of a sandbox, it says so.
-func TestDialPortUnsupported(t *testing.T) {
+// Where no descriptor can come out of a sandbox, the bytes travel in messages. Without a
+// warden there is no way.
+func TestDialPortInMessages(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.Config){
 		"frames":      func(c *sandbox.Config) { c.Driver = sandbox.DriverFrames },
-		"exec":        func(c *sandbox.Config) { c.Driver = sandbox.DriverExec },
 		"gvisor":      func(c *sandbox.Config) { c.Runtime = "runsc" },
 		"gvisor, fds": func(c *sandbox.Config) { c.Runtime = "runsc-uds" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newBench(t).open(change)
-			ended(t, begin(t, e, "", "true"), 0)
-			if _, err := e.DialPort(t.Context(), 8080); !errors.Is(err, errors.ErrUnsupported) || corral.Hint(err) == "" {
-				t.Errorf("%v", err)
+			ended(t, begin(t, e, "", "dd if=/dev/urandom of=file bs=1M count=16; sha256sum <file >sum"), 0)
+			sum := strings.Fields(output(t, e, "cat sum"))[0]
+			begin(t, e, "server", "exec httpd -f -p 127.0.0.1:8080")
+			awaitPort(t, e, 8080, "")
+			start := time.Now()
+			text, err := fetched(t.Context(), e, 8080)
+			_, body, _ := strings.Cut(text, "\r\n\r\n")
+			if got := fmt.Sprintf("%x", sha256.Sum256([]byte(body))); err != nil || got != sum {
+				t.Errorf("%d bytes with the sum %s, want %s, %v", len(body), got, sum, err)
+			}
+			t.Logf("16 MiB took %v", time.Since(start))
+			if _, err := e.DialPort(t.Context(), 8081); !errors.Is(err, corral.ErrNotListening) {
+				t.Errorf("nothing listens: %v", err)
 			}
 		})
+	}
+	e := newBench(t).open(func(c *sandbox.Config) { c.Driver = sandbox.DriverExec })
+	ended(t, begin(t, e, "", "true"), 0)
+	if _, err := e.DialPort(t.Context(), 8080); !errors.Is(err, errors.ErrUnsupported) || corral.Hint(err) == "" {
+		t.Errorf("%v", err)
 	}
 }

@@ -56,6 +56,10 @@ func FuzzServe(f *testing.F) {
 		{Type: wire.Shutdown, Req: 9},
 		{Type: wire.Dial, Req: 10, Port: 1, Timeout: 1e6},
 		{Type: wire.Dial, Req: 11, Port: 1 << 40},
+		{Type: wire.PortAck, Stream: 10, Limit: 1 << 63},
+		{Type: wire.PortData, Stream: 10, Data: []byte("hello")},
+		{Type: wire.PortData, Stream: 10, Offset: 1 << 62, Flags: wire.FlagEOF},
+		{Type: wire.PortClose, Stream: 10},
 	} {
 		if err := w.Send(m); err != nil {
 			f.Fatal(err)

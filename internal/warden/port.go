@@ -16,7 +16,8 @@ import (
 // Ports: a gateway reaches what listens in a sandbox, which may have no network, by
 // asking the warden for a connection to a port of the loopback interface. The warden
 // makes it in the sandbox's network namespace, hands the socket over and closes its own
-// descriptor. It sees none of the bytes.
+// descriptor. Then it sees none of the bytes. Where no descriptor can be passed, they
+// travel in messages (portStream).
 
 // errNoConnection: the time limit passed, or the client or the supervisor has gone.
 var errNoConnection = errors.New("no connection within the time limit")
@@ -24,11 +25,8 @@ var errNoConnection = errors.New("no connection within the time limit")
 // dialPort answers Dial, in a goroutine of its own. Such a goroutine waits in the
 // runtime's poller and never in a system call, so it needs no thread (see threads.go).
 func (c *client) dialPort(m *wire.Message) error {
-	switch {
-	case m.Port < 1 || m.Port > 65535:
+	if m.Port < 1 || m.Port > 65535 {
 		return c.answer(m, failf(wire.CodeInvalid, "no TCP port has the number %d", m.Port))
-	case !c.conn.PassesFiles() || c.oneWay:
-		return c.answer(m, failf(wire.CodeUnsupported, "this warden cannot hand over a connection: it can send no descriptor"))
 	}
 	limit := wire.DialLimit
 	if m.Timeout > 0 && m.Timeout < uint64(limit) {
@@ -39,20 +37,27 @@ func (c *client) dialPort(m *wire.Message) error {
 	if f != nil {
 		return c.answer(m, f)
 	}
+	done := c.passSocket
+	if !c.conn.PassesFiles() || c.oneWay {
+		c.s.mu.Lock()
+		cuts := c.cuts
+		c.s.mu.Unlock()
+		done = func(m *wire.Message, socket *os.File) error { return c.streamPort(m, socket, cuts) }
+	}
 	c.s.wg.Add(1)
 	go func() {
 		defer c.s.wg.Done()
-		_ = c.connectPort(m, socket, deadline) // a broken connection ends Recv too
+		_ = c.connectPort(m, socket, deadline, done) // a broken connection ends Recv too
 	}()
 	return nil
 }
 
-// connectPort connects, and answers m.
-func (c *client) connectPort(m *wire.Message, socket *os.File, deadline time.Time) error {
+// connectPort connects, and has done answer m with the socket, or says why there is none.
+func (c *client) connectPort(m *wire.Message, socket *os.File, deadline time.Time, done func(*wire.Message, *os.File) error) error {
 	addr := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: networkOrder(m.Port), Addr: [4]byte{127, 0, 0, 1}}
 	err := connect(socket, unsafe.Pointer(addr), unsafe.Sizeof(*addr))
 	if err == nil {
-		return c.passSocket(m, socket)
+		return done(m, socket)
 	}
 	c.endDial(socket)
 	if errors.Is(err, errNoConnection) {
@@ -65,7 +70,7 @@ func (c *client) connectPort(m *wire.Message, socket *os.File, deadline time.Tim
 	addr6 := &unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: networkOrder(m.Port), Addr: [16]byte{15: 1}}
 	err6 := connect(socket, unsafe.Pointer(addr6), unsafe.Sizeof(*addr6))
 	if err6 == nil {
-		return c.passSocket(m, socket)
+		return done(m, socket)
 	}
 	c.endDial(socket)
 	if errors.Is(err6, errNoConnection) {
@@ -136,6 +141,23 @@ func (c *client) endDial(socket *os.File) {
 	delete(c.s.dials, socket)
 	c.s.mu.Unlock()
 	socket.Close()
+}
+
+// cutPorts ends the wait for connections of a client, or of all (nil), and the
+// connections whose bytes travel in messages.
+func (s *Supervisor) cutPorts(of *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of != nil {
+		of.cuts++
+	}
+	for p := range s.ports {
+		if of == nil || p.c == of {
+			delete(s.ports, p)
+			p.stop()
+		}
+	}
+	s.cutDials(of)
 }
 
 // cutDials ends the wait for connections of a client, or of all (nil). mu is held.

@@ -1,7 +1,6 @@
 package warden
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -205,38 +204,4 @@ func TestDialPortNotPassed(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
-}
-
-// A warden that can send no descriptor says so.
-func TestDialPortUnsupported(t *testing.T) {
-	var in, out bytes.Buffer
-	w := wire.NewFrames(nil, &in, nopCloser{})
-	for _, m := range []*wire.Message{
-		{Type: wire.Hello, Req: 1, Version: wire.Version, Epoch: "e"},
-		{Type: wire.Dial, Req: 2, Port: 80, Epoch: "e"},
-	} {
-		if err := w.Send(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := New(Options{Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.Serve(wire.NewFrames(&in, &out, nopCloser{})); err != nil {
-		t.Fatal(err)
-	}
-	for r := wire.NewFrames(&out, nil, nopCloser{}); ; {
-		m, _, err := r.Recv()
-		if err != nil {
-			t.Fatalf("no answer: %v", err)
-		}
-		if m.Req == 2 {
-			if m.Code != wire.CodeUnsupported {
-				t.Errorf("%+v", m)
-			}
-			return
-		}
-	}
 }

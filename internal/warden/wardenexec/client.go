@@ -46,7 +46,8 @@ type client struct {
 	next    uint64
 	waiting map[uint64]chan answer
 	early   map[uint64]answer // what came ahead of an answer; see wire.Terminal
-	err     error             // why the connection ended
+	ports   map[uint64]*portStream
+	err     error // why the connection ended
 	done    chan struct{}
 }
 
@@ -76,7 +77,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, done: make(chan struct{}),
+	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, ports: map[uint64]*portStream{}, done: make(chan struct{}),
 		oneWay: wire.OneWay(conn), epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
 	err := c.hello()
 	if !stop() && err == nil {
@@ -158,7 +159,9 @@ func (c *client) serve(event func(*wire.Message)) {
 		}
 		if a.m.Req == 0 {
 			closeFDs(a.fds)
-			event(a.m)
+			if !c.portMessage(a.m) {
+				event(a.m)
+			}
 			continue
 		}
 		c.mu.Lock()
@@ -189,6 +192,9 @@ func (c *client) serve(event func(*wire.Message)) {
 		closeFDs(a.fds)
 	}
 	c.early = nil
+	for _, p := range c.ports {
+		p.broken(c.err)
+	}
 	close(c.done)
 }
 

@@ -226,14 +226,10 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-// oneWay is a connection to a warden that can send no descriptor.
-type oneWay struct{ wire.Conn }
-
-func (oneWay) OneWay() bool { return true }
-
 func TestDialUnsupported(t *testing.T) {
 	f := newFake(t, func(*fake, *wire.Message, []int) {})
-	e := fakeExecutor(t, func(bool) (wire.Conn, error) { return oneWay{f.gw}, nil })
+	f.old.Store(true)
+	e := fakeExecutor(t, f.connect)
 	if _, err := e.Dial(t.Context(), 80); !errors.Is(err, errors.ErrUnsupported) || corral.Hint(err) == "" {
 		t.Errorf("%v", err)
 	}

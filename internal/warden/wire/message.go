@@ -36,6 +36,12 @@ const (
 	OutputAck  Type = 11 // frames: ID Offset: bytes before it are safe; no answer
 	Dial       Type = 12 // Port Timeout: connect to a TCP port of the loopback interface; answered by Dialled; see FeatureDial
 
+	// Both ways, where no descriptor can be passed: the bytes of a connection that Dial
+	// made. Stream is the number of that request. No answers.
+	PortData  Type = 13 // Stream Offset Data; FlagEOF: nothing follows
+	PortAck   Type = 14 // Stream Limit: bytes before it may be sent
+	PortClose Type = 15 // Stream Text: the connection is given up, and why
+
 	// Answers and events, warden to gateway.
 	OK       Type = 32
 	Error    Type = 33 // Code Text
@@ -46,7 +52,7 @@ const (
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: it is not read any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
 	Identify Type = 40 // ahead of all else, where the kernel does not say who dials: Tag is a secret of the warden's
-	Dialled  Type = 41 // one fd, the connected TCP socket
+	Dialled  Type = 41 // one fd, the connected TCP socket; where none can be passed, Limit of what may be sent as PortData. The warden sends none before a PortAck
 )
 
 // SecretSize is how long the secret of Identify is at least, in bytes.
@@ -66,9 +72,14 @@ const FeatureOneWay = "one-way"
 // force or says why not.
 const FeatureDomain = "domain"
 
-// FeatureDial in a warden's Hello: it knows Dial. Where it can send no descriptor, it
-// answers with CodeUnsupported.
+// FeatureDial in a warden's Hello: it knows Dial.
 const FeatureDial = "dial"
+
+// PortWindow bounds what of one direction of PortData may be on its way, in bytes.
+const PortWindow = 128 << 10
+
+// MaxPorts bounds the connections of a warden whose bytes travel as PortData.
+const MaxPorts = 64
 
 // MaxDials bounds the connections that a warden makes at a time. It refuses more with
 // CodeUnavailable.
