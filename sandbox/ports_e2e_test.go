@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +19,16 @@ import (
 
 // fetched is what a web server inside a sandbox answers.
 func fetched(ctx context.Context, e *sandbox.Executor, port int) (string, error) {
+	return fetchedFile(ctx, e, port, "file")
+}
+
+func fetchedFile(ctx context.Context, e *sandbox.Executor, port int, name string) (string, error) {
 	conn, err := e.DialPort(ctx, port)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET /file HTTP/1.0\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET /"+name+" HTTP/1.0\r\n\r\n"); err != nil {
 		return "", err
 	}
 	text, err := io.ReadAll(conn)
@@ -112,6 +117,21 @@ func TestDialPortInMessages(t *testing.T) {
 			t.Logf("16 MiB took %v", time.Since(start))
 			if _, err := e.DialPort(t.Context(), 8081); !errors.Is(err, corral.ErrNotListening) {
 				t.Errorf("nothing listens: %v", err)
+			}
+			// Many at a time take no thread of the warden's, which may get no more.
+			threads := func() string { return output(t, e, "grep Threads /proc/1/status") }
+			before := threads()
+			var wg sync.WaitGroup
+			for range 50 {
+				wg.Go(func() {
+					if text, err := fetchedFile(t.Context(), e, 8080, "sum"); err != nil || !strings.Contains(text, sum) {
+						t.Errorf("one of many: %q, %v", text, err)
+					}
+				})
+			}
+			wg.Wait()
+			if now := threads(); now != before {
+				t.Errorf("the warden has %s, and had %s", now, before)
 			}
 		})
 	}
