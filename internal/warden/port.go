@@ -84,18 +84,17 @@ func (c *client) passSocket(m *wire.Message, socket *os.File) error {
 	defer c.endDial(socket)
 	rc, err := socket.SyscallConn()
 	if err != nil {
-		return err
+		return c.answer(m, dialFailed(m.Port, err))
 	}
 	var sent error
-	if err = rc.Control(func(fd uintptr) {
-		sent = c.conn.Send(&wire.Message{Type: wire.Dialled, Req: m.Req}, int(fd))
-	}); err != nil {
-		return err
-	}
-	if errors.Is(sent, unix.ETOOMANYREFS) {
+	err = rc.Control(func(fd uintptr) { sent = c.conn.Send(&wire.Message{Type: wire.Dialled, Req: m.Req}, int(fd)) })
+	switch err = errors.Join(err, sent); {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ETOOMANYREFS):
 		return c.answer(m, notPassed("a connection"))
 	}
-	return sent
+	return c.answer(m, failf(wire.CodeUnavailable, "cannot pass a connection: %v", err)) // as without a free descriptor
 }
 
 func dialFailed(port uint64, err error) *fail {

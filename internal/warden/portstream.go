@@ -43,7 +43,7 @@ func (c *client) streamPort(m *wire.Message, socket *os.File, cuts int) error {
 	var err error
 	if p.rc, err = socket.SyscallConn(); err != nil {
 		c.endDial(socket)
-		return err
+		return c.answer(m, dialFailed(m.Port, err))
 	}
 	c.s.mu.Lock()
 	delete(c.s.dials, socket)

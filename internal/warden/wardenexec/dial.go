@@ -12,7 +12,8 @@ import (
 
 // Dial connects to a TCP port of the loopback interface that the warden sees: that of
 // its sandbox. The connection has a method CloseWrite. ErrNotListening: nothing listens
-// on that port. ErrUnsupported: the warden is of an earlier version. ErrGone: there is no warden.
+// on that port. ErrUnsupported: the warden is of an earlier version. ErrGone: there is no
+// warden.
 func (e *Executor) Dial(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "no TCP port has the number %d", port)
