@@ -37,6 +37,8 @@ var (
 	// ErrStdinClosed: the process's standard input is closed, or it was
 	// started without one.
 	ErrStdinClosed = errors.New("standard input is closed")
+	// ErrNotListening: nothing listens on that port of the sandbox.
+	ErrNotListening = errors.New("nothing listens on the port")
 )
 
 // An Error is an error of the contract with what to do about it.

@@ -66,6 +66,7 @@ var kinds = []struct {
 	// It may have run: that comes before every reason for which it may not
 	// be known.
 	{corral.ErrLost, "lost", http.StatusBadGateway},
+	{corral.ErrNotListening, "not-listening", http.StatusBadGateway},
 	{corral.ErrDir, "bad-directory", http.StatusBadRequest},
 	{corral.ErrNotFound, "not-found", http.StatusNotFound},
 	{corral.ErrConflict, "conflict", http.StatusConflict},

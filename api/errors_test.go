@@ -22,7 +22,7 @@ func TestErrors(t *testing.T) {
 		{corral.ErrInvalid, "invalid", 400}, {corral.ErrDir, "bad-directory", 400}, {corral.ErrDenied, "denied", 403},
 		{corral.ErrNotFound, "not-found", 404}, {corral.ErrConflict, "conflict", 409}, {corral.ErrRunning, "running", 409},
 		{corral.ErrEnded, "ended", 409}, {corral.ErrApproval, "approval-pending", 403}, {corral.ErrStdinClosed, "stdin-closed", 409}, {errors.ErrUnsupported, "unsupported", 501},
-		{corral.ErrUnavailable, "unavailable", 503}, {corral.ErrLost, "lost", 502}, {ErrUnauthorized, "unauthorized", 401},
+		{corral.ErrUnavailable, "unavailable", 503}, {corral.ErrLost, "lost", 502}, {corral.ErrNotListening, "not-listening", 502}, {ErrUnauthorized, "unauthorized", 401},
 		{ErrTooLarge, "too-large", 413}, {ErrInternal, "internal", 500},
 	} {
 		status, body := Encode(fmt.Errorf("more: %w", corral.Errorf(tt.kind, "do this", "it did not work")))

@@ -32,6 +32,10 @@ const (
 // AttachProtocol is the WebSocket subprotocol of attach.
 const AttachProtocol = "corral.attach.v1"
 
+// TunnelProtocol is what a connection to a port of a sandbox is upgraded to: the bytes of
+// the TCP connection, and its end each way.
+const TunnelProtocol = "tcp"
+
 // Names of files in the state directory.
 const (
 	SocketFile = "gateway.sock"

@@ -37,6 +37,7 @@ type rig struct {
 	nodes     gateway.Nodes
 	sandboxes gateway.Sandboxes
 	files     func(ctx context.Context, agent, name string) (files.FS, error)
+	dialPort  func(ctx context.Context, agent, name string, port int) (net.Conn, error)
 }
 
 func newRig(t testing.TB) *rig {
@@ -87,7 +88,7 @@ func (g *rig) back() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes, Sandboxes: g.sandboxes, Files: g.files})
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, Approvals: g.approvals, Rules: g.rules, Nodes: g.nodes, Sandboxes: g.sandboxes, Files: g.files, DialPort: g.dialPort})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -69,7 +69,10 @@ func TestAuthorization(t *testing.T) {
 	}
 	for _, rt := range g.server.table() {
 		method, path, _ := strings.Cut(rt.pattern, " ")
-		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n").Replace(path)
+		if path == "" { // whatever the method
+			method, path = "PUT", rt.pattern
+		}
+		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a/b").Replace(path)
 		want := 401
 		if rt.right == access.Public {
 			want = 200

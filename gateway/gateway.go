@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httputil"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -55,6 +57,10 @@ type Config struct {
 	// Files are the files of an agent's sandbox. ErrNotFound if the agent has
 	// none of that name. Nil: there are no sandboxes.
 	Files func(ctx context.Context, agent, name string) (files.FS, error)
+	// DialPort connects to a TCP port inside an agent's sandbox. The connection has a
+	// method CloseWrite. ErrNotFound if the agent has no sandbox of that name,
+	// ErrNotListening if nothing listens there. Nil: there are no sandboxes.
+	DialPort func(ctx context.Context, agent, name string, port int) (net.Conn, error)
 	// Ready reports why the gateway cannot be used yet. Nil: it can.
 	Ready func() error
 
@@ -79,8 +85,8 @@ type Config struct {
 	// that followers do not slow down the command that they follow; see
 	// docs/reference/http.md for figures. 0: DefaultFollowRate, negative: no limit.
 	FollowRate int64
-	// MaxFollowers bounds how many logs, terminals and event streams are
-	// open at a time. 0: DefaultMaxFollowers.
+	// MaxFollowers bounds how many logs, terminals, event streams and connections
+	// to ports are open at a time. 0: DefaultMaxFollowers.
 	MaxFollowers int
 	// DrainLimit is how long Serve waits for requests when it has been told
 	// to stop. 0: DefaultDrainLimit.
@@ -111,6 +117,7 @@ type Server struct {
 	log     *slog.Logger
 	handler http.Handler
 	metrics *metrics
+	ports   *httputil.ReverseProxy
 	pace    *pacer
 	inputs  inputs
 	wrong   wrongKeys
@@ -142,6 +149,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Sessions), pace: newPacer(cfg.FollowRate),
 		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),
 	}
+	s.ports = s.portsProxy()
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.handler = s.crossOrigin(s.routes())
 	if cfg.Tracer != nil {
@@ -166,18 +174,29 @@ func (s *Server) draining() bool { return s.stopping.Err() != nil }
 // follow counts a client that stays. The context ends when the client goes away, or
 // when the gateway drains.
 func (s *Server) follow(r *http.Request) (_ context.Context, done func(), err error) {
-	select {
-	case s.followers <- struct{}{}:
-	default:
-		return nil, nil, corral.Errorf(corral.ErrUnavailable, "close some, or raise the limit",
-			"%d logs, terminals and event streams are open, and no more may be", cap(s.followers))
+	leave, err := s.stay()
+	if err != nil {
+		return nil, nil, err
 	}
-	s.metrics.followers.Inc()
 	ctx, away := whilePresent(r)
 	ctx, cancel := s.whileServing(ctx)
 	return ctx, func() {
 		cancel()
 		away()
+		leave()
+	}, nil
+}
+
+// stay counts a client that stays, until leave is called.
+func (s *Server) stay() (leave func(), err error) {
+	select {
+	case s.followers <- struct{}{}:
+	default:
+		return nil, corral.Errorf(corral.ErrUnavailable, "close some, or raise the limit",
+			"%d logs, terminals, event streams and connections to ports are open, and no more may be", cap(s.followers))
+	}
+	s.metrics.followers.Inc()
+	return func() {
 		s.metrics.followers.Dec()
 		<-s.followers
 	}, nil

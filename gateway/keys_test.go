@@ -116,7 +116,7 @@ func TestRolesRoutes(t *testing.T) {
 				if !ok {
 					method, path = http.MethodPost, rt.pattern
 				}
-				path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n").Replace(path)
+				path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a").Replace(path)
 				if strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/changes") {
 					path += "?once"
 				}

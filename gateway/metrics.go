@@ -23,6 +23,7 @@ type metrics struct {
 	followers  prometheus.Gauge
 	logBytes   prometheus.Counter
 	stdinBytes prometheus.Counter
+	portBytes  *prometheus.CounterVec
 }
 
 func newMetrics(sessions *session.Manager) *metrics {
@@ -38,7 +39,7 @@ func newMetrics(sessions *session.Manager) *metrics {
 			Name: "corral_http_response_bytes_total", Help: "Bytes of answers.",
 		}),
 		followers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "corral_followers", Help: "Logs, terminals and event streams that are open.",
+			Name: "corral_followers", Help: "Logs, terminals, event streams and connections to ports that are open.",
 		}),
 		logBytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corral_log_read_bytes_total", Help: "Bytes of logs sent to clients.",
@@ -46,9 +47,12 @@ func newMetrics(sessions *session.Manager) *metrics {
 		stdinBytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "corral_stdin_bytes_total", Help: "Bytes of input that commands have taken from clients.",
 		}),
+		portBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corral_port_bytes_total", Help: "Bytes moved to and from ports of sandboxes, by direction (in: to the sandbox).",
+		}, []string{"direction"}),
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(m.requests, m.durations, m.sent, m.followers, m.logBytes, m.stdinBytes,
+	reg.MustRegister(m.requests, m.durations, m.sent, m.followers, m.logBytes, m.stdinBytes, m.portBytes,
 		sessionMetrics{sessions}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return m

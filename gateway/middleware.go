@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -30,7 +31,7 @@ func (s *Server) wrap(rt route) http.Handler {
 		w.Header().Set(api.HeaderRequestID, id)
 
 		err := s.serve(rt, w, r)
-		cut := err != nil && !s.answer(w, r, err)
+		cut := err != nil && !s.answer(rt, w, r, err)
 		took := time.Since(begin)
 		measured.observe(w.status, took, w.bytes)
 		s.access(r, rt, w, id, took, err)
@@ -47,7 +48,7 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 		return err
 	}
 	w.key = g.Name
-	if r.Method == http.MethodHead {
+	if r.Method == http.MethodHead && !rt.head {
 		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
 	}
 	caller, err := config.ParseCaller(r.Header.Get(api.HeaderSender), r.Header.Get(api.HeaderModel))
@@ -78,7 +79,7 @@ func (s *Server) recovered(route string, err *error) {
 
 // answer sends err. If something has been sent already it cannot, and the
 // connection has to be cut: the answer must not look complete.
-func (s *Server) answer(w *response, r *http.Request, err error) bool {
+func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool {
 	if w.status != 0 {
 		return w.hijacked
 	}
@@ -98,7 +99,12 @@ func (s *Server) answer(w *response, r *http.Request, err error) bool {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", challenge(r))
 	}
-	if err := writeJSON(w, status, body); err != nil {
+	if rt.pages && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		err = writePage(w, status, body.Error)
+	} else {
+		err = writeJSON(w, status, body)
+	}
+	if err != nil {
 		s.log.Debug("an error could not be answered", "path", r.URL.Path, "error", err)
 	}
 	return true

@@ -14,6 +14,8 @@ type route struct {
 	handle  handler
 	right   access.Right // what a key needs for it
 	whole   bool         // it concerns all agents: a key for some is not enough
+	head    bool         // answers HEAD
+	pages   bool         // answers errors as HTML, if that is asked for
 }
 
 // A handler answers a request, or returns why it cannot.
@@ -65,6 +67,7 @@ func (s *Server) table() []route {
 	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
 	table = append(table, s.keyRoutes()...)
+	table = append(table, s.portRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "GET " + resourcePath, right: access.Public, handle: s.resource},
 			route{pattern: "GET " + resourcePath + "/mcp", right: access.Public, handle: s.resource})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -458,8 +459,8 @@ func (k *keeper) Close() error {
 	return err
 }
 
-// files are those of a sandbox of an agent.
-func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error) {
+// sandboxOf is a sandbox of an agent.
+func (h *hosts) sandboxOf(agent, name string) (Executor, error) {
 	boxes, err := h.boxesOf(agent)
 	if err != nil {
 		return nil, err
@@ -472,7 +473,12 @@ func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error)
 		}
 		return nil, corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names)+"; one of another agent needs its name (--agent)", "the agent %s has no sandbox %.80q", agent, name)
 	}
-	ex, err := boxes[i].get()
+	return boxes[i].get()
+}
+
+// files are those of a sandbox of an agent.
+func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error) {
+	ex, err := h.sandboxOf(agent, name)
 	if err != nil {
 		return nil, err
 	}
@@ -483,4 +489,19 @@ func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error)
 		return nil, corral.Errorf(errors.ErrUnsupported, "", "the files of the sandbox %s cannot be reached", name)
 	}
 	return has.Files(ctx)
+}
+
+// dialPort connects to a port of a sandbox of an agent.
+func (h *hosts) dialPort(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+	ex, err := h.sandboxOf(agent, name)
+	if err != nil {
+		return nil, err
+	}
+	dials, ok := ex.(interface {
+		DialPort(ctx context.Context, port int) (net.Conn, error)
+	})
+	if !ok {
+		return nil, corral.Errorf(errors.ErrUnsupported, "", "the ports of the sandbox %s cannot be reached", name)
+	}
+	return dials.DialPort(ctx, port)
 }

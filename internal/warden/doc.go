@@ -13,6 +13,9 @@
 //   - over a byte stream, the warden reads the pipes itself and sends what it
 //     read with its offset, holding every byte until it is acknowledged.
 //
+// It also connects to ports of the loopback interface that it sees, which in a sandbox
+// is the sandbox's own, and hands the sockets over ([wire.Dial]).
+//
 // It decides nothing: which command may run, with which environment, and
 // where output is kept is its peer's business. It is linked into a program of
 // a few megabytes, so it imports little.

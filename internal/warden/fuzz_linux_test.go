@@ -25,6 +25,9 @@ func (s scripted) Recv() (*wire.Message, []int, error) {
 	if err == nil && m.Type != wire.Hello {
 		m.Epoch = "e" // as the first Hello of the seeds
 	}
+	if err == nil && m.Type == wire.Dial && m.Port > 1 && m.Port < 1<<16 {
+		m.Port = 1 // and nothing of this machine
+	}
 	if err == nil && m.Type == wire.Signal && m.ID != "a" {
 		m.ID = "a" // the only process there may be
 	}
@@ -51,6 +54,12 @@ func FuzzServe(f *testing.F) {
 		{Type: wire.Keep, Req: 7, ID: "a"},
 		{Type: wire.Forget, Req: 8, ID: "a"},
 		{Type: wire.Shutdown, Req: 9},
+		{Type: wire.Dial, Req: 10, Port: 1, Timeout: 1e6},
+		{Type: wire.Dial, Req: 11, Port: 1 << 40},
+		{Type: wire.PortAck, Stream: 10, Limit: 1 << 63},
+		{Type: wire.PortData, Stream: 10, Data: []byte("hello")},
+		{Type: wire.PortData, Stream: 10, Offset: 1 << 62, Flags: wire.FlagEOF},
+		{Type: wire.PortClose, Stream: 10},
 	} {
 		if err := w.Send(m); err != nil {
 			f.Fatal(err)

@@ -100,8 +100,11 @@ func (o *outbox) carry() {
 		err := o.Conn.Send(l.m, l.fds...)
 		switch {
 		case !errors.Is(err, unix.ETOOMANYREFS):
-		case l.m.Type == wire.Started:
-			f := notPassed(l.m.ID)
+		case l.m.Type == wire.Started, l.m.Type == wire.Dialled:
+			f := notPassed("process " + l.m.ID)
+			if l.m.Type == wire.Dialled {
+				f = notPassed("a connection")
+			}
 			err = o.Conn.Send(&wire.Message{Type: wire.Error, Req: l.m.Req, ID: l.m.ID, Code: f.code, Text: f.text})
 		case l.m.Type == wire.Terminal: // the process is there by now: its gateway can attach later
 			err = nil

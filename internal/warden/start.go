@@ -56,7 +56,7 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 	err := c.conn.Send(started, fds...)
 	if errors.Is(err, unix.ETOOMANYREFS) {
 		s.mu.Unlock()
-		return c.answer(m, notPassed(p.id))
+		return c.answer(m, notPassed("process "+p.id))
 	}
 	if err == nil && p.streams != nil {
 		p.streams.attach(c.conn, int64(m.Offset))
@@ -71,8 +71,8 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 // notPassed is the answer where the kernel passes no descriptor: it counts, for
 // each user, those that were sent and not received yet, and a command of the
 // same user can send as many as there may be. The connection is as good as it was.
-func notPassed(id string) *fail {
-	return failf(wire.CodeUnavailable, "cannot pass the descriptors of process %s: the commands of this user have sent too many that were not received: %v", id, unix.ETOOMANYREFS)
+func notPassed(what string) *fail {
+	return failf(wire.CodeUnavailable, "cannot pass the descriptors of %s: the commands of this user have sent too many that were not received: %v", what, unix.ETOOMANYREFS)
 }
 
 // passTerminal sends the terminal of a process that is about to be made.
@@ -83,7 +83,7 @@ func (c *client) passTerminal(m *wire.Message, master int) *fail {
 	err := c.conn.Send(&wire.Message{Type: wire.Terminal, Req: m.Req, ID: m.ID}, master)
 	switch {
 	case errors.Is(err, unix.ETOOMANYREFS):
-		return notPassed(m.ID)
+		return notPassed("process " + m.ID)
 	case err != nil: // the connection is broken, and what the process says would not be read
 		return failf(wire.CodeUnavailable, "cannot pass the terminal of process %s: %v", m.ID, err)
 	}

@@ -74,6 +74,8 @@ type Supervisor struct {
 	oomKnown uint64  // of the kills for memory, how many have been told
 	ended    []*proc // not forgotten, oldest first
 	clients  map[*client]struct{}
+	dials    map[*os.File]*client // sockets that are being connected, and for which client
+	ports    map[*portStream]struct{}
 	closing  bool
 	ending   bool
 	idle     chan struct{} // receives when something ended; capacity 1
@@ -100,7 +102,7 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s := &Supervisor{
 		opts: opts, logf: opts.Log, devnull: null, self: os.Getpid(), since: now(),
-		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{},
+		procs: map[string]*proc{}, byPID: map[int]*proc{}, clients: map[*client]struct{}{}, dials: map[*os.File]*client{}, ports: map[*portStream]struct{}{},
 		over: make(chan struct{}), idle: make(chan struct{}, 1), worked: make(chan struct{}, 1), looking: make(chan struct{}, lookers),
 	}
 	s.spawned = sync.NewCond(&s.mu)
@@ -142,6 +144,7 @@ func (s *Supervisor) Close() {
 		c.conn.Close()
 	}
 	s.mu.Unlock()
+	s.cutPorts(nil)
 	for _, p := range procs {
 		s.killTree(p)
 	}
@@ -220,6 +223,7 @@ type client struct {
 
 	terminalFirst bool // see wire.FeatureTerminalFirst
 	oneWay        bool // see wire.FeatureOneWay
+	cuts          int  // how often its connections to ports were cut; under Supervisor.mu
 
 	// On a byte stream, whose turn it is: see stale.
 	epoch string
@@ -284,11 +288,13 @@ func (s *Supervisor) Serve(conn wire.Conn) error {
 
 // disconnect lets go of a connection: its processes wait for the next.
 func (s *Supervisor) disconnect(c *client) {
+	s.cutPorts(c)
 	c.conn.end()
 	s.detach(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.clients, c)
+	defer s.cutDials(c) // those that have begun since
 	close(c.over)
 	s.noteIdle()
 }
@@ -377,6 +383,11 @@ func (c *client) handle(m *wire.Message, fds []int) error {
 			c.s.forget(id)
 		}
 		return nil
+	case wire.Dial:
+		return c.dialPort(m)
+	case wire.PortData, wire.PortAck, wire.PortClose:
+		c.portMessage(m)
+		return nil
 	case wire.Shutdown:
 		f = c.s.shutdown(c)
 	case wire.Input:
@@ -401,7 +412,7 @@ func (c *client) answer(m *wire.Message, f *fail) error {
 }
 
 // features are optional parts of the protocol that this warden has.
-var features = []string{"mark", wire.FeatureDomain}
+var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial}
 
 func (c *client) hello(m *wire.Message) error {
 	if m.Version != wire.Version {
@@ -409,6 +420,7 @@ func (c *client) hello(m *wire.Message) error {
 	}
 	if !c.conn.PassesFiles() {
 		c.s.detach(c) // a new gateway speaks on the same stream
+		c.s.cutPorts(c)
 		c.conn.drop()
 	}
 	c.terminalFirst = slices.Contains(m.Features, wire.FeatureTerminalFirst)

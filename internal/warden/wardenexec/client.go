@@ -31,6 +31,7 @@ type client struct {
 	items    map[string]*wire.Message // what the warden had at Hello
 	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
 	confines bool                     // it knows execution domains
+	dials    bool                     // it connects to ports
 	oneWay   bool                     // it sends no descriptor
 
 	// epoch is in every message on a byte stream: what an earlier connection
@@ -45,7 +46,8 @@ type client struct {
 	next    uint64
 	waiting map[uint64]chan answer
 	early   map[uint64]answer // what came ahead of an answer; see wire.Terminal
-	err     error             // why the connection ended
+	ports   map[uint64]*portStream
+	err     error // why the connection ended
 	done    chan struct{}
 }
 
@@ -75,7 +77,7 @@ func greet(ctx context.Context, conn wire.Conn) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, done: make(chan struct{}),
+	c := &client{conn: conn, items: map[string]*wire.Message{}, waiting: map[uint64]chan answer{}, early: map[uint64]answer{}, ports: map[uint64]*portStream{}, done: make(chan struct{}),
 		oneWay: wire.OneWay(conn), epoch: corral.NewID(), next: 1 + rand.Uint64N(1<<62), made: time.Now()}
 	err := c.hello()
 	if !stop() && err == nil {
@@ -115,6 +117,7 @@ func (c *client) hello() error {
 			greeted = true
 			c.warden = m.StartedAt
 			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
+			c.dials = slices.Contains(m.Features, wire.FeatureDial)
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
 		case !greeted: // meant for the gateway that was connected before
@@ -156,7 +159,9 @@ func (c *client) serve(event func(*wire.Message)) {
 		}
 		if a.m.Req == 0 {
 			closeFDs(a.fds)
-			event(a.m)
+			if !c.portMessage(a.m) {
+				event(a.m)
+			}
 			continue
 		}
 		c.mu.Lock()
@@ -187,6 +192,9 @@ func (c *client) serve(event func(*wire.Message)) {
 		closeFDs(a.fds)
 	}
 	c.early = nil
+	for _, p := range c.ports {
+		p.broken(c.err)
+	}
 	close(c.done)
 }
 
@@ -277,6 +285,10 @@ func asError(a answer) error {
 		kind, hint = corral.ErrStdinClosed, "start the command with stdin to write to it"
 	case wire.CodeBusy:
 		kind = corral.ErrRunning
+	case wire.CodeRefused:
+		kind, hint = corral.ErrNotListening, "start what is to listen there; it can listen on 127.0.0.1"
+	case wire.CodeTimeout:
+		hint = "the program that listens there is busy, or stopped: try again"
 	}
 	return corral.Errorf(kind, hint, "%s", printable(a.m.Text))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ type fake struct {
 	gw     wire.Conn // the executor's end
 	conn   *wire.Packets
 	handle func(f *fake, m *wire.Message, fds []int)
+
+	old atomic.Bool // it knows nothing but what the first wardens did
 }
 
 // newFake greets with items, and hands everything else to handle, which owns
@@ -46,7 +49,11 @@ func newFake(t *testing.T, handle func(*fake, *wire.Message, []int), items ...*w
 				handle(f, m, fds)
 				continue
 			}
-			f.send(&wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, StartedAt: 1})
+			hello := &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, StartedAt: 1}
+			if !f.old.Load() {
+				hello.Features = []string{wire.FeatureDial}
+			}
+			f.send(hello)
 			for _, item := range items {
 				f.send(item)
 			}

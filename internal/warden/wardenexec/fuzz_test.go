@@ -44,9 +44,11 @@ type hostile struct {
 func (h *hostile) PassesFiles() bool { return false }
 
 func (h *hostile) Send(m *wire.Message, fds ...int) error {
-	h.last.Store(m.Req)
+	if m.Req != 0 {
+		h.last.Store(m.Req)
+	}
 	if m.Type == wire.Hello {
-		h.hello <- &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch}
+		h.hello <- &wire.Message{Type: wire.Hello, Req: m.Req, Epoch: m.Epoch, Features: []string{wire.FeatureDial}}
 		h.hello <- &wire.Message{Type: wire.Item, ID: "known", Req: m.Req}
 		h.hello <- &wire.Message{Type: wire.OK, Req: m.Req}
 	}
@@ -65,6 +67,9 @@ func (h *hostile) Recv() (*wire.Message, []int, error) {
 	}
 	if err == nil && m.Req != 0 {
 		m.Req = h.last.Load() // which no script can know
+	}
+	if err == nil && m.Type >= wire.PortData && m.Type <= wire.PortClose {
+		m.Stream = h.last.Load()
 	}
 	return m, fds, err
 }
@@ -91,6 +96,11 @@ func FuzzHostileWarden(f *testing.F) {
 		{Type: wire.Exited, ID: "x", ExitCode: 1 << 60, Signal: 1 << 50, Reason: 77},
 		{Type: wire.Output, ID: "x", Offset: 5, Flags: wire.FlagEOF},
 		{Type: wire.Error, Req: 3, Code: 99, Text: "a\nb\x00"},
+		{Type: wire.Dialled, Req: 4, Limit: 1 << 62},
+		{Type: wire.PortAck, Limit: 1 << 63},
+		{Type: wire.PortData, Data: []byte("hello")},
+		{Type: wire.PortData, Offset: 5, Data: []byte("x"), Flags: wire.FlagEOF},
+		{Type: wire.PortClose, Text: "a\nb"},
 	} {
 		if err := w.Send(m); err != nil {
 			f.Fatal(err)
@@ -124,6 +134,12 @@ func FuzzHostileWarden(f *testing.F) {
 			if exit, err := p.Wait(ctx); err == nil && (exit.Code < -1 || exit.Code > 255) {
 				t.Errorf("exit code %d", exit.Code)
 			}
+		}
+		if conn, err := e.Dial(ctx, 80); err == nil {
+			_ = conn.SetDeadline(time.Now().Add(time.Millisecond))
+			_, _ = conn.Write([]byte("input"))
+			_, _ = conn.Read(make([]byte, 100))
+			conn.Close()
 		}
 		if err := e.Close(); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -33,6 +34,13 @@ const (
 	Shutdown   Type = 9  // end the warden if nothing runs and nothing is unacknowledged
 	Input      Type = 10 // frames: ID Offset Data; acknowledged by InputAck
 	OutputAck  Type = 11 // frames: ID Offset: bytes before it are safe; no answer
+	Dial       Type = 12 // Port Timeout: connect to a TCP port of the loopback interface; answered by Dialled; see FeatureDial
+
+	// Both ways, where no descriptor can be passed: the bytes of a connection that Dial
+	// made. Stream is the number of that request. No answers.
+	PortData  Type = 13 // Stream Offset Data; FlagEOF: nothing follows
+	PortAck   Type = 14 // Stream Limit: bytes before it may be sent
+	PortClose Type = 15 // Stream Text: the connection is given up, and why
 
 	// Answers and events, warden to gateway.
 	OK       Type = 32
@@ -44,6 +52,7 @@ const (
 	InputAck Type = 38 // event, frames: ID Offset Limit: input before Offset has arrived; FlagEOF: it is not read any more
 	Terminal Type = 39 // ahead of the answer to Start with FlagTTY, with its Req: one fd, the terminal; see FeatureTerminalFirst
 	Identify Type = 40 // ahead of all else, where the kernel does not say who dials: Tag is a secret of the warden's
+	Dialled  Type = 41 // one fd, the connected TCP socket; where none can be passed, Limit of what may be sent as PortData. The warden sends none before a PortAck
 )
 
 // SecretSize is how long the secret of Identify is at least, in bytes.
@@ -62,6 +71,22 @@ const FeatureOneWay = "one-way"
 // FeatureDomain in a warden's Hello: it knows the Domain of a Start, and puts it in
 // force or says why not.
 const FeatureDomain = "domain"
+
+// FeatureDial in a warden's Hello: it knows Dial.
+const FeatureDial = "dial"
+
+// PortWindow bounds what of one direction of PortData may be on its way, in bytes.
+const PortWindow = 128 << 10
+
+// MaxPorts bounds the connections of a warden whose bytes travel as PortData.
+const MaxPorts = 64
+
+// MaxDials bounds the connections that a warden makes at a time. It refuses more with
+// CodeUnavailable.
+const MaxDials = 256
+
+// DialLimit bounds how long a warden tries to connect to a port, whatever Timeout says.
+const DialLimit = 5 * time.Second
 
 // MaxRefused bounds the programs that Exited names.
 const MaxRefused = 8
@@ -101,6 +126,8 @@ const (
 	CodeStdinClosed Code = 7
 	CodeVersion     Code = 8
 	CodeBusy        Code = 9
+	CodeRefused     Code = 10 // Dial: nothing listens on the port
+	CodeTimeout     Code = 11 // Dial: no connection within the time limit
 )
 
 // A Message is every message: which fields one has is said at its Type. A field
@@ -136,6 +163,7 @@ type Message struct {
 	Domain    []byte   // 28, a confine.Domain
 	Enforced  uint64   // 29, what of it is in force: confine.Enforced.Number
 	Refused   []string // 30, programs that were refused by it
+	Port      uint64   // 31, TCP, 1 to 65535
 }
 
 // Window bounds the output of one process that is not acknowledged, and the
@@ -206,6 +234,7 @@ func (m *Message) Append(b []byte) []byte {
 	for _, f := range m.Refused {
 		str(30, f)
 	}
+	num(31, m.Port)
 	return b
 }
 
@@ -293,6 +322,8 @@ func (m *Message) setNumber(n protowire.Number, v uint64) {
 		m.Limit = v
 	case 29:
 		m.Enforced = v
+	case 31:
+		m.Port = v
 	}
 }
 

@@ -180,6 +180,9 @@ func TestFramesEnd(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add((&Message{Type: Start, Req: 1, ID: "a", Args: []string{"sh", "-lc", "true"}, Env: []string{"A=b"}, Flags: FlagTTY}).Append(nil))
+	f.Add((&Message{Type: Dial, Req: 2, Port: 65535, Timeout: 1e9}).Append(nil))
+	f.Add((&Message{Type: Dialled, Req: 2}).Append(nil))
+	f.Add((&Message{Type: Error, Req: 2, Code: CodeRefused, Text: "refused"}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Parse(b)
 		if err != nil {

@@ -1,0 +1,167 @@
+package client_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/gateway"
+)
+
+// summing listens, and answers each connection with the sum of all that came, after its
+// end.
+func summing(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				sum := sha256.New()
+				if _, err := io.Copy(sum, conn); err == nil {
+					fmt.Fprintf(conn, "%x", sum.Sum(nil))
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// portsOfMachine has the ports of the sandbox "box" of the agent "main" be those of this
+// machine.
+func portsOfMachine(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+	if agent != "main" || name != "box" {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no sandbox %s", agent, name)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		return nil, corral.Errorf(corral.ErrNotListening, "start it", "nothing listens on port %d", port)
+	}
+	return conn, nil
+}
+
+func newPortsRig(t *testing.T) *rig {
+	t.Helper()
+	g := newRig(t)
+	g.away()
+	g.dialPort = portsOfMachine
+	g.back()
+	return g
+}
+
+// sums sends, ends what it sends, and demands the right answer.
+func sums(t *testing.T, c *client.Client, port int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	conn, err := c.DialPort(ctx, "box", port)
+	if err != nil {
+		t.Error(err)
+		cancel()
+		return
+	}
+	cancel() // which bounds the connecting alone
+	defer conn.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(conn, io.TeeReader(io.LimitReader(rand.Reader, 1<<20), sum)); err != nil {
+		t.Error(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != fmt.Sprintf("%x", sum.Sum(nil)) {
+		t.Errorf("%s, %v; want %x", got, err, sum.Sum(nil))
+	}
+}
+
+func TestDialPort(t *testing.T) {
+	g := newPortsRig(t)
+	port := summing(t)
+	sums(t, g.client(nil), port)
+
+	server, err := gateway.New(gateway.Config{Sessions: g.sessions, DialPort: portsOfMachine, Token: strings.Repeat("t", 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server)
+	defer front.Close()
+	sums(t, g.client(func(o *client.Options) { o.Socket, o.URL, o.Token = "", front.URL, strings.Repeat("t", 32) }), port)
+
+	// TLS, of a server that is not trusted.
+	secure := httptest.NewUnstartedServer(server)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	c := g.client(func(o *client.Options) { o.Socket, o.URL, o.Token = "", secure.URL, strings.Repeat("t", 32) })
+	if _, err := c.DialPort(t.Context(), "box", port); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate of nobody's: %v", err)
+	}
+}
+
+func TestDialPortErrors(t *testing.T) {
+	g := newPortsRig(t)
+	c := g.client(nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	free := l.Addr().(*net.TCPAddr).Port
+	if _, err := c.DialPort(t.Context(), "box", free); !errors.Is(err, corral.ErrNotListening) || corral.Hint(err) != "start it" {
+		t.Errorf("nothing listens: %v", err)
+	}
+	if _, err := c.DialPort(t.Context(), "other", free); !errors.Is(err, corral.ErrNotFound) {
+		t.Errorf("no sandbox: %v", err)
+	}
+	if _, err := c.DialPort(t.Context(), "box", 0); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("no port: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.DialPort(cancelled, "box", free); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	// What takes the connection and says nothing.
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	to := func(url string) *client.Client {
+		return g.client(func(o *client.Options) { o.Socket, o.URL = "", url })
+	}
+	if _, err := to("http://"+deaf.Addr().String()).DialPort(short, "box", 80); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a gateway that does not answer: %v", err)
+	}
+	// What is no gateway.
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}))
+	defer other.Close()
+	if _, err := to(other.URL).DialPort(t.Context(), "box", 80); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("another server: %v", err)
+	}
+	g.away()
+	if _, err := c.DialPort(t.Context(), "box", 80); !errors.Is(err, corral.ErrUnavailable) || corral.Hint(err) == "" {
+		t.Errorf("no gateway: %v", err)
+	}
+}

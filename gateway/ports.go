@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/tunnel"
+)
+
+// portRoutes lead to what listens inside sandboxes: one by HTTP, whatever the method,
+// and one to the port itself.
+func (s *Server) portRoutes() []route {
+	return []route{
+		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", right: access.Run, handle: s.port(s.tunnelPort)},
+		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", right: access.Run, handle: s.port(s.proxyPort), head: true, pages: true},
+	}
+}
+
+// connectLimit bounds how long it takes to connect to a port. The warden has a lower
+// limit of its own; this one is for the way to the warden.
+const connectLimit = 20 * time.Second
+
+// port is a handler of requests to a port of the agent's sandbox. The client counts as
+// one that stays. The connection is closed after the handler.
+func (s *Server) port(h func(w http.ResponseWriter, r *http.Request, conn *portConn) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		a, err := s.agent(r)
+		if err != nil {
+			return err
+		}
+		if s.cfg.DialPort == nil {
+			return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+		}
+		port, err := parsePort(r.PathValue("port"))
+		if err != nil {
+			return err
+		}
+		leave, err := s.stay()
+		if err != nil {
+			return err
+		}
+		defer leave()
+		ctx, away := r.Context(), func() {}
+		if r.Header.Get("Upgrade") == "" && r.ContentLength == 0 { // else a client may end what it sends, and stay
+			ctx, away = whilePresent(r)
+		}
+		defer away()
+		ctx, cancel := s.whileServing(ctx)
+		defer cancel()
+		conn, err := s.dialPort(ctx, a.Name(), r.PathValue("name"), port)
+		if err == nil {
+			defer conn.Close()
+			err = h(w, r.WithContext(ctx), conn)
+		}
+		if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStopping) {
+			err = cause
+		}
+		return err
+	}
+}
+
+func parsePort(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no TCP port", text)
+	}
+	return int(n), nil
+}
+
+func (s *Server) dialPort(ctx context.Context, agent, name string, port int) (*portConn, error) {
+	dialCtx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	conn, err := s.cfg.DialPort(dialCtx, agent, name, port)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := conn.(tunnel.Conn)
+	if !ok {
+		return nil, errors.Join(corral.Errorf(api.ErrInternal, "", "a connection to a port cannot be half-closed"), conn.Close())
+	}
+	return &portConn{Conn: c, port: port, in: s.metrics.portBytes.WithLabelValues("in"), out: s.metrics.portBytes.WithLabelValues("out")}, nil
+}
+
+// portConn is a connection to a port whose bytes are counted.
+type portConn struct {
+	tunnel.Conn
+	port    int
+	in, out prometheus.Counter
+}
+
+func (c *portConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.out.Add(float64(n))
+	return n, err
+}
+
+func (c *portConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.in.Add(float64(n))
+	return n, err
+}
+
+// tunnelPort makes the client's connection one to the port.
+func (s *Server) tunnelPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), api.TunnelProtocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
+		return corral.Errorf(corral.ErrInvalid, "for HTTP add a / after the port; for the port itself send Connection: Upgrade and Upgrade: "+api.TunnelProtocol, "the request is none for a tunnel")
+	}
+	id := w.Header().Get(api.HeaderRequestID)
+	raw, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return err
+	}
+	client, ok := raw.(tunnel.Conn)
+	if !ok {
+		return errors.Join(corral.Errorf(api.ErrInternal, "", "the client's connection cannot be half-closed"), raw.Close())
+	}
+	defer client.Close()
+	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + api.TunnelProtocol + "\r\n" + api.HeaderRequestID + ": "
+	if _, err := client.Write([]byte(head + id + "\r\n\r\n")); err != nil {
+		return err
+	}
+	// What was read already; the rest is read past net/http, which would take the end of
+	// it for the client's.
+	early, err := buffered.Reader.Peek(buffered.Reader.Buffered())
+	if err != nil {
+		return err
+	}
+	return tunnel.Join(r.Context(), &hijacked{client, early}, conn)
+}
+
+// hijacked is a client's connection of which some was read already.
+type hijacked struct {
+	tunnel.Conn
+	early []byte
+}
+
+func (h *hijacked) Read(p []byte) (int, error) {
+	if len(h.early) > 0 {
+		n := copy(p, h.early)
+		h.early = h.early[n:]
+		return n, nil
+	}
+	return h.Conn.Read(p)
+}
+
+// SyscallConn is for package tunnel.
+func (h *hijacked) SyscallConn() (syscall.RawConn, error) {
+	if has, ok := h.Conn.(syscall.Conn); ok {
+		return has.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// hasToken reports whether a header that is a list has a word.
+func hasToken(values []string, word string) bool {
+	for _, v := range values {
+		for part := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), word) {
+				return true
+			}
+		}
+	}
+	return false
+}
