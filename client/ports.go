@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -36,12 +35,11 @@ func (c *PortConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// SyscallConn implements syscall.Conn, where the connection to the gateway does.
-func (c *PortConn) SyscallConn() (syscall.RawConn, error) {
-	if has, ok := c.Conn.(syscall.Conn); ok {
-		return has.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
+// Detach is the connection itself, and what was read from it already. The PortConn is
+// not to be used any more.
+func (c *PortConn) Detach() (net.Conn, []byte) {
+	early, _ := c.r.Peek(c.r.Buffered()) // what is there can be had
+	return c.Conn, early
 }
 
 // DialPort connects to what listens on a TCP port inside the agent's sandbox of that

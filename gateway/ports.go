@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -135,30 +134,11 @@ func (s *Server) tunnelPort(w http.ResponseWriter, r *http.Request, conn *portCo
 	if err != nil {
 		return err
 	}
-	return tunnel.Join(r.Context(), &hijacked{client, early}, conn)
+	return tunnel.Join(r.Context(), tunnel.End{Conn: client, Early: early, Moved: count(conn.in)}, tunnel.End{Conn: conn.Conn, Moved: count(conn.out)})
 }
 
-// hijacked is a client's connection of which some was read already.
-type hijacked struct {
-	tunnel.Conn
-	early []byte
-}
-
-func (h *hijacked) Read(p []byte) (int, error) {
-	if len(h.early) > 0 {
-		n := copy(p, h.early)
-		h.early = h.early[n:]
-		return n, nil
-	}
-	return h.Conn.Read(p)
-}
-
-// SyscallConn is for package tunnel.
-func (h *hijacked) SyscallConn() (syscall.RawConn, error) {
-	if has, ok := h.Conn.(syscall.Conn); ok {
-		return has.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
+func count(to prometheus.Counter) func(int64) {
+	return func(n int64) { to.Add(float64(n)) }
 }
 
 // hasToken reports whether a header that is a list has a word.

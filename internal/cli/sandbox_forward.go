@@ -162,7 +162,8 @@ func (v *forwarder) serve(ctx context.Context, f *forward, conn *net.TCPConn) {
 	port, err := v.client.DialPort(dialing, f.Sandbox, f.Port)
 	cancel()
 	if err == nil {
-		err = tunnel.Join(ctx, conn, port)
+		raw, early := port.Detach()
+		err = tunnel.Join(ctx, tunnel.End{Conn: conn}, tunnel.End{Conn: raw.(tunnel.Conn), Early: early}) // TCP, TLS or a Unix socket: each ends by halves
 	} else {
 		_ = conn.SetLinger(0) // the caller sees that it was refused, and no end of an answer
 	}

@@ -21,14 +21,16 @@ type Conn interface {
 	CloseWrite() error
 }
 
-// piece is how much is moved at a time, in bytes.
-const piece = 64 << 10
+// An End is a connection to join, of which some may have been read already.
+type End struct {
+	Conn
+	Early []byte
+	Moved func(bytes int64) // told how much came from it, when that has ended; may be nil
+}
 
 // lookEvery is how often Join looks whether a side that sends nothing more is still
 // there. A variable for tests.
 var lookEvery = time.Second
-
-var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
 // Join moves bytes both ways until both directions have ended, one has failed, or ctx
 // has ended. Both connections are closed then. The error is nil if both directions
@@ -36,7 +38,9 @@ var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
 //
 // A side that has closed the whole connection looks like one that ended only what it
 // sends, until something is sent to it. So the kernel is asked, where it can tell.
-func Join(ctx context.Context, a, b Conn) error {
+//
+// Between sockets the kernel moves them (splice); for that Conn has to be what net made.
+func Join(ctx context.Context, a, b End) error {
 	var once sync.Once
 	closeBoth := func() {
 		once.Do(func() {
@@ -52,7 +56,7 @@ func Join(ctx context.Context, a, b Conn) error {
 		err    error
 	}
 	ends := make(chan end, 2)
-	move := func(to, from Conn) { ends <- end{from, forward(to, from)} }
+	move := func(to, from End) { ends <- end{from.Conn, forward(to.Conn, from)} }
 	go move(a, b)
 	go move(b, a)
 
@@ -90,11 +94,22 @@ func cause(ctx context.Context, err error) error {
 }
 
 // forward moves bytes until from ends, and then ends to.
-func forward(to, from Conn) error {
-	buf := buffers.Get().(*[piece]byte)
-	defer buffers.Put(buf)
-	// Without their other methods: these would make buffers of their own.
-	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:])
+func forward(to Conn, from End) error {
+	var moved int64
+	var err error
+	if len(from.Early) > 0 {
+		var n int
+		n, err = to.Write(from.Early)
+		moved = int64(n)
+	}
+	if err == nil {
+		var rest int64
+		rest, err = io.Copy(to, from.Conn)
+		moved += rest
+	}
+	if from.Moved != nil {
+		from.Moved(moved)
+	}
 	if err != nil {
 		return err
 	}

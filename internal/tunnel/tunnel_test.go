@@ -48,7 +48,7 @@ func joined(t *testing.T, ctx context.Context, network string) (client, server C
 	client, a := pair(t, network)
 	server, b := pair(t, "tcp")
 	end = make(chan error, 1)
-	go func() { end <- Join(ctx, a, b) }()
+	go func() { end <- Join(ctx, End{Conn: a}, End{Conn: b}) }()
 	return client, server, end
 }
 
