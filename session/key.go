@@ -13,6 +13,9 @@ type Key struct {
 	Name string            // noted with the session
 	Max  int               // 0: no bound
 	Of   func(string) bool // which agents are meant
+	// Ended is closed when it may do nothing more: what is in the foreground of its
+	// calls goes to the background. Nil: never.
+	Ended <-chan struct{}
 }
 
 type keyOf struct{}

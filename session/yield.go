@@ -35,6 +35,8 @@ func (s *Session) Yield(ctx context.Context, d time.Duration) (Status, error) {
 			err = s.toBackground()
 		case <-s.m.draining:
 			err = s.toBackground()
+		case <-keyFrom(ctx).Ended:
+			err = s.toBackground()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}

@@ -101,7 +101,11 @@ type grantKey struct{}
 
 // WithGrant notes by what right something is done with ctx.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
-	ctx = session.WithKey(ctx, session.Key{Name: g.Name, Max: g.Max, Of: g.Sees})
+	key := session.Key{Name: g.Name, Max: g.Max, Of: g.Sees}
+	if g.alive != nil {
+		key.Ended = g.alive.Done()
+	}
+	ctx = session.WithKey(ctx, key)
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
