@@ -12,6 +12,8 @@ import tempfile
 import time
 import unittest
 
+import corral
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 
 
@@ -71,13 +73,15 @@ class Gateway:
         with open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    def await_socket(self) -> None:
-        for _ in range(600):
-            if self.said().count("the gateway listens") and os.path.exists(self.socket):
-                return
-            assert self.process is not None and self.process.poll() is None, self.said()
-            time.sleep(0.05)
-        raise AssertionError("the gateway does not listen: " + self.said())
+    def await_ready(self) -> None:
+        for _ in range(1200):
+            try:
+                with corral.Client(socket=self.socket) as client:
+                    return client.ready()
+            except corral.UnavailableError:
+                assert self.process is not None and self.process.poll() is None, self.said()
+                time.sleep(0.05)
+        raise AssertionError("the gateway is not ready: " + self.said())
 
     def address(self) -> str:
         """Where it listens on TCP."""
@@ -95,4 +99,4 @@ class GatewayTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.gateway = Gateway(*cls.flags).start()
         cls.addClassCleanup(cls.gateway.close)
-        cls.gateway.await_socket()
+        cls.gateway.await_ready()
