@@ -47,6 +47,7 @@ class TestRestart(unittest.TestCase):
                 part += 1
                 getattr(self.gateway, end)()
                 self.gateway.start()
+                self.gateway.await_ready()
                 self.go(part)
             if event.type == "exit":
                 self.assertEqual(event.exit_code, 0)
