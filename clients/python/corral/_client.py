@@ -11,7 +11,7 @@ from ._events import TYPE, Stream
 from ._http import Call, Place, Transport, find
 from ._sandbox import Sandbox
 from ._session import Result, Session, collect, log_call
-from .errors import InvalidError
+from .errors import EndedError, InvalidError
 
 Command = Union[str, Sequence[str]]
 
@@ -58,8 +58,11 @@ class Client:
         if not stdin:
             return collect(self.stream(command, **options), max_output)
         session = self.start(command, stdin=True, **options)
-        session.write(stdin)
-        session.close_stdin()
+        try:
+            session.write(stdin)
+            session.close_stdin()
+        except EndedError:
+            pass  # it did not read all of it
         return session.result(max_output=max_output)
 
     def start(self, command: Command, **options: Any) -> Session:

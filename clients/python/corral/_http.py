@@ -119,12 +119,25 @@ class Answer:
         self._sock.settimeout(seconds)
 
     def read(self) -> bytes:
-        data = self.resp.read(_MAX_ANSWER + 1)
-        if self.resp.length:  # http.client does not complain if told how much to read
-            raise http.client.IncompleteRead(data, self.resp.length)
-        if len(data) > _MAX_ANSWER:
-            raise InvalidError(f"the answer has more than {_MAX_ANSWER} bytes", hint="ask for less at a time")
-        return data
+        """All of it. http.client does not notice every cut, such as one in the headers."""
+        if self.resp.status == 204:
+            return b""
+        data, announced = bytearray(), -1
+        if not self.resp.chunked:
+            text = self.resp.headers.get("Content-Length", "")
+            if not text.isdecimal():
+                raise http.client.IncompleteRead(b"")
+            announced = int(text)
+        while len(data) != announced:
+            piece = self.some()
+            if not piece:
+                break
+            data += piece
+            if len(data) > _MAX_ANSWER:
+                raise InvalidError(f"the answer has more than {_MAX_ANSWER} bytes", hint="ask for less at a time")
+        if announced >= 0 and len(data) != announced:
+            raise http.client.IncompleteRead(bytes(data))
+        return bytes(data)
 
     def some(self) -> bytes:
         """What is there; empty at the end."""

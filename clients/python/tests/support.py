@@ -11,6 +11,9 @@ import subprocess
 import tempfile
 import time
 import unittest
+from typing import Optional
+
+import corral
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 
@@ -33,7 +36,7 @@ class Gateway:
         self.work = os.path.join(self.dir, "work")
         os.mkdir(self.work)
         self.flags = flags
-        self.process: "subprocess.Popen[bytes] | None" = None
+        self.process: Optional["subprocess.Popen[bytes]"] = None
         self.log = open(os.path.join(self.dir, "log"), "ab")
 
     @property
@@ -48,36 +51,70 @@ class Gateway:
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)
         return self
 
+    def settle(self) -> None:
+        """Waits until it has asked the login shell for PATH: a profile that is killed may
+        leave locks behind on this machine. Sandboxes have no such shell."""
+        if "--sandbox" in self.flags:
+            return
+        with corral.Client(socket=self.socket) as client:
+            client.start("true").wait(120)
+
     def kill(self) -> None:
         """kill -9"""
         assert self.process is not None
+        self.settle()
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
+            self.settle()
             self.process.terminate()
             try:
                 self.process.wait(30)
             except subprocess.TimeoutExpired:
-                self.kill()
+                self.process.kill()
+                self.process.wait()
 
     def close(self) -> None:
+        """Ends it with all that it started: commands outlive a gateway."""
+        if self.process is not None and self.process.poll() is not None:
+            self.start()
+        self.await_ready()
+        with corral.Client(socket=self.socket) as client:
+            for session in client.sessions(all_agents=True):
+                session.remove(force=True)
         self.stop()
         self.log.close()
+        for pid in self.wardens():
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def wardens(self) -> "list[int]":
+        """Processes of programs that are in the state directory."""
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as f:
+                    if f.read().startswith(os.fsencode(self.state) + b"/"):
+                        found.append(int(name))
+            except OSError:
+                pass  # it has ended
+        return found
 
     def said(self) -> str:
         with open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    def await_socket(self) -> None:
-        for _ in range(600):
-            if self.said().count("the gateway listens") and os.path.exists(self.socket):
-                return
-            assert self.process is not None and self.process.poll() is None, self.said()
-            time.sleep(0.05)
-        raise AssertionError("the gateway does not listen: " + self.said())
+    def await_ready(self) -> None:
+        for _ in range(1200):
+            try:
+                with corral.Client(socket=self.socket) as client:
+                    return client.ready()
+            except corral.UnavailableError:
+                assert self.process is not None and self.process.poll() is None, self.said()
+                time.sleep(0.05)
+        raise AssertionError("the gateway is not ready: " + self.said())
 
     def address(self) -> str:
         """Where it listens on TCP."""
@@ -95,4 +132,4 @@ class GatewayTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.gateway = Gateway(*cls.flags).start()
         cls.addClassCleanup(cls.gateway.close)
-        cls.gateway.await_socket()
+        cls.gateway.await_ready()

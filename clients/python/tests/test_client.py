@@ -35,6 +35,7 @@ class TestClient(GatewayTest):
     def test_run_stdin(self) -> None:
         data = os.urandom(1 << 20)
         self.assertEqual(self.client.run("cat", stdin=data).stdout, data)
+        self.assertEqual(self.client.run("exec <&-; echo no", stdin=data).text, "no\n")
 
     def test_run_signal(self) -> None:
         r = self.client.run("kill -TERM $$")

@@ -97,6 +97,19 @@ class TestCut(unittest.TestCase):
             r = client.run("x")
             self.assertEqual((r.output, r.stderr, r.exit_code), (OUTPUT, b"\xff\xfe", 0), f"cut at {at}")
 
+    def test_answer_is_cut_at_every_byte(self) -> None:
+        cut = [0]
+        whole = answer(200, json.dumps(STATUS).encode())
+
+        def reply(*_: object) -> bytes:
+            at, cut[0] = cut[0], len(whole)
+            return whole[:at]
+
+        client = Fake(self, reply).client()
+        for at in range(len(whole) + 1):
+            cut[0] = at
+            self.assertEqual(client.session("s").info, STATUS, f"cut at {at}")
+
     def test_start_is_repeated_with_its_id(self) -> None:
         fake = Fake(self, lambda method, target, body: b"" if len(fake.requests) < 3 else answer(201, json.dumps(STATUS).encode()))
         fake.client().start("x")

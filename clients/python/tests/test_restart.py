@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import unittest
@@ -10,42 +11,54 @@ import corral
 
 from .support import Gateway
 
-# Numbered lines, in which a byte that is lost or doubled shows.
-LINES = 4000
-SLOW = f"i=0; while [ $i -lt {LINES} ]; do echo line $i é€😀; i=$((i+1)); [ $((i % 40)) -ne 0 ] || sleep 0.05; done"
-WANT = "".join(f"line {i} é€😀\n" for i in range(LINES))
+# Numbered lines, in which a byte that is lost or doubled shows. Before every part it
+# waits for a file.
+PARTS, LINES = 3, 1500
+SLOW = f"""i=0; part=0
+while [ $part -lt {PARTS} ]; do
+  while [ ! -e go-$part ]; do sleep 0.02; done
+  part=$((part+1))
+  while [ $i -lt $(({LINES}*part)) ]; do
+    echo line $i é€😀; i=$((i+1)); [ $((i % 40)) -ne 0 ] || sleep 0.02
+  done
+done"""
+WANT = "".join(f"line {i} é€😀\n" for i in range(PARTS * LINES))
 
 
 class TestRestart(unittest.TestCase):
     def setUp(self) -> None:
         self.gateway = Gateway().start()
         self.addCleanup(self.gateway.close)
-        self.gateway.await_socket()
-        self.client = corral.Client(socket=self.gateway.socket)
-        self.client.ready()
+        self.gateway.await_ready()
+        self.client = corral.Client(socket=self.gateway.socket, retry=120)
 
-    def follow(self, stream: corral.Stream, restart: "list[str]") -> str:
-        """Reads a stream, and ends the gateway from time to time."""
-        text, next_at = b"", 20_000
+    def go(self, part: int) -> None:
+        with open(os.path.join(self.gateway.work, f"go-{part}"), "wb"):
+            pass
+
+    def follow(self, stream: corral.Stream, end: str) -> str:
+        """Reads a stream, and ends the gateway in the middle of each part but the first."""
+        text, part = b"", 0
+        self.go(0)
         for event in stream:
             text += event.data
             self.assertNotEqual(event.type, "gap")
-            if len(text) > next_at and restart:
-                next_at += 15_000
-                getattr(self.gateway, restart.pop())()
+            if event.data and part < PARTS - 1 and text.count(b"\n") > part * LINES + LINES // 2:
+                part += 1
+                getattr(self.gateway, end)()
                 self.gateway.start()
+                self.gateway.await_ready()
+                self.go(part)
             if event.type == "exit":
                 self.assertEqual(event.exit_code, 0)
-        self.assertEqual(restart, [])
+        self.assertEqual(part, PARTS - 1)
         return text.decode()
 
     def test_killed_in_the_middle_of_a_stream(self) -> None:
-        text = self.follow(self.client.stream(SLOW), ["kill", "kill"])
-        self.assertEqual(text, WANT)
+        self.assertEqual(self.follow(self.client.stream(SLOW), "kill"), WANT)
 
     def test_stopped_in_the_middle_of_a_stream(self) -> None:
-        text = self.follow(self.client.start(SLOW).log(), ["stop"])
-        self.assertEqual(text, WANT)
+        self.assertEqual(self.follow(self.client.start(SLOW).log(), "stop"), WANT)
 
     def test_calls_wait_for_the_gateway(self) -> None:
         session = self.client.start("sleep 2; echo done", id="waiting")

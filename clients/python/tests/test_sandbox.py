@@ -17,7 +17,7 @@ class TestSandbox(unittest.TestCase):
     def test_files(self) -> None:
         gateway = Gateway("--sandbox", "all", "--image", IMAGE, "--workspace-access", "none").start()
         self.addCleanup(gateway.close)
-        gateway.await_socket()
+        gateway.await_ready()
         client = corral.Client(socket=gateway.socket)
         self.addCleanup(client.sandbox("main").remove)
         result = client.run("echo hello >f; echo in $PWD")
