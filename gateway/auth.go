@@ -19,14 +19,18 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// authorize decides whether a request may be served, and returns by what right. On a
+// authorize decides whether a request may be served, and returns by what right, also of
+// one that is refused if its key is known. On a
 // Unix socket the file's permissions have decided that already.
 func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if overUnix(r) {
 		return access.Everything, nil
 	}
-	if err := s.addressed(r); err != nil || rt.right == access.Public {
-		return access.Nothing, err
+	if err := s.addressed(r); err != nil {
+		return nil, err
+	}
+	if rt.right == access.Public {
+		return access.Nothing, nil
 	}
 	g, err := s.bearer(r)
 	if err != nil {
@@ -34,10 +38,10 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	}
 	switch {
 	case !g.Role.Has(rt.right):
-		return nil, corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
+		return g, corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
 			"the key %q has the role %s, which may not %s %s", g.Name, g.Role, r.Method, r.URL.Path)
 	case rt.whole && !g.All():
-		return nil, corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
+		return g, corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
 	}
 	return g, g.Take(time.Now())
 }

@@ -194,6 +194,10 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("%v, want three that began", count)
 	}
 	g.do("POST", "/v1/sessions", `{"command":"sleep"}`, api.HeaderAgent, "few-0").is(201) // the owner has no quota
+	if text := g.do("GET", "/metrics", "").is(200).body; !strings.Contains(text, `corral_key_requests_total{answer="limited",key="few"} 9`) ||
+		!strings.Contains(text, `corral_key_requests_total{answer="served",key="few"} 3`) {
+		t.Errorf("metrics: %s", text)
+	}
 	slow := g.key(keys, api.NewKey{Name: "slow", Role: "viewer", Rate: 0.01})
 	g.as(slow, "GET", "/v1/sessions", "").is(200)
 	if a := g.as(slow, "GET", "/v1/sessions", "").code(429, "too-many"); a.header.Get("Retry-After") == "" {

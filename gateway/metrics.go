@@ -24,6 +24,9 @@ type metrics struct {
 	logBytes   prometheus.Counter
 	stdinBytes prometheus.Counter
 	portBytes  *prometheus.CounterVec
+
+	byKey     *prometheus.CounterVec
+	wrongKeys prometheus.Counter
 }
 
 func newMetrics(sessions *session.Manager) *metrics {
@@ -50,9 +53,15 @@ func newMetrics(sessions *session.Manager) *metrics {
 		portBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corral_port_bytes_total", Help: "Bytes moved to and from ports of sandboxes, by direction (in: to the sandbox).",
 		}, []string{"direction"}),
+		byKey: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corral_key_requests_total", Help: "Requests by the name of the key that they had, and what became of them: served, denied (401, 403) or limited (429).",
+		}, []string{"key", "answer"}),
+		wrongKeys: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "corral_wrong_keys_total", Help: "Requests with no key, or one that is wrong, revoked or expired.",
+		}),
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(m.requests, m.durations, m.sent, m.followers, m.logBytes, m.stdinBytes, m.portBytes,
+	reg.MustRegister(m.requests, m.durations, m.sent, m.followers, m.logBytes, m.stdinBytes, m.portBytes, m.byKey, m.wrongKeys,
 		sessionMetrics{sessions}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return m
@@ -61,6 +70,23 @@ func newMetrics(sessions *session.Manager) *metrics {
 func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
 	m.handler.ServeHTTP(w, r)
 	return nil
+}
+
+// key counts a request by the key that it had; empty: it had none that is right.
+func (m *metrics) key(name string, status int) {
+	answer := "served"
+	switch {
+	case name == "" && (status == http.StatusUnauthorized || status == http.StatusTooManyRequests):
+		m.wrongKeys.Inc()
+		return
+	case name == "":
+		return
+	case status == http.StatusTooManyRequests:
+		answer = "limited"
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		answer = "denied"
+	}
+	m.byKey.WithLabelValues(name, answer).Inc()
 }
 
 // route returns the metrics of one route, found once.

@@ -34,6 +34,7 @@ func (s *Server) wrap(rt route) http.Handler {
 		cut := err != nil && !s.answer(rt, w, r, err)
 		took := time.Since(begin)
 		measured.observe(w.status, took, w.bytes)
+		s.metrics.key(w.key, w.status)
 		s.access(r, rt, w, id, took, err)
 		if cut {
 			panic(http.ErrAbortHandler)
@@ -44,10 +45,12 @@ func (s *Server) wrap(rt route) http.Handler {
 func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	defer s.recovered(rt.pattern, &err)
 	g, err := s.authorize(rt, r)
+	if g != nil {
+		w.key = g.Name
+	}
 	if err != nil {
 		return err
 	}
-	w.key = g.Name
 	if r.Method == http.MethodHead && !rt.head {
 		return corral.Errorf(corral.ErrInvalid, "use GET", "HEAD is not answered")
 	}

@@ -118,8 +118,9 @@ func From(ctx context.Context) *Grant {
 	return Everything
 }
 
-// Nothing is what one may do whose key ended while its request was under way.
-var Nothing = &Grant{Name: "ended", Agents: []string{"-"}, Hosts: []string{"none"}}
+// Nothing is what one may do without a key, or whose key ended while its request was
+// under way.
+var Nothing = &Grant{Name: "nobody", Agents: []string{"-"}, Hosts: []string{"none"}}
 
 // Ref names a Grant inside of the gateway, for what carries no context.
 func (g *Grant) Ref() string {
