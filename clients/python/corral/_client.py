@@ -21,17 +21,20 @@ class Client:
 
     Without socket and url it looks for the gateway as the program corral does: at
     CORRAL_URL, or else in the state directory (state_dir, CORRAL_STATE_DIR, or the usual
-    one). Over TCP the token is needed, which is in the file gateway.token there.
+    one). Over TCP the token is needed, which is in the file gateway.token there, or the
+    secret of a key (corral keys create). fingerprint is the SHA-256 of the gateway's
+    certificate, if nobody signed it that this machine trusts. Without an agent it is main,
+    or the only one that the key is for.
 
     retry is for how many seconds a gateway that was reached may be away before a call
     fails; timeout is how long it may be silent in a call.
     """
 
-    def __init__(self, *, socket: str = "", url: str = "", token: str = "", state_dir: Optional[str] = None,
-                 agent: str = "main", session: str = "", sender: str = "", retry: float = 30.0, timeout: float = 600.0) -> None:
+    def __init__(self, *, socket: str = "", url: str = "", token: str = "", fingerprint: str = "",
+                 state_dir: Optional[str] = None, agent: str = "", session: str = "", sender: str = "", retry: float = 30.0, timeout: float = 600.0) -> None:
         if socket and url:
             raise InvalidError("both a socket and a URL were given", hint="a gateway is at one of them")
-        place = Place(socket, url, token) if socket or url else find(state_dir)
+        place = Place(socket, url, token, fingerprint) if socket or url else find(state_dir)
         self._transport = Transport(place, agent=agent, session=session, sender=sender, retry=retry, timeout=timeout)
 
     def __enter__(self) -> "Client":

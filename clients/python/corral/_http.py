@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
 import random
 import socket
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Tuple, Union
 from urllib.parse import quote, urlencode, urlsplit
 
-from .errors import CorralError, InvalidError, LostError, UnavailableError, from_answer
+from .errors import CorralError, DeniedError, InvalidError, LostError, UnavailableError, from_answer
 
 SOCKET_FILE = "gateway.sock"
 TOKEN_FILE = "gateway.token"
@@ -45,6 +47,7 @@ class Place:
     socket: str = ""
     url: str = ""
     token: str = ""
+    fingerprint: str = ""  # SHA-256 of the certificate; empty: one that this machine trusts
 
     def __str__(self) -> str:
         return self.socket or self.url
@@ -172,10 +175,30 @@ class Patience:
         return True
 
 
+class _PinnedConnection(http.client.HTTPSConnection):
+    """TLS with a server whose certificate has a fingerprint, whoever signed it."""
+
+    def __init__(self, host: str, port: Optional[int], fingerprint: str) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # it is known by itself
+        super().__init__(host, port, timeout=_CONNECT, context=context)
+        self._want = fingerprint.replace(":", "").lower()
+
+    def connect(self) -> None:
+        super().connect()
+        got = hashlib.sha256(self.sock.getpeercert(binary_form=True) or b"").hexdigest()
+        if got != self._want:
+            self.close()
+            raise DeniedError(f"the gateway's certificate has the fingerprint {got}, and not {self._want}",
+                              hint="compare it with the one in the gateway's log")
+
+
 class Transport:
     def __init__(self, place: Place, *, agent: str, session: str, sender: str, retry: float, timeout: float) -> None:
         self.place, self.retry, self.timeout = place, retry, timeout
-        self.header = {"Corral-Agent": agent}
+        self.header = {"Corral-Agent": agent} if agent else {}
         if session:
             self.header["Corral-Session"] = session
         if sender:
@@ -190,8 +213,12 @@ class Transport:
     def _connection(self) -> http.client.HTTPConnection:
         if self._url is None:
             return _UnixConnection(self.place.socket, _CONNECT)
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        return kind(self._url.hostname or "", self._url.port, timeout=_CONNECT)
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=_CONNECT)
+        if not self.place.fingerprint:
+            return http.client.HTTPSConnection(host, port, timeout=_CONNECT)
+        return _PinnedConnection(host, port, self.place.fingerprint)
 
     def open(self, call: Call) -> Answer:
         """One try. NoAnswer if there is none."""
