@@ -21,6 +21,11 @@ type Conn interface {
 	CloseWrite() error
 }
 
+// piece is how much is moved at a time where the kernel does not move it, in bytes.
+const piece = 256 << 10
+
+var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
+
 // An End is a connection to join, of which some may have been read already.
 type End struct {
 	Conn
@@ -104,7 +109,9 @@ func forward(to Conn, from End) error {
 	}
 	if err == nil {
 		var rest int64
-		rest, err = io.Copy(to, from.Conn)
+		buf := buffers.Get().(*[piece]byte)
+		rest, err = io.CopyBuffer(to, from.Conn, buf[:])
+		buffers.Put(buf)
 		moved += rest
 	}
 	if from.Moved != nil {
