@@ -2,15 +2,19 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
@@ -148,21 +152,42 @@ func TestBadKeys(t *testing.T) {
 }
 
 // A file that is not understood is not read as fewer limits.
-func TestDamagedFile(t *testing.T) {
+func TestUnknownFile(t *testing.T) {
 	for name, text := range map[string]string{
-		"cut off":          `{"version":1,"keys":[`,
+		"no keys":          `"keys"`,
 		"another version":  `{"version":2,"keys":[]}`,
 		"an unknown limit": `{"version":1,"keys":[{"id":"x","name":"a","role":"admin","maxMoney":1}]}`,
 		"no role":          `{"version":1,"keys":[{"id":"x","name":"a"}]}`,
 	} {
 		path := filepath.Join(testdir.New(t), "keys.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		sealed, err := journal.Seal(json.RawMessage(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, sealed, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(path); !errors.Is(err, corral.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Whatever bit is another, and wherever it is cut: no key becomes one that may more.
+func TestDamagedFile(t *testing.T) {
+	path := filepath.Join(testdir.New(t), "keys.json")
+	if _, err := open(t, path).Create(api.NewKey{Name: "acme", Role: "viewer", Agents: []string{"acme-*"}}); err != nil {
+		t.Fatal(err)
+	}
+	same := func(a, b []api.Key) bool { return reflect.DeepEqual(a, b) }
+	damagetest.File(t, path, "keys.json", same, func() ([]api.Key, error) {
+		s, err := Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		return s.List(), nil
+	})
 }
 
 func TestRate(t *testing.T) {

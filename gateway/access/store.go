@@ -97,7 +97,11 @@ func read(path string) (f file, err error) {
 	if err != nil {
 		return f, err
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
+	var entry json.RawMessage
+	if err := journal.Unseal(data, &entry); err != nil {
+		return f, err
+	}
+	d := json.NewDecoder(bytes.NewReader(entry))
 	d.DisallowUnknownFields() // what is not known might be a limit
 	if err := d.Decode(&f); err != nil {
 		return f, err
@@ -293,9 +297,9 @@ func (s *Store) write(add record, without string) error {
 		f.Keys = append(f.Keys, add)
 	}
 	slices.SortFunc(f.Keys, func(a, b record) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
-	data, err := json.MarshalIndent(f, "", " ")
+	data, err := journal.Seal(f)
 	if err == nil {
-		err = atomicfile.Write(s.path, append(data, '\n'), atomicfile.Options{Durable: true})
+		err = atomicfile.Write(s.path, data, atomicfile.Options{Durable: true})
 	}
 	if err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk is full; nothing was changed", "cannot write the keys to %s: %w", s.path, err)
