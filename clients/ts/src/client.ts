@@ -30,10 +30,19 @@ export interface RunOptions extends Omit<StartOptions, "stdin">, ResultOptions {
   stdin?: Uint8Array | string;
 }
 
-/** An approval, and what waits for it. */
+/** An approval, and the command that waits for it. */
 export interface Approval extends Fields {
-  id: string;
+  approvalId: string;
+  /** A short name, as good as the ID. */
+  approvalSlug: string;
   state: string;
+  /** Shell text. */
+  command?: string;
+  /** Or a program and its arguments. */
+  args?: string[];
+  allowedDecisions: string[];
+  /** The session that the command is, or will be. */
+  commandId?: string;
 }
 
 export interface AnswerOptions extends CallOptions {

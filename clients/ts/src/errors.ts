@@ -56,7 +56,7 @@ export class UnauthorizedError extends DeniedError {}
 /** Nothing ran. It will when an operator approves it. details is the approval. */
 export class ApprovalPendingError extends CorralError {
   get approvalId(): string {
-    const id = (this.details as { id?: unknown } | null | undefined)?.id;
+    const id = (this.details as { approvalId?: unknown } | null | undefined)?.approvalId;
     return typeof id === "string" ? id : "";
   }
 }
