@@ -25,6 +25,14 @@ describe("a gateway that restarts", () => {
 
   // Reads a stream, and ends the gateway from time to time.
   async function follow(stream, ends) {
+    try {
+      return await read(stream, ends);
+    } catch (e) {
+      throw new Error(`${e.message}\n${gateway.said()}`, { cause: e });
+    }
+  }
+
+  async function read(stream, ends) {
     const data = [];
     let text = "";
     let length = 0;

@@ -85,6 +85,6 @@ export class Gateway {
   async close() {
     await this.stop();
     closeSync(this.log);
-    rmSync(this.dir, { recursive: true, force: true });
+    rmSync(this.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }); // the warden may be writing
   }
 }
