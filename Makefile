@@ -135,8 +135,11 @@ images: setup-test ## Build every image of Corral's own twice, on two engines, a
 		$(GO) test -tags e2e -count=1 -timeout 60m -v -run TestReproducible $(TESTFLAGS) ./images
 
 .PHONY: clients
-clients: ## Build the wheel and the source distribution of the Python client into dist (needs python3, and no network)
-	@python3 clients/python/build_backend.py dist
+clients: ## Build the archives of the Python and the TypeScript client into bin/clients (needs python3 and npm)
+	@mkdir -p bin/clients
+	@python3 clients/python/build_backend.py bin/clients
+	@cd clients/ts && npm ci --silent --no-audit --no-fund && npm run --silent build && \
+		npm pack --silent --pack-destination ../../bin/clients
 
 .PHONY: cross
 cross: ## Build and vet for the other platforms
