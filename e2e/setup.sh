@@ -25,7 +25,7 @@ test=(
 	gcc:gcc+libc6-dev                    # the race detector
 	dash:dash         # a shell whose behaviour is compared
 	tmux:tmux         # key names are compared with tmux's; it shows what programs draw
-	node:nodejs       # other people's MCP programs
+	node:nodejs       # the client in TypeScript, and other people's MCP programs
 	npm:npm
 	/usr/bin/vim:vim # programs that are driven on terminals, also in an image made of them
 	/usr/bin/htop:htop

@@ -88,7 +88,7 @@ export async function read(signal: AbortSignal): Promise<number | null> {
   return last?.type === "exit" ? last.exitCode : null;
 }
 `)
-	run(t, user, nil, "node", append(check, "--lib", "es2022,dom", "--types", "", "browser.ts")...)
+	run(t, user, nil, "node", append(check, "--lib", "es2022,dom", "browser.ts")...)
 }
 
 func writeFile(t *testing.T, name, text string) {
