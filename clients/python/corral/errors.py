@@ -61,7 +61,7 @@ class ApprovalPendingError(CorralError):
 
     @property
     def approval_id(self) -> str:
-        return str(self.details.get("id", "")) if isinstance(self.details, dict) else ""
+        return str(self.details.get("approvalId", "")) if isinstance(self.details, dict) else ""
 
 
 class NotFoundError(CorralError):

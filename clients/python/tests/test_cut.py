@@ -146,7 +146,7 @@ class TestCut(unittest.TestCase):
         self.assertGreater(len(fake.requests), 2)
 
     def test_pending_approval(self) -> None:
-        body = {"error": {"code": "approval-pending", "message": "it waits", "details": {"id": "calm-otter-12"}}}
+        body = {"error": {"code": "approval-pending", "message": "it waits", "details": {"approvalId": "calm-otter-12"}}}
         fake = Fake(self, lambda *_: answer(403, json.dumps(body).encode()))
         for call in (fake.client().run, fake.client().start):
             with self.assertRaises(corral.ApprovalPendingError) as caught:
