@@ -66,6 +66,7 @@ type Client struct {
 	session string
 	retry   time.Duration
 	http    *http.Client
+	tls     *tls.Config
 	dial    func(ctx context.Context, network, address string) (net.Conn, error) // to the gateway
 	life    context.Context                                                      // of streams that outlast a call
 	end     context.CancelFunc
@@ -109,9 +110,9 @@ func New(o Options) (*Client, error) {
 		}
 		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
-	c.dial = dial
+	c.dial, c.tls = dial, selfcert.Pinned(o.Fingerprint, tls.VersionTLS12, "log in again, if it is the right gateway: corral login")
 	c.http = &http.Client{Transport: &http.Transport{
-		DialContext: dial, TLSClientConfig: selfcert.Pinned(o.Fingerprint, tls.VersionTLS12, "log in again, if it is the right gateway: corral login"), MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
+		DialContext: dial, TLSClientConfig: c.tls, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
 	}}
 	c.life, c.end = context.WithCancel(context.Background())

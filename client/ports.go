@@ -89,7 +89,9 @@ func (c *Client) connect(ctx context.Context, r *http.Request) (net.Conn, error)
 	if err != nil || r.URL.Scheme != "https" {
 		return conn, err
 	}
-	secure := tls.Client(conn, &tls.Config{ServerName: r.URL.Hostname(), NextProtos: []string{"http/1.1"}})
+	as := c.tls.Clone()
+	as.ServerName, as.NextProtos = r.URL.Hostname(), []string{"http/1.1"}
+	secure := tls.Client(conn, as)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
