@@ -40,10 +40,9 @@ type Self struct {
 // Metadata (RFC 9728). The gateway's own keys are the only tokens; it names no server
 // that gives them out.
 type Resource struct {
-	Resource      string   `json:"resource"`
-	Name          string   `json:"resource_name"`
-	Methods       []string `json:"bearer_methods_supported"`
-	Documentation string   `json:"resource_documentation,omitempty"`
+	Resource string   `json:"resource"`
+	Name     string   `json:"resource_name"`
+	Methods  []string `json:"bearer_methods_supported"`
 }
 
 // NewKey is the body of a key to make.

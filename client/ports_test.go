@@ -18,34 +18,9 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/gateway"
+	"github.com/corral-exec/corral/internal/state/selfcert"
+	"github.com/corral-exec/corral/internal/test/sumserver"
 )
-
-// summing listens, and answers each connection with the sum of all that came, after its
-// end.
-func summing(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				sum := sha256.New()
-				if _, err := io.Copy(sum, conn); err == nil {
-					fmt.Fprintf(conn, "%x", sum.Sum(nil))
-				}
-			}()
-		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // portsOfMachine has the ports of the sandbox "box" of the agent "main" be those of this
 // machine.
@@ -95,7 +70,7 @@ func sums(t *testing.T, c *client.Client, port int) {
 
 func TestDialPort(t *testing.T) {
 	g := newPortsRig(t)
-	port := summing(t)
+	port := sumserver.Port(t)
 	sums(t, g.client(nil), port)
 
 	server, err := gateway.New(gateway.Config{Sessions: g.sessions, DialPort: portsOfMachine, Token: strings.Repeat("t", 32)})
@@ -115,6 +90,11 @@ func TestDialPort(t *testing.T) {
 	if _, err := c.DialPort(t.Context(), "box", port); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a certificate of nobody's: %v", err)
 	}
+	// And of one that is known by its fingerprint.
+	sums(t, g.client(func(o *client.Options) {
+		o.Socket, o.URL, o.Token = "", secure.URL, strings.Repeat("t", 32)
+		o.Fingerprint = selfcert.Fingerprint(secure.Certificate().Raw)
+	}), port)
 }
 
 func TestDialPortErrors(t *testing.T) {

@@ -59,7 +59,7 @@ func (l *Live) Config() *Config {
 	case err != nil:
 		return l.close(corral.Errorf(corral.ErrUnavailable, "put it back; a gateway that is started now goes by the defaults",
 			"the configuration was there and cannot be found now: %w", err))
-	case l.sure && unchanged(l.seen, info):
+	case l.sure && Unchanged(l.seen, info):
 		return l.is
 	}
 	// The file may change while it is read: then it differs from info, and is
@@ -94,6 +94,7 @@ func (l *Live) close(err error) *Config {
 	return l.is
 }
 
-func unchanged(a, b fs.FileInfo) bool {
+// Unchanged reports whether a file is as it was, as far as what is known of it tells.
+func Unchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode() && changeTime(a).Equal(changeTime(b))
 }

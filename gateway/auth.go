@@ -19,9 +19,9 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// authorize decides whether a request may be served, and returns by what right, also of
-// one that is refused if its key is known. On a
-// Unix socket the file's permissions have decided that already.
+// authorize decides whether a request may be served, and returns by what right; also of a
+// request that is refused, if its key is right. On a Unix socket the file's permissions
+// have decided that already.
 func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if overUnix(r) {
 		return access.Everything, nil
@@ -32,7 +32,7 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if rt.right == access.Public {
 		return access.Nothing, nil
 	}
-	g, err := s.bearer(r)
+	g, err := s.grant(r)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func (s *Server) addressed(r *http.Request) error {
 	return nil
 }
 
-// bearer is what the key of a request allows.
-func (s *Server) bearer(r *http.Request) (*access.Grant, error) {
+// grant is what the key of a request allows.
+func (s *Server) grant(r *http.Request) (*access.Grant, error) {
 	given, ok := bearer(r)
 	switch {
 	case !ok && s.cfg.Token == "" && s.cfg.Keys == nil:
@@ -102,8 +102,7 @@ func (s *Server) bearer(r *http.Request) (*access.Grant, error) {
 }
 
 // wrongKeys counts wrong keys by the address that they came from. Who sends too many is
-// told to come back later, at once and without a look at what it sends; a right key
-// is taken all the same.
+// told to come back later. A right key from there is taken all the same.
 type wrongKeys struct {
 	mu   sync.Mutex
 	from map[string]*rate.Limiter

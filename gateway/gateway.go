@@ -64,8 +64,8 @@ type Config struct {
 	// Ready reports why the gateway cannot be used yet. Nil: it can.
 	Ready func() error
 
-	// Token is what requests over TCP have to show. Without one, none is
-	// accepted. See Token.
+	// Token is what requests over TCP have to show that have no key; on addresses of
+	// the loopback interface alone. Without it there is no TCP. See Token.
 	Token string
 	// Keys are those of others than the gateway's owner. Nil: there are none.
 	Keys *access.Store

@@ -25,8 +25,8 @@ type logQuery struct {
 	follow bool
 }
 
-// parseLogQuery reads what GET log takes, of which a call that starts a command takes
-// the offset alone.
+// parseLogQuery reads the parameters of GET log. A call that starts a command takes only
+// the offset.
 func parseLogQuery(r *http.Request, usual string) (q logQuery, err error) {
 	q.kind = accepted(r, usual)
 	if q.from, err = queryInt(r, "offset", 0); err != nil {

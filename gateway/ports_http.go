@@ -53,7 +53,7 @@ func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portCon
 
 // splitPortPath splits the path of a request after /v1/sandboxes/NAME/ports/PORT.
 func splitPortPath(escaped string) (prefix, path string) {
-	const slashes = 6 // of which the last begins what is the sandbox's
+	const slashes = 6 // the sandbox's path begins with the last
 	at := 0
 	for range slashes - 1 {
 		at += 1 + strings.IndexByte(escaped[at+1:], '/')

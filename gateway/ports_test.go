@@ -21,6 +21,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/test/sumserver"
 )
 
 // portRig is a gateway with one sandbox, "box" of the agent "me", in which ports are
@@ -301,36 +302,9 @@ func upgraded(t *testing.T, g *rig, port int) (*net.UnixConn, *bufio.Reader) {
 	return conn.(*net.UnixConn), r
 }
 
-// summing listens, and answers each connection with the sum of all that came, after its
-// end.
-func summing(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				sum := sha256.New()
-				if _, err := io.Copy(sum, conn); err == nil {
-					fmt.Fprintf(conn, "%x", sum.Sum(nil))
-				}
-			}()
-		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func TestTunnel(t *testing.T) {
 	g, _ := portRig(t, nil)
-	conn, r := upgraded(t, g, summing(t))
+	conn, r := upgraded(t, g, sumserver.Port(t))
 	sum := sha256.New()
 	sum.Write([]byte("early "))
 	if _, err := io.Copy(conn, io.TeeReader(io.LimitReader(rand.Reader, 16<<20), sum)); err != nil {
@@ -347,7 +321,7 @@ func TestTunnel(t *testing.T) {
 // A tunnel counts as a client that stays, and ends with the gateway.
 func TestTunnelEnds(t *testing.T) {
 	g, c := portRig(t, func(c *Config) { c.MaxFollowers = 1 })
-	port := summing(t)
+	port := sumserver.Port(t)
 	conn, r := upgraded(t, g, port)
 	g.send(c, fmt.Sprintf("http://localhost/v1/sandboxes/box/ports/%d/", port), "GET", "", api.HeaderAgent, "me").code(503, "unavailable")
 	begin := time.Now()

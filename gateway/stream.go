@@ -10,6 +10,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/internal/words"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -26,7 +27,7 @@ type eventStream struct {
 	beat    time.Duration
 
 	next int64        // where the rest of the output begins
-	held corral.Chunk // the first bytes of a character, of which the others have not come
+	held corral.Chunk // the first bytes of a character whose others have not come
 	last api.Header   // the last frame
 	buf  []byte
 }
@@ -174,8 +175,7 @@ func (e *eventStream) frame(frame []byte) error {
 		}
 	}
 	for len(c.Data) > 0 {
-		n := min(len(c.Data), api.MaxEventOutput)
-		n -= cutCharacter(c.Data[:n])
+		n := words.WholeRunes(c.Data[:min(len(c.Data), api.MaxEventOutput)])
 		if n == 0 {
 			e.held = corral.Chunk{Stream: c.Stream, Offset: c.Offset, Data: append([]byte(nil), c.Data...)}
 			break
@@ -203,20 +203,6 @@ func (e *eventStream) complete(c corral.Chunk) (corral.Chunk, error) {
 		return c, nil
 	}
 	return c, e.release()
-}
-
-// cutCharacter is how many bytes at the end of data begin a character that goes on
-// behind it.
-func cutCharacter(data []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
-		if end := data[len(data)-n:]; utf8.RuneStart(end[0]) {
-			if utf8.FullRune(end) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 // release sends what is held.

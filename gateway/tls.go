@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"crypto/tls"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/config"
 )
 
 // TLS is the configuration of a listener with the certificate in two files, PEM, which
@@ -36,12 +39,7 @@ type certificate struct {
 	mu     sync.Mutex
 	loaded *tls.Certificate
 	looked time.Time
-	stamp  [2]stamp
-}
-
-type stamp struct {
-	at   time.Time
-	size int64
+	was    [2]fs.FileInfo // the files, when they were loaded
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -51,8 +49,9 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.loaded, nil
 	}
 	c.looked = time.Now()
-	now, err := stamps(c.cert, c.key)
-	if err == nil && c.loaded != nil && now == c.stamp {
+	cert, err := os.Stat(c.cert)
+	key, kerr := os.Stat(c.key)
+	if err = errors.Join(err, kerr); err == nil && c.loaded != nil && config.Unchanged(cert, c.was[0]) && config.Unchanged(key, c.was[1]) {
 		return c.loaded, nil
 	}
 	var loaded tls.Certificate
@@ -64,22 +63,11 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if c.loaded != nil {
 			c.log.Info("the gateway has another certificate", "file", c.cert, "until", loaded.Leaf.NotAfter)
 		}
-		c.loaded, c.stamp = &loaded, now
+		c.loaded, c.was = &loaded, [2]fs.FileInfo{cert, key}
 	case c.loaded == nil:
 		return nil, err
 	default:
 		c.log.Warn("the new certificate cannot be used, and the one before is", "file", c.cert, "error", err)
 	}
 	return c.loaded, nil
-}
-
-func stamps(names ...string) (s [2]stamp, err error) {
-	for i, name := range names {
-		info, err := os.Stat(name)
-		if err != nil {
-			return s, err
-		}
-		s[i] = stamp{info.ModTime(), info.Size()}
-	}
-	return s, nil
 }

@@ -26,7 +26,7 @@ const piece = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
-// An End is a connection to join, of which some may have been read already.
+// An End is a connection to join. Early is what was read from it already.
 type End struct {
 	Conn
 	Early []byte

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -81,24 +80,6 @@ func TestHalfClose(t *testing.T) {
 		if err := ended(t, end); err != nil {
 			t.Errorf("%s: %v", network, err)
 		}
-	}
-}
-
-// A client that closes all at once has its bytes delivered, and is then not waited for.
-func TestClientGone(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the kernel does not tell")
-	}
-	client, server, end := joined(t, t.Context(), "unix")
-	if _, err := client.Write([]byte("last words")); err != nil {
-		t.Fatal(err)
-	}
-	client.Close()
-	if got, err := io.ReadAll(server); err != nil || string(got) != "last words" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if err := ended(t, end); !errors.Is(err, errGone) {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -29,8 +29,8 @@ func Fingerprint(der []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Load loads the certificate in a file, with its key, or makes it. What says of which
-// server it is, and lost what is to be done if it is lost.
+// Load loads the certificate in a file, with its key, or makes it. In errors, what names
+// the server, and lost says what to do if the certificate is lost.
 func Load(path, what, lost string) (tls.Certificate, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/corral-exec/corral/internal/test/sumserver"
 )
 
 func main() {
@@ -32,7 +34,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	go acceptSums(sums)
+	go sumserver.Serve(sums)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", show)
 	mux.HandleFunc("/sum", sum)
@@ -76,21 +78,5 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		if err != nil || conn.Write(r.Context(), kind, data) != nil {
 			return
 		}
-	}
-}
-
-func acceptSums(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			h := sha256.New()
-			if _, err := io.Copy(h, conn); err == nil {
-				fmt.Fprintf(conn, "%x", h.Sum(nil))
-			}
-		}()
 	}
 }

@@ -24,7 +24,7 @@ type portConn struct {
 	closed        atomic.Bool
 }
 
-// newPortConn takes over a descriptor of which nothing is known.
+// newPortConn takes over a descriptor, and checks what it is.
 func newPortConn(fd, port int) (net.Conn, error) {
 	local, remote, err := checkSocket(fd, port)
 	if err == nil {
@@ -153,8 +153,8 @@ func (c *portConn) Close() error {
 	return c.f.Close()
 }
 
-// dontLinger has close(2) of a socket not wait until the other side has read all, as
-// whoever else has the socket may have set it to.
+// dontLinger keeps close(2) of a socket from waiting until the other side has read all.
+// Others have the socket too, and may have set it to wait.
 func dontLinger(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // no socket: it does not linger
 }
