@@ -51,8 +51,10 @@ func (c *client) reply(m *wire.Message, p *proc) error {
 			started.Flags &^= wire.FlagStdin
 		}
 	}
-	// Sent under the lock: what is kept must not be closed meanwhile, and
-	// Exited must not overtake.
+	// Sent under the lock: what is kept must not be closed meanwhile, and Exited
+	// must not overtake. Who is an owner only from here on hears of the end once:
+	// a second Exited could be taken for that of the next command with this ID.
+	p.owner = c
 	err := c.conn.Send(started, fds...)
 	if errors.Is(err, unix.ETOOMANYREFS) {
 		s.mu.Unlock()
@@ -94,9 +96,6 @@ func (c *client) attach(m *wire.Message) error {
 	s := c.s
 	s.mu.Lock()
 	p := s.procs[m.ID]
-	if p != nil {
-		p.owner = c
-	}
 	s.mu.Unlock()
 	if p == nil {
 		return c.answer(m, failf(wire.CodeNotFound, "no process %s", m.ID))
@@ -128,9 +127,6 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 	s.mu.Lock()
 	p := s.procs[m.ID]
 	closing := s.closing
-	if p != nil {
-		p.owner = c
-	}
 	s.mu.Unlock()
 	if p != nil {
 		closeFDs(fds)
@@ -145,7 +141,7 @@ func (s *Supervisor) start(c *client, m *wire.Message, fds []int) (*proc, *fail)
 	}
 	p = &proc{
 		id: m.ID, tag: m.Tag, flags: m.Flags & (wire.FlagStdin | wire.FlagTTY | wire.FlagMerge),
-		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), owner: c, slot: noSlot,
+		timeout: time.Duration(m.Timeout), grace: time.Duration(m.Grace), slot: noSlot,
 		master: stdio.master, stdin: stdio.stdin, outputs: stdio.outputs, relay: stdio.relay, streams: stdio.streams,
 		writers: stdio.writers(),
 	}
@@ -347,7 +343,7 @@ func (s *Supervisor) finish(p *proc, how *wire.Message) {
 		s.logf("dropping the exit status of %s: no gateway asked for it", s.ended[0].id)
 		s.drop(s.ended[0])
 	}
-	if p.owner != nil && p.pid != 0 { // else Started is still to be sent, and sends it
+	if p.owner != nil { // else Started is still to be sent, and sends it
 		_ = p.owner.conn.Send(how) // a broken connection: it is kept
 	}
 }

@@ -166,3 +166,33 @@ func TestForgottenBeforeStartedAgain(t *testing.T) {
 		t.Errorf("the warden was told %q", got)
 	}
 }
+
+// A process that was started over a connection is told of there: attaching to it over
+// the same one would have its end told twice, and the second be taken for the end of
+// the next process with its ID.
+func TestNoAttachToWhatWasStartedHere(t *testing.T) {
+	attached := make(chan string, 9)
+	f := newFake(t, func(f *fake, m *wire.Message, fds []int) {
+		closeFDs(fds)
+		switch m.Type {
+		case wire.Start:
+			f.started(m)
+		case wire.Attach:
+			attached <- m.ID
+			f.started(m)
+		}
+	})
+	e := fakeExecutor(t, f.connect)
+	p, err := e.Start(t.Context(), corral.Command{ID: "x", Args: []string{"x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.rejoin(e.current(), e.all()) // as the goroutine of a new connection does, when it is slow
+	f.exited("x")
+	waitSoon(t, p)
+	select {
+	case id := <-attached:
+		t.Errorf("process %s was attached to over the connection that it was started over", id)
+	default:
+	}
+}

@@ -376,7 +376,9 @@ func (p *process) reconnect(c *client) error {
 	if !p.settledYet() {
 		return nil // it is being started, over whichever connection
 	}
-	if p.startErr != nil || !p.running() {
+	// One that was started over c is told of its end there. An Attach would have it told
+	// twice, and the second could be taken for that of the next command with this ID.
+	if p.startErr != nil || p.client == c || !p.running() {
 		return nil
 	}
 	err := p.carry().reattach(c)
