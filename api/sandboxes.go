@@ -63,6 +63,15 @@ type SandboxContainer struct {
 	Running bool      `json:"running"`
 }
 
+// A SandboxAddress is how browsers and other programs reach a port of a sandbox by a host
+// name.
+type SandboxAddress struct {
+	URL    string `json:"url"`
+	Token  string `json:"token"`  // opens all ports of the sandbox; a secret. Header E2b-Traffic-Access-Token, or Authorization: Bearer
+	Open   string `json:"open"`   // for a browser: url, which it is known at from then on; has the token in it
+	Public bool   `json:"public"` // the ports are for everybody: no token is needed
+}
+
 // Recreated is the answer of recreate.
 type Recreated struct {
 	Name      string `json:"name"`      // of the sandbox

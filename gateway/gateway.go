@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
@@ -61,6 +62,15 @@ type Config struct {
 	// method CloseWrite. ErrNotFound if the agent has no sandbox of that name,
 	// ErrNotListening if nothing listens there. Nil: there are no sandboxes.
 	DialPort func(ctx context.Context, agent, name string, port int) (net.Conn, error)
+	// Domain is below which ports have host names, PORT-SANDBOX.DOMAIN. Zero: they have
+	// none.
+	Domain porthost.Domain
+	// PortSecret makes the tokens by which a sandbox's ports are opened. Empty: there are
+	// none, and a key is needed.
+	PortSecret porthost.Secret
+	// PublicPorts reports whether the ports of an agent's sandboxes are for everybody.
+	// Nil: they are not.
+	PublicPorts func(agent string) bool
 	// Ready reports why the gateway cannot be used yet. Nil: it can.
 	Ready func() error
 
@@ -118,6 +128,7 @@ type Server struct {
 	handler http.Handler
 	metrics *metrics
 	ports   *httputil.ReverseProxy
+	labels  labels
 	pace    *pacer
 	inputs  inputs
 	wrong   wrongKeys
@@ -151,7 +162,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.ports = s.portsProxy()
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.handler = s.crossOrigin(s.routes())
+	s.handler = s.byHost(s.crossOrigin(s.routes()))
 	if cfg.Tracer != nil {
 		s.handler = otelhttp.NewHandler(s.handler, "corral", otelhttp.WithTracerProvider(cfg.Tracer))
 	}

@@ -29,43 +29,50 @@ func (s *Server) portRoutes() []route {
 // limit of its own; this one is for the way to the warden.
 const connectLimit = 20 * time.Second
 
-// port is a handler of requests to a port of the agent's sandbox. The client counts as
-// one that stays. The connection is closed after the handler.
-func (s *Server) port(h func(w http.ResponseWriter, r *http.Request, conn *portConn) error) handler {
+// A portHandler answers a request with a connection to a port, which is closed after it.
+type portHandler func(w http.ResponseWriter, r *http.Request, conn *portConn) error
+
+// port is a handler of requests to a port of the agent's sandbox.
+func (s *Server) port(h portHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		a, err := s.agent(r)
 		if err != nil {
 			return err
 		}
-		if s.cfg.DialPort == nil {
-			return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
-		}
 		port, err := parsePort(r.PathValue("port"))
 		if err != nil {
 			return err
 		}
-		leave, err := s.stay()
-		if err != nil {
-			return err
-		}
-		defer leave()
-		ctx, away := r.Context(), func() {}
-		if r.Header.Get("Upgrade") == "" && r.ContentLength == 0 { // else a client may end what it sends, and stay
-			ctx, away = whilePresent(r)
-		}
-		defer away()
-		ctx, cancel := s.whileServing(ctx)
-		defer cancel()
-		conn, err := s.dialPort(ctx, a.Name(), r.PathValue("name"), port)
-		if err == nil {
-			defer conn.Close()
-			err = h(w, r.WithContext(ctx), conn)
-		}
-		if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStopping) {
-			err = cause
-		}
+		return s.withPort(w, r, a.Name(), r.PathValue("name"), port, h)
+	}
+}
+
+// withPort connects to a port. The client counts as one that stays.
+func (s *Server) withPort(w http.ResponseWriter, r *http.Request, agent, name string, port int, h portHandler) error {
+	if s.cfg.DialPort == nil {
+		return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+	}
+	leave, err := s.stay()
+	if err != nil {
 		return err
 	}
+	defer leave()
+	ctx, away := r.Context(), func() {}
+	if r.Header.Get("Upgrade") == "" && r.ContentLength == 0 { // else a client may end what it sends, and stay
+		ctx, away = whilePresent(r)
+	}
+	defer away()
+	ctx, cancel := s.whileServing(ctx)
+	defer cancel()
+	conn, err := s.dialPort(ctx, agent, name, port)
+	if err == nil {
+		defer conn.Close()
+		err = h(w, r.WithContext(ctx), conn)
+	}
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStopping) {
+		err = cause
+	}
+	return err
 }
 
 func parsePort(text string) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,15 +25,21 @@ type proxied struct {
 	conn   *portConn
 	prefix string // of the route, escaped; the rest of the path is the sandbox's
 	path   string // escaped
+	origin string // of its own, which the whole of it is; empty: it has that of the API
+	theirs bool   // Authorization is for the sandbox, which may have keys of its own
 	err    error  // why it was not answered
 }
 
 func proxiedOf(ctx context.Context) *proxied { return ctx.Value(proxiedKey{}).(*proxied) }
 
 // proxyPort passes on a request by HTTP, and the answer.
-func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) (err error) {
+func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
 	p := &proxied{conn: conn}
 	p.prefix, p.path = splitPortPath(r.URL.EscapedPath())
+	return s.proxy(w, r, p)
+}
+
+func (s *Server) proxy(w http.ResponseWriter, r *http.Request, p *proxied) (err error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		// Else nothing was answered before all of the body has come.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -44,7 +51,7 @@ func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portCon
 			if cut != http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
 				panic(cut)
 			}
-			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", conn.port)
+			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", p.conn.port)
 		}
 	}()
 	s.ports.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedKey{}, p)))
@@ -67,10 +74,7 @@ func (s *Server) portsProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		FlushInterval: -1, // at once
 		ErrorLog:      slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20, ExpectContinueTimeout: time.Second,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return proxiedOf(ctx).conn, nil },
-		},
+		Transport:     newPortTransport(),
 		Rewrite:        toPort,
 		ModifyResponse: fromPort,
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
@@ -82,18 +86,47 @@ func (s *Server) portsProxy() *httputil.ReverseProxy {
 	}
 }
 
+// portTransport speaks HTTP/2 with what can nothing else, which is gRPC, and HTTP/1.1 with
+// the rest, which always can.
+type portTransport struct{ one, two *http.Transport }
+
+func newPortTransport() portTransport {
+	t := portTransport{one: &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20, ExpectContinueTimeout: time.Second,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return proxiedOf(ctx).conn, nil },
+	}}
+	t.two = t.one.Clone()
+	t.two.Protocols = new(http.Protocols)
+	t.two.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}
+
+func (t portTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		return t.two.RoundTrip(r)
+	}
+	return t.one.RoundTrip(r)
+}
+
 // toPort makes the request that the sandbox gets. Programs inside check that they are
 // addressed by a name of their own, so that is localhost.
 func toPort(r *httputil.ProxyRequest) {
 	p := proxiedOf(r.In.Context())
 	r.SetXForwarded()
-	r.Out.Header.Set("X-Forwarded-Prefix", p.prefix)
+	if p.prefix != "" {
+		r.Out.Header.Set("X-Forwarded-Prefix", p.prefix)
+	}
 	host := "localhost:" + strconv.Itoa(p.conn.port)
 	u := &url.URL{Scheme: "http", Host: host, RawPath: p.path, RawQuery: r.In.URL.RawQuery}
 	u.Path, _ = url.PathUnescape(p.path) // it comes from a URL that was parsed
 	r.Out.URL, r.Out.Host = u, host
-	// The key of the gateway is nothing for the sandbox.
-	r.Out.Header.Del("Authorization")
+	if !p.theirs { // the key of the gateway is nothing for the sandbox
+		r.Out.Header.Del("Authorization")
+	}
+	r.Out.Header.Del(headerTrafficToken)
+	if p.origin != "" && r.In.Header.Get("Origin") == p.origin {
+		r.Out.Header.Set("Origin", "http://"+host)
+	}
 	for name := range r.Out.Header {
 		if strings.HasPrefix(name, "Corral-") {
 			r.Out.Header.Del(name)
@@ -138,7 +171,9 @@ var notTheirs = []string{
 func fromPort(resp *http.Response) error {
 	p := proxiedOf(resp.Request.Context())
 	for _, name := range notTheirs {
-		resp.Header.Del(name)
+		if p.origin == "" || !strings.HasPrefix(name, "Access-Control-") {
+			resp.Header.Del(name)
+		}
 	}
 	for name := range resp.Header {
 		if strings.HasPrefix(name, "Corral-") {
@@ -149,15 +184,31 @@ func fromPort(resp *http.Response) error {
 	resp.Header.Del("Set-Cookie")
 	for _, line := range set {
 		if name, _, _ := strings.Cut(line, "="); !ownCookie(strings.TrimSpace(name)) {
-			resp.Header.Add("Set-Cookie", line)
+			resp.Header.Add("Set-Cookie", p.cookie(line))
 		}
 	}
-	resp.Header.Add("Content-Security-Policy", "sandbox")
-	resp.Header.Set("X-Content-Type-Options", "nosniff")
+	if p.origin == "" {
+		resp.Header.Add("Content-Security-Policy", "sandbox")
+		resp.Header.Set("X-Content-Type-Options", "nosniff")
+	}
 	if to := resp.Header.Get("Location"); to != "" {
 		resp.Header.Set("Location", p.location(to))
 	}
 	return nil
+}
+
+// cookie is a cookie that the sandbox sets. One for a whole domain would be sent to other
+// sandboxes too: it is for this origin alone.
+func (p *proxied) cookie(line string) string {
+	if p.origin == "" {
+		return line
+	}
+	parts := strings.Split(line, ";")
+	parts = slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+		return strings.EqualFold(strings.TrimSpace(name), "domain")
+	})
+	return strings.Join(parts, ";")
 }
 
 // location is where a redirection leads for the client. What leads to the port itself

@@ -35,6 +35,7 @@ func (s *Server) sandboxRoutes() []route {
 		{pattern: "POST /v1/sandboxes/{name}/recreate", right: access.Operate, handle: s.recreateSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
+		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},
 	}
 	for i := range table {
 		table[i].handle = s.sandboxes(table[i].handle)

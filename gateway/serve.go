@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for _, l := range listeners {
 		s.log.Info("the gateway listens", "address", l.Addr().String(), "network", l.Addr().Network(), "tls", s.cfg.TLS != nil && l.Addr().Network() != "unix")
 		if s.cfg.TLS != nil && l.Addr().Network() != "unix" {
-			l = tls.NewListener(l, s.cfg.TLS)
+			l = tls.NewListener(l, s.offering(s.cfg.TLS))
 		}
 		g.Go(func() error {
 			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -66,6 +66,21 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		return s.shutdown(server, unused)
 	})
 	return g.Wait()
+}
+
+// offering is the TLS of a listener. HTTP/2 is for the hosts of ports: connections of the
+// API become tunnels and WebSockets.
+func (s *Server) offering(c *tls.Config) *tls.Config {
+	two := c.Clone()
+	two.NextProtos = append([]string{"h2"}, c.NextProtos...)
+	c = c.Clone()
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if _, _, _, ok := s.cfg.Domain.Match(hello.ServerName); ok {
+			return two, nil
+		}
+		return nil, nil
+	}
+	return c
 }
 
 // mayFace says why the gateway may not listen on an address: beyond the loopback
