@@ -4,12 +4,16 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/corral-exec/corral/api"
 )
 
 // A Sandbox is what there is of a sandbox of the gateway.
 type Sandbox = api.Sandbox
+
+// SandboxAddress is how a port of a sandbox is reached by a host name.
+type SandboxAddress = api.SandboxAddress
 
 // SandboxStats is what a sandbox uses at one moment.
 type SandboxStats = api.SandboxStats
@@ -52,6 +56,16 @@ func (c *Client) RecreateSandbox(ctx context.Context, name string) (Recreated, e
 	req := sandboxCall(http.MethodPost, name, "recreate")
 	req.once = true
 	var got Recreated
+	err := c.json(ctx, req, nil, &got)
+	return got, err
+}
+
+// SandboxAddress is by which host name a port of a sandbox is reached. ErrNotFound if the
+// gateway has no domain for ports.
+func (c *Client) SandboxAddress(ctx context.Context, name string, port int) (SandboxAddress, error) {
+	req := sandboxCall(http.MethodGet, name, "address")
+	req.query = url.Values{"port": {strconv.Itoa(port)}}
+	var got SandboxAddress
 	err := c.json(ctx, req, nil, &got)
 	return got, err
 }

@@ -65,9 +65,10 @@ type Sandbox struct {
 
 	TimeZone policy.Setting[string] `json:"timezone" pattern:"^[A-Za-z0-9][A-Za-z0-9_+,./:<>-]{0,63}$" like:"Europe/Berlin" by:"sandbox" doc:"Time zone that commands have in TZ: a name of the IANA database such as Europe/Berlin, which the image has to know, too, or one as POSIX has them, such as CET-1CEST. Without one: UTC."`
 
-	Network  policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
-	Seccomp  policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`
-	AppArmor policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
+	Network            policy.Setting[string] `json:"network" default:"none" like:"none" by:"sandbox" doc:"Network it is on: none, bridge for the engine's own, which reaches everything, or the name of one that the engine has. The machine's own and other containers' are refused."`
+	AllowPublicTraffic policy.Setting[bool]   `json:"allowPublicTraffic" default:"false" by:"gateway" doc:"Whether anybody reaches the ports of its sandboxes by their host names (gateway.domain), without a key or the sandbox's token."`
+	Seccomp            policy.Setting[string] `json:"seccomp" like:"/etc/corral/seccomp.json" by:"sandbox" doc:"Seccomp profile, as the absolute path of a file in the form of the OCI runtime specification; unconfined is refused. Without one: Corral's, see docs/reference/seccomp.md."`
+	AppArmor           policy.Setting[string] `json:"apparmor" like:"docker-default" by:"sandbox" doc:"Name of an AppArmor profile that is loaded; unconfined is refused. Without one: the engine's."`
 
 	SetupCommand policy.Setting[string] `json:"setupCommand" by:"sandbox" doc:"Shell text that is run once in every new container, before the first command: in a login shell, as the sandbox's user, in the workspace, for ten minutes at most. If it fails, the container is not used. See docs/explain/sandbox.md."`
 }
@@ -198,6 +199,7 @@ type NATS struct {
 type Gateway struct {
 	Listen  policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:7777" by:"gateway" doc:"Address and port to listen on beside the socket, unless --listen says another; beyond the loopback interface only with tls and at least one key (corral keys create). Without one: none. Read when the gateway starts, as all below."`
 	TLS     TLS                      `json:"tls" doc:"The certificate of the gateway, for what it listens on over TCP. Without one there is no TLS."`
+	Domain  policy.Setting[string]   `json:"domain" pattern:"^(https?://)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?$" like:"sandboxes.example.com" by:"gateway" doc:"Domain below which ports of sandboxes have host names, PORT-SANDBOX.DOMAIN, which have to lead here; best a domain of its own, since pages of sandboxes are served below it. With http:// before it where there is no TLS, and a port where browsers need one: http://localhost:7777. Without one: ports have no host names."`
 	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
 	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins whose pages may call the gateway."`

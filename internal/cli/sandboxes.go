@@ -28,7 +28,7 @@ belongs to the state directory that it was made with.`,
 	cmd.AddCommand(a.sandboxList(), a.sandboxShow(), a.sandboxPrune(), a.sandboxRemove(), a.sandboxSweep(), a.sandboxExplain())
 	cmd.AddCommand(a.sandboxKeptCommands()...)
 	cmd.AddCommand(a.sandboxFileCommands()...)
-	cmd.AddCommand(a.sandboxForward())
+	cmd.AddCommand(a.sandboxForward(), a.sandboxURL())
 	return cmd
 }
 

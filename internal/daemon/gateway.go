@@ -21,11 +21,13 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
 	"github.com/corral-exec/corral/internal/fleet/hub"
 	"github.com/corral-exec/corral/internal/state/selfcert"
 	"github.com/corral-exec/corral/pathenv"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/session"
 	"github.com/corral-exec/corral/tool"
 	"github.com/corral-exec/corral/tool/mcp"
@@ -151,6 +153,9 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		return err
 	}
 	cfg.Hosts, cfg.Origins = as.Hosts.Value, as.Origins.Value
+	if err := s.portHosts(&cfg, as.Domain); err != nil {
+		return err
+	}
 	cfg.SSHNodes = s.hosts.sshNodes
 	if s.hub != nil {
 		cfg.Nodes = s.hub
@@ -167,6 +172,25 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	}
 	s.server, err = gateway.New(cfg)
 	return err
+}
+
+// portSecretFile has what tokens of sandboxes are made with.
+const portSecretFile = "ports.secret"
+
+// portHosts gives ports of sandboxes host names, if the configuration has a domain.
+func (s *Gateway) portHosts(cfg *gateway.Config, domain policy.Setting[string]) (err error) {
+	if cfg.Domain, err = porthost.Parse(domain.Value); err != nil || cfg.Domain.IsZero() {
+		return err
+	}
+	secret, err := gateway.Token(filepath.Join(s.dir, portSecretFile), s.log)
+	if err != nil {
+		return err
+	}
+	cfg.PortSecret = porthost.Secret(secret)
+	cfg.PublicPorts = func(agent string) bool {
+		return s.hosts.policies.agent(agent).Sandbox.AllowPublicTraffic.Value
+	}
+	return nil
 }
 
 func overTCP(l net.Listener) bool { return l.Addr().Network() != "unix" }

@@ -51,7 +51,7 @@ func servePorts(t *testing.T, more string) (*serving, *client.Client) {
 		}
 	})
 	box := `sandbox: { mode: "all", image: "` + images.Busybox + `", network: "none"` + more + ` }`
-	g := serveWith(t, `{ agents: { list: [{ id: "main", `+box+` }, { id: "other", `+box+` }] } }`)
+	g := serveWith(t, `{ gateway: { domain: "http://boxes.test" }, agents: { list: [{ id: "main", `+box+` }, { id: "other", `+box+` }] } }`)
 	state = g.s.dir
 	return g, g.client("main")
 }
@@ -112,6 +112,58 @@ func fetch(t *testing.T, c *http.Client, method, path string, body io.Reader, he
 	}
 	return resp.StatusCode, string(text)
 }
+
+// A port has a host name of its own, which is not another sandbox's, nor the API's.
+func TestPortHosts(t *testing.T) {
+	g, c := servePorts(t, "")
+	listen(t, c)
+	at, err := c.SandboxAddress(t.Context(), "main", 8080)
+	if err != nil || at.URL != "http://8080-main.boxes.test/" || at.Token == "" || at.Public {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	get := func(url string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := through(g).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for url, want := range map[string]string{
+		at.URL + "v1/sessions":           "200 GET /v1/sessions, key",
+		"http://8082-main.boxes.test/a":  "200 GET /a",
+		"http://8083-main.boxes.test/":   "502",
+		"http://8080-other.boxes.test/":  "404", // it has none
+		"http://8080-nobody.boxes.test/": "404",
+	} {
+		if status, text := get(url); !strings.HasPrefix(fmt.Sprint(status, " ", text), want) {
+			t.Errorf("%s: %d %s, want %s", url, status, text, want)
+		}
+	}
+	// A sandbox that is made later is found.
+	other := g.client("other")
+	if p, err := other.Start(t.Context(), corral.Command{Shell: "true"}); err != nil {
+		t.Error(err)
+	} else if _, err := p.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(lookedLongAgo)
+	if status, text := get("http://8080-other.boxes.test/"); status != 502 {
+		t.Errorf("a sandbox that was made later: %d %s", status, text)
+	}
+}
+
+// lookedLongAgo is after how long sandboxes are listed again for an unknown name.
+const lookedLongAgo = 1100 * time.Millisecond
 
 // What listens in a sandbox without network is reached by HTTP and TCP.
 func TestPorts(t *testing.T) {

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/client"
+)
+
+func (a *app) sandboxURL() *cobra.Command {
+	var token bool
+	cmd := &cobra.Command{
+		Use: "url [flags] NAME PORT", Short: "Print the address of a port inside a sandbox",
+		Long: `Print the address by which browsers and other programs reach a port inside a
+sandbox, if the gateway has a domain for ports (gateway.domain). Each port of each
+sandbox has a host name, and so an origin, of its own.
+
+With --token it is one to open once in a browser, which can open the port from then
+on. It has a secret after the #: whoever has it can reach all ports of the sandbox.
+Programs send a key, or the token that --json prints.`,
+		Example: `  corral sandbox url main 8000
+  corral sandbox url --token main 8000`,
+		ValidArgsFunction: first(a.completeKnownSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a sandbox and a port", cmd.CommandPath())
+			}
+			port, err := strconv.Atoi(args[1])
+			if err != nil || port < 1 || port > 65535 {
+				return corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.40q is no port", args[1])
+			}
+			return a.withGateway(cmd, func(ctx context.Context, c *client.Client) error {
+				got, err := c.SandboxAddress(ctx, args[0], port)
+				switch {
+				case err != nil:
+					return err
+				case a.json():
+					return a.printJSON(got, nil)
+				case token:
+					return a.printLine(got.Open)
+				}
+				return a.printLine(got.URL)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&token, "token", false, "with the sandbox's token, for a browser")
+	return withJSON(cmd)
+}
