@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -69,8 +70,36 @@ func New(cfg Config) *Guard {
 // For returns the guard of an agent's Router.
 func (g *Guard) For(agent string) corral.Guard {
 	return func(ctx context.Context, cmd corral.Command, route corral.Route) (corral.Command, error) {
-		return g.check(ctx, agent, cmd, route)
+		out, err := g.check(ctx, agent, cmd, route)
+		g.log(ctx, agent, out, route, err)
+		return out, err
 	}
+}
+
+// log writes down what was decided on a command, whose ID is that of its session. What
+// the command says is not in it: there may be secrets in that.
+func (g *Guard) log(ctx context.Context, agent string, cmd corral.Command, route corral.Route, err error) {
+	attrs := []slog.Attr{slog.String("session", cmd.ID), slog.String("agent", agent), slog.String("host", string(route.Host))}
+	if route.Node != "" {
+		attrs = append(attrs, slog.String("node", route.Node))
+	}
+	decision := string(policy.Allowed)
+	pending, denied := (*approval.PendingError)(nil), (*policy.DeniedError)(nil)
+	switch {
+	case errors.As(err, &pending):
+		decision, cmd.Approval = string(policy.Asked), pending.Record.ID
+	case errors.As(err, &denied):
+		decision = string(policy.Denied)
+		if r := denied.Decision.Rule; r != nil {
+			attrs = append(attrs, slog.String("rule", r.Pattern))
+		}
+	case err != nil:
+		decision = "none" // the caller is told why
+	}
+	if cmd.Approval != "" {
+		attrs = append(attrs, slog.String("approval", cmd.Approval))
+	}
+	g.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "a command was decided on", append(attrs, slog.String("decision", decision))...)
 }
 
 // check decides on a command, and asks for an approval if it needs one.
