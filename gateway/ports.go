@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,18 +45,11 @@ func (s *Server) port(h func(w http.ResponseWriter, r *http.Request, conn *portC
 		if err != nil {
 			return err
 		}
-		leave, err := s.stay()
+		ctx, done, err := s.forward(r)
 		if err != nil {
 			return err
 		}
-		defer leave()
-		ctx, away := r.Context(), func() {}
-		if r.Header.Get("Upgrade") == "" && r.ContentLength == 0 { // else a client may end what it sends, and stay
-			ctx, away = whilePresent(r)
-		}
-		defer away()
-		ctx, cancel := s.whileServing(ctx)
-		defer cancel()
+		defer done()
 		conn, err := s.dialPort(ctx, a.Name(), r.PathValue("name"), port)
 		if err == nil {
 			defer conn.Close()
@@ -66,6 +60,25 @@ func (s *Server) port(h func(w http.ResponseWriter, r *http.Request, conn *portC
 		}
 		return err
 	}
+}
+
+// forward counts a client that is connected to a port. The context ends when the client
+// goes away, or when the gateway drains.
+func (s *Server) forward(r *http.Request) (_ context.Context, done func(), err error) {
+	leave, err := s.stay()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, away := r.Context(), func() {}
+	if r.Header.Get("Upgrade") == "" && r.ContentLength == 0 { // else a client may end what it sends, and stay
+		ctx, away = whilePresent(r)
+	}
+	ctx, cancel := s.whileServing(ctx)
+	return ctx, func() {
+		cancel()
+		away()
+		leave()
+	}, nil
 }
 
 func parsePort(text string) (int, error) {
@@ -83,6 +96,11 @@ func (s *Server) dialPort(ctx context.Context, agent, name string, port int) (*p
 	if err != nil {
 		return nil, err
 	}
+	return s.countPort(conn, port)
+}
+
+// countPort has the bytes counted of a connection to a port.
+func (s *Server) countPort(conn net.Conn, port int) (*portConn, error) {
 	c, ok := conn.(tunnel.Conn)
 	if !ok {
 		return nil, errors.Join(corral.Errorf(api.ErrInternal, "", "a connection to a port cannot be half-closed"), conn.Close())

@@ -24,15 +24,23 @@ type proxied struct {
 	conn   *portConn
 	prefix string // of the route, escaped; the rest of the path is the sandbox's
 	path   string // escaped
-	err    error  // why it was not answered
+	// own says that the sandbox has the origin, of a client of E2B: only what makes the
+	// way there is changed.
+	own  bool
+	host string // that the sandbox is addressed by, with own
+	err  error  // why it was not answered
 }
 
 func proxiedOf(ctx context.Context) *proxied { return ctx.Value(proxiedKey{}).(*proxied) }
 
 // proxyPort passes on a request by HTTP, and the answer.
-func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) (err error) {
+func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portConn) error {
 	p := &proxied{conn: conn}
 	p.prefix, p.path = splitPortPath(r.URL.EscapedPath())
+	return s.proxyTo(w, r, p)
+}
+
+func (s *Server) proxyTo(w http.ResponseWriter, r *http.Request, p *proxied) (err error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		// Else nothing was answered before all of the body has come.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -44,7 +52,7 @@ func (s *Server) proxyPort(w http.ResponseWriter, r *http.Request, conn *portCon
 			if cut != http.ErrAbortHandler { //nolint:errorlint // it is compared like that by net/http
 				panic(cut)
 			}
-			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", conn.port)
+			err = corral.Errorf(corral.ErrLost, "", "the answer of port %d broke off", p.conn.port)
 		}
 	}()
 	s.ports.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedKey{}, p)))
@@ -87,6 +95,12 @@ func (s *Server) portsProxy() *httputil.ReverseProxy {
 func toPort(r *httputil.ProxyRequest) {
 	p := proxiedOf(r.In.Context())
 	r.SetXForwarded()
+	if p.own {
+		u := *r.In.URL
+		u.Scheme, u.Host = "http", "sandbox"
+		r.Out.URL, r.Out.Host = &u, p.host
+		return
+	}
 	r.Out.Header.Set("X-Forwarded-Prefix", p.prefix)
 	host := "localhost:" + strconv.Itoa(p.conn.port)
 	u := &url.URL{Scheme: "http", Host: host, RawPath: p.path, RawQuery: r.In.URL.RawQuery}
@@ -137,6 +151,9 @@ var notTheirs = []string{
 // say so. The route is for programs, which do not mind.
 func fromPort(resp *http.Response) error {
 	p := proxiedOf(resp.Request.Context())
+	if p.own {
+		return nil
+	}
 	for _, name := range notTheirs {
 		resp.Header.Del(name)
 	}

@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"context"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
+)
+
+// ForE2B is a listener on which Serve serves clients of E2B (Config.E2B).
+func ForE2B(l net.Listener) net.Listener { return e2bListener{l} }
+
+type e2bListener struct{ net.Listener }
+
+type onE2BKey struct{}
+
+// baseContext is http.Server.BaseContext: it says which listener a request came by.
+func baseContext(l net.Listener) context.Context {
+	ctx := context.Background()
+	if _, ok := l.(e2bListener); ok {
+		ctx = context.WithValue(ctx, onE2BKey{}, true)
+	}
+	return ctx
+}
+
+func onE2B(r *http.Request) bool { return r.Context().Value(onE2BKey{}) != nil }
+
+// foreign is what is another for the routes of clients of E2B.
+type foreign struct {
+	// grant returns the request as it is handled, and by what right it is made.
+	grant func(r *http.Request) (*http.Request, *access.Grant, error)
+}
+
+// e2bHandler serves the control plane, what sandboxes answer themselves, and their ports.
+func (s *Server) e2bHandler() http.Handler {
+	e := s.cfg.E2B
+	control := s.e2bMux(e.Control(), s.e2bKey)
+	signed := s.e2bMux(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
+		id, _ := e.Signer(r)
+		return e.Sandbox(r, id, false)
+	})
+	inside := s.e2bMux(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
+		id, _, _ := e.Target(r)
+		return e.Sandbox(r, id, r.URL.Path == "/health")
+	})
+	ports := s.wrap(route{pattern: "e2b /", right: access.Run, pages: true, head: true, foreign: &foreign{e.Port}, handle: s.e2bPort})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, port, ok := e.Target(r)
+		switch {
+		case ok && port == e2b.EnvdPort:
+			inside.ServeHTTP(w, r)
+		case ok:
+			ports.ServeHTTP(w, r)
+		default:
+			if _, ok := e.Signer(r); ok {
+				signed.ServeHTTP(w, r)
+				return
+			}
+			control.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (s *Server) e2bMux(routes []e2b.Route, grant func(*http.Request) (*http.Request, *access.Grant, error)) http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range routes {
+		handle := handler(rt.Handle)
+		if rt.Stays {
+			handle = s.e2bStays(handle)
+		}
+		mux.Handle(rt.Pattern, s.wrap(route{pattern: "e2b " + rt.Pattern, right: rt.Right, handle: handle, foreign: &foreign{grant}}))
+	}
+	return mux
+}
+
+// e2bStays counts a client that stays.
+func (s *Server) e2bStays(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, done, err := s.follow(r)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return h(w, r.WithContext(ctx))
+	}
+}
+
+// e2bPrefix begins a key in the form that E2B's clients check before they send it: with the
+// key itself in hexadecimal behind it.
+const e2bPrefix = "e2b_"
+
+// e2bKey is what the key of a request to the control plane allows.
+func (s *Server) e2bKey(r *http.Request) (*http.Request, *access.Grant, error) {
+	given := r.Header.Get("X-API-KEY")
+	ok := given != ""
+	if !ok {
+		given, ok = bearer(r)
+	}
+	if text, is := strings.CutPrefix(given, e2bPrefix); is {
+		if plain, err := hex.DecodeString(text); err == nil {
+			given = string(plain)
+		}
+	}
+	if !ok {
+		return r, nil, corral.Errorf(api.ErrUnauthorized, "set E2B_API_KEY to a key of this gateway (corral keys create): see docs/how-to/e2b.md", "the request has no key")
+	}
+	g, err := s.grantOf(r, given)
+	return r, g, err
+}
+
+// e2bPort passes a request on to a port of a sandbox.
+func (s *Server) e2bPort(w http.ResponseWriter, r *http.Request) error {
+	ctx, done, err := s.forward(r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	dialCtx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	raw, port, host, err := s.cfg.E2B.Dial(dialCtx, r)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	conn, err := s.countPort(raw, port)
+	if err != nil {
+		return err
+	}
+	for _, name := range e2b.OwnHeaders {
+		r.Header.Del(name)
+	}
+	return s.proxyTo(w, r.WithContext(ctx), &proxied{conn: conn, own: true, host: host})
+}
