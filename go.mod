@@ -55,13 +55,13 @@ require (
 )
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/rs/cors v1.11.1
 	github.com/spdx/tools-golang v0.5.7
 	golang.org/x/mod v0.41.0
 )
 
 require (
-	connectrpc.com/connect v1.21.1 // indirect
 	github.com/Microsoft/go-winio v0.6.4 // indirect
 	github.com/Microsoft/hcsshim v0.15.0-rc.4 // indirect
 	github.com/VividCortex/ewma v1.2.0 // indirect

@@ -37,44 +37,67 @@ type foreign struct {
 	grant func(r *http.Request) (*http.Request, *access.Grant, error)
 }
 
-// e2bHandler serves the control plane, what sandboxes answer themselves, and their ports.
-func (s *Server) e2bHandler() http.Handler {
+// e2bPlanes are the routes for clients of E2B: the control plane, what sandboxes answer
+// themselves, the same by a link that was signed, and the ports of sandboxes.
+type e2bPlanes struct{ control, inside, signed, ports []route }
+
+func (s *Server) e2bRoutes() (p e2bPlanes) {
 	e := s.cfg.E2B
-	control := s.e2bMux(e.Control(), s.e2bKey)
-	signed := s.e2bMux(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
-		id, _ := e.Signer(r)
-		return e.Sandbox(r, id, false)
-	})
-	inside := s.e2bMux(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
+	p.control = s.e2bTable(e.Control(), s.e2bKey)
+	p.inside = s.e2bTable(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
 		id, _, _ := e.Target(r)
 		return e.Sandbox(r, id, r.URL.Path == "/health")
 	})
-	ports := s.wrap(route{pattern: "e2b /", right: access.Run, pages: true, head: true, foreign: &foreign{e.Port}, handle: s.e2bPort})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, port, ok := e.Target(r)
-		switch {
-		case ok && port == e2b.EnvdPort:
-			inside.ServeHTTP(w, r)
-		case ok:
-			ports.ServeHTTP(w, r)
-		default:
-			if _, ok := e.Signer(r); ok {
-				signed.ServeHTTP(w, r)
-				return
-			}
-			control.ServeHTTP(w, r)
-		}
+	p.signed = s.e2bTable(e.Inside(), func(r *http.Request) (*http.Request, *access.Grant, error) {
+		id, _ := e.Signer(r)
+		return e.Sandbox(r, id, false)
 	})
+	p.ports = []route{{pattern: "/", right: access.Run, pages: true, head: true, foreign: &foreign{e.Port}, handle: s.e2bPort}}
+	return p
 }
 
-func (s *Server) e2bMux(routes []e2b.Route, grant func(*http.Request) (*http.Request, *access.Grant, error)) http.Handler {
-	mux := http.NewServeMux()
+func (s *Server) e2bTable(routes []e2b.Route, grant func(*http.Request) (*http.Request, *access.Grant, error)) []route {
+	table := make([]route, 0, len(routes))
 	for _, rt := range routes {
 		handle := handler(rt.Handle)
 		if rt.Stays {
 			handle = s.e2bStays(handle)
 		}
-		mux.Handle(rt.Pattern, s.wrap(route{pattern: "e2b " + rt.Pattern, right: rt.Right, handle: handle, foreign: &foreign{grant}}))
+		table = append(table, route{pattern: rt.Pattern, right: rt.Right, handle: handle, foreign: &foreign{grant}})
+	}
+	return table
+}
+
+// e2bHandler serves clients of E2B.
+func (s *Server) e2bHandler() http.Handler {
+	e, planes := s.cfg.E2B, s.e2bRoutes()
+	control, inside := s.e2bMux("e2b ", planes.control), s.e2bMux("envd ", planes.inside)
+	signed, ports := s.e2bMux("envd ", planes.signed), s.e2bMux("e2b port ", planes.ports)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, port, named := e.Target(r)
+		switch {
+		case named && port == e2b.EnvdPort:
+			inside.ServeHTTP(w, r)
+			return
+		case named:
+			ports.ServeHTTP(w, r)
+			return
+		}
+		if _, ok := e.Signer(r); ok {
+			signed.ServeHTTP(w, r)
+			return
+		}
+		control.ServeHTTP(w, r)
+	})
+}
+
+// e2bMux serves routes. In metrics their names begin with the plane's.
+func (s *Server) e2bMux(plane string, routes []route) http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range routes {
+		h := rt
+		h.pattern = plane + rt.pattern
+		mux.Handle(rt.pattern, s.wrap(h))
 	}
 	return mux
 }

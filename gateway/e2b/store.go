@@ -3,7 +3,6 @@ package e2b
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
 )
 
 // A Box is what is kept of a sandbox beside what Corral keeps of all of them. It is a
@@ -96,7 +96,7 @@ func readBox(path string) (b Box, err error) {
 	if err != nil {
 		return b, err
 	}
-	return b, json.Unmarshal(data, &b)
+	return b, journal.Unseal(data, &b)
 }
 
 // Get returns a sandbox by its ID.
@@ -152,14 +152,14 @@ func (s *Store) change(id string, by func(*Box) error) (Box, error) {
 
 // write is called with mu held.
 func (s *Store) write(b Box) error {
-	data, err := json.Marshal(b)
+	data, err := journal.Seal(b)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.file(b.ID), append(data, '\n'), atomicfile.Options{Durable: true}); err != nil {
+	if err := atomicfile.Write(s.file(b.ID), data, atomicfile.Options{Durable: true}); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the sandbox %s: %w", b.ID, err)
 	}
 	s.boxes[b.ID] = b
