@@ -226,7 +226,14 @@ vuln: $(GOVULNCHECK) ## Check for known vulnerabilities that are reached
 		*) echo "$$out" >&2; exit 1 ;; \
 		esac; }
 
-$(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK): bin/tools/%:
+BUF           := bin/tools/github.com/bufbuild/buf/cmd/buf@v1.57.2/buf
+PROTOC_GEN_GO := bin/tools/google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12/protoc-gen-go
+
+.PHONY: proto
+proto: $(BUF) $(PROTOC_GEN_GO) ## Generate the messages of E2B's clients, after a change of a .proto file
+	@cd gateway/e2b/envdpb && PATH="$(CURDIR)/$(dir $(PROTOC_GEN_GO)):$$PATH" $(CURDIR)/$(BUF) generate
+
+$(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK) $(BUF) $(PROTOC_GEN_GO): bin/tools/%:
 	@GOBIN=$(CURDIR)/$(@D) $(GO) install $(patsubst %/,%,$(dir $*))
 
 ##### The machine

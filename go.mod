@@ -55,6 +55,7 @@ require (
 )
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/rs/cors v1.11.1
 	github.com/spdx/tools-golang v0.5.7
 	golang.org/x/mod v0.41.0

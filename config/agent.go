@@ -202,6 +202,7 @@ type Gateway struct {
 	Domain  policy.Setting[string]   `json:"domain" pattern:"^(https?://)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?$" like:"sandboxes.example.com" by:"gateway" doc:"Domain below which ports of sandboxes have host names, PORT-SANDBOX.DOMAIN, which have to lead here; best a domain of its own, since pages of sandboxes are served below it. With http:// before it where there is no TLS, and a port where browsers need one: http://localhost:7777. Without one: ports have no host names."`
 	Socket  policy.Setting[string]   `json:"socket" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/run/corral/gateway.sock" by:"gateway" doc:"A socket to listen on beside gateway.sock in the state directory, absolute or beginning with ~/; only this user can open it."`
 	Hosts   policy.Setting[[]string] `json:"hosts" item:"^[^\\s/:]+$" like:"corral.example" by:"gateway" doc:"Names under which requests over TCP may address the gateway, beside the loopback ones."`
+	E2B     E2B                      `json:"e2b" doc:"What clients of E2B (its SDKs and its command line) are served: see docs/how-to/e2b.md."`
 	Origins policy.Setting[[]string] `json:"origins" item:"^https?://[^\\s/]+$" like:"https://pages.example" by:"gateway" doc:"Web origins whose pages may call the gateway."`
 }
 
@@ -210,6 +211,18 @@ type TLS struct {
 	Cert policy.Setting[string] `json:"cert" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/fullchain.pem" by:"gateway" doc:"File with the certificate and those that signed it, PEM, absolute or beginning with ~/. It is read anew when it changes."`
 	Key  policy.Setting[string] `json:"key" pattern:"^(/|~/|[A-Za-z]:[/\\\\])" like:"/etc/corral/privkey.pem" by:"gateway" doc:"File with its private key, PEM."`
 	Self policy.Setting[bool]   `json:"self" default:"false" by:"gateway" doc:"A certificate of the gateway's own, in the state directory, in place of cert and key. Clients know it by its fingerprint: corral login."`
+}
+
+// DefaultE2BAgent is whose the sandboxes of E2B's clients are without E2B.Agent.
+const DefaultE2BAgent = "e2b"
+
+// E2B is what clients of E2B are served.
+type E2B struct {
+	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:3000" by:"gateway" doc:"Address and port to listen on for clients of E2B, with the TLS of the gateway; beyond the loopback interface only with tls and at least one key. Without one: none. Read when the gateway starts."`
+	Domain    policy.Setting[string]   `json:"domain" pattern:"^[A-Za-z0-9.-]+(:[0-9]{1,5})?$" like:"sandbox.example" by:"gateway" doc:"Domain below which each port of a sandbox has a host name, PORT-ID.DOMAIN, with the port to connect to if that is not 443. It has to lead to listen, and the certificate has to be for *.DOMAIN. Without one: clients name the sandbox in headers."`
+	Agent     policy.Setting[string]   `json:"agent" pattern:"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$" default:"e2b" like:"e2b" by:"gateway" doc:"The agent whose the sandboxes are that a key makes which is for several agents. Its settings of sandbox are theirs."`
+	Templates policy.Setting[[]string] `json:"templates" item:"^[A-Za-z0-9][A-Za-z0-9_.-]*=[^\\s]+$" like:"code=registry.example/code:1" form:"NAME=IMAGE" by:"gateway" doc:"Templates, as NAME=IMAGE. base is there in any case: without an image of its own it has that of the agent (sandbox.image)."`
+	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"Take the user root that a client names for the sandbox's own user, without more rights than that has. Otherwise it is an error: there is no root in a sandbox."`
 }
 
 // Node is what a machine that is a node lets gateways do.

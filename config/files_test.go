@@ -40,7 +40,7 @@ var badFiles = []badFile{
 	{`{ sandbox: { docker: {} } }`, `f:1:14: sandbox.docker: there is no such key; image, memory, cpus, pids and user are keys of sandbox itself`},
 	{`{ agents: { entries: {} } }`, `f:1:13: agents.entries: there is no such key; it is called list here`},
 	{`{ commands: { useAccessGroups: true } }`, `f:1:15: commands.useAccessGroups: there is no such key; commands.allowFrom says who may use /exec`},
-	{`{ gateway: { wqzx: 1 } }`, `f:1:14: gateway.wqzx: there is no such key; there are listen, tls, domain, socket, hosts, origins`},
+	{`{ gateway: { wqzx: 1 } }`, `f:1:14: gateway.wqzx: there is no such key; there are listen, tls, domain, socket, hosts, e2b, origins`},
 	{`{ "": 1 }`, `f:1:3: a key is empty`},
 	{`{ tools: null }`, `f:1:10: tools: it is null; use an object { … }`},
 	{`{ tools: { exec: { timeout: "1800", yieldMs: 9, approvalRunningNoticeMs: 3600001, notifyOnExit: "yes", node: 7 } } }`,

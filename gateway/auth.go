@@ -40,16 +40,21 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g, s.permit(rt, r, g)
+}
+
+// permit decides whether a request may be served by a right, and counts it.
+func (s *Server) permit(rt route, r *http.Request, g *access.Grant) error {
 	switch {
 	case rt.who != nil && g == access.Nothing: // then the route itself decides
-		return g, nil
+		return nil
 	case !g.Role.Has(rt.right):
-		return g, corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
+		return corral.Errorf(corral.ErrDenied, "use a key of the role "+words.Or(access.With(rt.right)),
 			"the key %q has the role %s, which may not %s %s", g.Name, g.Role, r.Method, r.URL.Path)
 	case rt.whole && !g.All():
-		return g, corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
+		return corral.Errorf(corral.ErrDenied, "use a key for all agents", "the key %q is for some agents, and %s concerns all", g.Name, r.URL.Path)
 	}
-	return g, g.Take(time.Now())
+	return g.Take(time.Now())
 }
 
 func overUnix(r *http.Request) bool {
@@ -94,6 +99,13 @@ func (s *Server) grant(r *http.Request) (*access.Grant, error) {
 	case !ok:
 		return nil, corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer KEY' with a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
 			"the request has no token")
+	}
+	return s.grantOf(r, given)
+}
+
+// grantOf is what a key or the token allows, whichever way it was given.
+func (s *Server) grantOf(r *http.Request, given string) (*access.Grant, error) {
+	switch {
 	case s.cfg.Token != "" && sameToken(given, s.cfg.Token):
 		if !overLoopback(r) {
 			return nil, corral.Errorf(api.ErrUnauthorized, "use a key: corral keys create", "the gateway's token is for its own machine")

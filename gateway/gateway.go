@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -71,6 +72,8 @@ type Config struct {
 	// PublicPorts reports whether the ports of an agent's sandboxes are for everybody.
 	// Nil: they are not.
 	PublicPorts func(agent string) bool
+	// E2B serves clients of E2B, on listeners of their own: see ForE2B. Nil: none.
+	E2B *e2b.Server
 	// Ready reports why the gateway cannot be used yet. Nil: it can.
 	Ready func() error
 
@@ -126,6 +129,7 @@ type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	handler http.Handler
+	e2b     http.Handler // of clients of E2B; nil: there are none
 	metrics *metrics
 	ports   *httputil.ReverseProxy
 	labels  labels
@@ -161,6 +165,9 @@ func New(cfg Config) (*Server, error) {
 		heartbeat: defaultHeartbeat, followers: make(chan struct{}, cfg.MaxFollowers),
 	}
 	s.ports = s.portsProxy()
+	if cfg.E2B != nil {
+		s.e2b = s.e2bHandler()
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.handler = s.byHost(s.crossOrigin(s.routes()))
 	if cfg.Tracer != nil {
@@ -170,7 +177,13 @@ func New(cfg Config) (*Server, error) {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.e2b != nil && onE2B(r) {
+		s.e2b.ServeHTTP(w, r)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
 
 // Drain begins the end: sessions in the foreground of a call go to the
 // background, nothing new is started, streams are closed, and the gateway is

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
@@ -31,6 +33,7 @@ func keyRig(t testing.TB) (*rig, *access.Store) {
 	t.Cleanup(keys.Close)
 	g := newRig(t, func(c *Config) {
 		c.Keys = keys
+		c.E2B = noE2B(t, keys)
 		c.MCP = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, keys.Grant(r.Header.Get(api.HeaderKey)).Name, " ", r.Header.Get(api.HeaderAgent))
 		})
@@ -69,6 +72,16 @@ func TestRouteTable(t *testing.T) {
 	slices.SortFunc(table, func(a, b route) int {
 		return strings.Compare(a.pattern[strings.Index(a.pattern, "/"):]+a.pattern, b.pattern[strings.Index(b.pattern, "/"):]+b.pattern)
 	})
+	planes := g.server.e2bRoutes()
+	for _, of := range []struct {
+		name   string
+		routes []route
+	}{{"E2B: ", planes.control}, {"E2B, in a sandbox: ", planes.inside}, {"E2B, a port of a sandbox: ", planes.ports}} {
+		for _, rt := range of.routes {
+			rt.pattern = of.name + rt.pattern
+			table = append(table, rt)
+		}
+	}
 	for _, rt := range table {
 		if rt.right == "" || len(access.With(rt.right)) == 0 {
 			t.Errorf("%s does not say which right it needs", rt.pattern)
@@ -285,4 +298,16 @@ func TestWrongKeys(t *testing.T) {
 		t.Errorf("%v", count)
 	}
 	g.as(right, "GET", "/v1/sessions", "").is(200)
+}
+
+// noE2B serves clients of E2B, who have no sandboxes.
+func noE2B(t testing.TB, keys *access.Store) *e2b.Server {
+	t.Helper()
+	store, err := e2b.OpenStore(filepath.Join(testdir.New(t), "e2b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e2b.New(e2b.Config{Store: store, Grant: keys.Grant, Settings: func() (c config.E2B) { return c }})
+	t.Cleanup(s.Close)
+	return s
 }

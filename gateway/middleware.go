@@ -18,6 +18,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 )
 
 // wrap is all that is done for every request: an id, who may call, an answer
@@ -44,6 +45,9 @@ func (s *Server) wrap(rt route) http.Handler {
 
 func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	defer s.recovered(rt.pattern, &err)
+	if rt.foreign != nil {
+		return s.serveForeign(rt, w, r)
+	}
 	g, err := s.authorize(rt, r)
 	if g != nil {
 		w.key = g.Name
@@ -69,6 +73,22 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	return rt.handle(w, r.WithContext(ctx))
 }
 
+// serveForeign serves a client of E2B. Which host the request is addressed to, and which
+// page it is from, makes no difference: a browser sends neither a key nor a token by itself.
+func (s *Server) serveForeign(rt route, w *response, r *http.Request) error {
+	r, g, err := rt.foreign.grant(r)
+	if err != nil {
+		return err
+	}
+	w.key = g.Name
+	if rt.right != access.Public {
+		if err := s.permit(rt, r, g); err != nil {
+			return err
+		}
+	}
+	return rt.handle(w, r.WithContext(access.WithGrant(r.Context(), g)))
+}
+
 // recovered is deferred where a panic must not end the gateway.
 func (s *Server) recovered(route string, err *error) {
 	if p := recover(); p != nil {
@@ -91,6 +111,10 @@ func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool 
 		return false
 	}
 	status, body := api.Encode(err)
+	if rt.foreign != nil {
+		status, body.Error.Message = e2b.Status(err)
+		body.Error.Hint = ""
+	}
 	if status == http.StatusServiceUnavailable && s.draining() {
 		w.Header().Set("Retry-After", "1")
 	}
@@ -104,6 +128,8 @@ func (s *Server) answer(rt route, w *response, r *http.Request, err error) bool 
 	}
 	if rt.pages && strings.Contains(r.Header.Get("Accept"), "text/html") {
 		err = writePage(w, status, body.Error)
+	} else if rt.foreign != nil {
+		err = e2b.WriteError(w, err)
 	} else {
 		err = writeJSON(w, status, body)
 	}

@@ -69,7 +69,7 @@ func (s *Server) portHost(w http.ResponseWriter, r *http.Request) error {
 	key, _ := bearer(r)
 	theirs := !known && !s.cfg.PortSecret.Opens(label, key)
 	agent := cmp.Or(box.Agent, session.DefaultAgent)
-	return s.withPort(w, r, agent, box.Name, port, func(w http.ResponseWriter, r *http.Request, conn *portConn) error {
+	return s.withPort(w, r, s.dialPort(agent, box.Name, port), func(w http.ResponseWriter, r *http.Request, conn *portConn) error {
 		return s.proxy(w, r, &proxied{conn: conn, path: r.URL.EscapedPath(), origin: s.origin(r), theirs: theirs})
 	})
 }
@@ -163,7 +163,9 @@ func (s *Server) openPort(w http.ResponseWriter, r *http.Request, label string) 
 	return nil
 }
 
-func (s *Server) public(agent string) bool { return s.cfg.PublicPorts != nil && s.cfg.PublicPorts(agent) }
+func (s *Server) public(agent string) bool {
+	return s.cfg.PublicPorts != nil && s.cfg.PublicPorts(agent)
+}
 
 // labels are the sandboxes that host names of ports stand for. What is found once is known
 // from then on: whether it is still there is seen when a port of it is dialled.

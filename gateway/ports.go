@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,15 +44,12 @@ func (s *Server) port(h portHandler) handler {
 		if err != nil {
 			return err
 		}
-		return s.withPort(w, r, a.Name(), r.PathValue("name"), port, h)
+		return s.withPort(w, r, s.dialPort(a.Name(), r.PathValue("name"), port), h)
 	}
 }
 
-// withPort connects to a port. The client counts as one that stays.
-func (s *Server) withPort(w http.ResponseWriter, r *http.Request, agent, name string, port int, h portHandler) error {
-	if s.cfg.DialPort == nil {
-		return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
-	}
+// withPort connects to a port, by dial. The client counts as one that stays.
+func (s *Server) withPort(w http.ResponseWriter, r *http.Request, dial func(context.Context) (*portConn, error), h portHandler) error {
 	leave, err := s.stay()
 	if err != nil {
 		return err
@@ -64,7 +62,9 @@ func (s *Server) withPort(w http.ResponseWriter, r *http.Request, agent, name st
 	defer away()
 	ctx, cancel := s.whileServing(ctx)
 	defer cancel()
-	conn, err := s.dialPort(ctx, agent, name, port)
+	dialCtx, done := context.WithTimeout(ctx, connectLimit)
+	conn, err := dial(dialCtx)
+	done()
 	if err == nil {
 		defer conn.Close()
 		err = h(w, r.WithContext(ctx), conn)
@@ -83,13 +83,22 @@ func parsePort(text string) (int, error) {
 	return int(n), nil
 }
 
-func (s *Server) dialPort(ctx context.Context, agent, name string, port int) (*portConn, error) {
-	dialCtx, cancel := context.WithTimeout(ctx, connectLimit)
-	defer cancel()
-	conn, err := s.cfg.DialPort(dialCtx, agent, name, port)
-	if err != nil {
-		return nil, err
+// dialPort connects to a port of an agent's sandbox.
+func (s *Server) dialPort(agent, name string, port int) func(context.Context) (*portConn, error) {
+	return func(ctx context.Context) (*portConn, error) {
+		if s.cfg.DialPort == nil {
+			return nil, corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+		}
+		conn, err := s.cfg.DialPort(ctx, agent, name, port)
+		if err != nil {
+			return nil, err
+		}
+		return s.countPort(conn, port)
 	}
+}
+
+// countPort has the bytes counted of a connection to a port.
+func (s *Server) countPort(conn net.Conn, port int) (*portConn, error) {
 	c, ok := conn.(tunnel.Conn)
 	if !ok {
 		return nil, errors.Join(corral.Errorf(api.ErrInternal, "", "a connection to a port cannot be half-closed"), conn.Close())

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"html/template"
@@ -26,6 +27,7 @@ type proxied struct {
 	prefix string // of the route, escaped; the rest of the path is the sandbox's
 	path   string // escaped
 	origin string // of its own, which the whole of it is; empty: it has that of the API
+	host   string // that the program inside is addressed as; empty: localhost:PORT
 	theirs bool   // Authorization is for the sandbox, which may have keys of its own
 	err    error  // why it was not answered
 }
@@ -72,9 +74,9 @@ func splitPortPath(escaped string) (prefix, path string) {
 // kept could be that of a container, or of an agent's sandbox, that is gone by then.
 func (s *Server) portsProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		FlushInterval: -1, // at once
-		ErrorLog:      slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		Transport:     newPortTransport(),
+		FlushInterval:  -1, // at once
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Transport:      newPortTransport(),
 		Rewrite:        toPort,
 		ModifyResponse: fromPort,
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
@@ -116,7 +118,8 @@ func toPort(r *httputil.ProxyRequest) {
 	if p.prefix != "" {
 		r.Out.Header.Set("X-Forwarded-Prefix", p.prefix)
 	}
-	host := "localhost:" + strconv.Itoa(p.conn.port)
+	local := "localhost:" + strconv.Itoa(p.conn.port)
+	host := cmp.Or(p.host, local)
 	u := &url.URL{Scheme: "http", Host: host, RawPath: p.path, RawQuery: r.In.URL.RawQuery}
 	u.Path, _ = url.PathUnescape(p.path) // it comes from a URL that was parsed
 	r.Out.URL, r.Out.Host = u, host
@@ -124,7 +127,7 @@ func toPort(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Authorization")
 	}
 	r.Out.Header.Del(headerTrafficToken)
-	if p.origin != "" && r.In.Header.Get("Origin") == p.origin {
+	if p.origin != "" && host == local && r.In.Header.Get("Origin") == p.origin {
 		r.Out.Header.Set("Origin", "http://"+host)
 	}
 	for name := range r.Out.Header {

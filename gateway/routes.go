@@ -16,6 +16,7 @@ type route struct {
 	whole   bool         // it concerns all agents: a key for some is not enough
 	head    bool         // answers HEAD
 	pages   bool         // answers errors as HTML, if that is asked for
+	foreign *foreign     // it is for clients of E2B; nil: it is not
 
 	// who says by what right a request comes, where that is not seen by a key alone.
 	who func(*http.Request) (*access.Grant, error)

@@ -44,13 +44,18 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		IdleTimeout:       idleLimit,
 		MaxHeaderBytes:    api.MaxHeader,
 		ConnContext:       s.ConnContext,
+		BaseContext:       baseContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	g, running := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		s.log.Info("the gateway listens", "address", l.Addr().String(), "network", l.Addr().Network(), "tls", s.cfg.TLS != nil && l.Addr().Network() != "unix")
 		if s.cfg.TLS != nil && l.Addr().Network() != "unix" {
-			l = tls.NewListener(l, s.offering(s.cfg.TLS))
+			secure := tls.NewListener(l, s.offering(s.cfg.TLS))
+			if _, ok := l.(e2bListener); ok {
+				secure = ForE2B(secure)
+			}
+			l = secure
 		}
 		g.Go(func() error {
 			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

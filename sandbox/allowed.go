@@ -217,7 +217,7 @@ func (c *Config) restrict(s *engine.Spec) {
 		s.Tmpfs[0].Inodes = 0
 	}
 	if c.inMemory() {
-		s.Tmpfs = append(s.Tmpfs, engine.Tmpfs{Target: Workdir, Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
+		s.Tmpfs = append(s.Tmpfs, engine.Tmpfs{Target: c.workdir(), Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
 	}
 	if c.Network != boundary.NetworkNone {
 		s.Network = c.Network

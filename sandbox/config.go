@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -73,6 +74,10 @@ type Config struct {
 	// that it keeps.
 	WorkspaceSize   int64
 	WorkspaceMedium Medium // empty: disk
+	// Home is where the workspace is in the container, in place of Workdir:
+	// /home/NAME. Commands then run as a user of that name, where the container has
+	// a user of its own. Empty: Workdir.
+	Home string
 
 	// User is the uid:gid that commands run as. Empty: the owner of the
 	// workspace on the disk, or 65534:65534 where that is root. In the container
@@ -147,8 +152,14 @@ type Config struct {
 	allowed // what complete makes of it
 }
 
-// Workdir is the workspace in the container.
+// Workdir is the workspace in the container, without [Config.Home].
 const Workdir = engine.Workdir
+
+// homePattern is what Config.Home can be.
+var homePattern = lazy.Regexp(`^/home/[a-z][a-z0-9_-]{0,31}$`)
+
+// workdir is the workspace in the container.
+func (c *Config) workdir() string { return cmp.Or(c.Home, Workdir) }
 
 var namePattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
@@ -186,6 +197,9 @@ func (c *Config) complete() error {
 	}
 	if err := c.completeWorkspace(); err != nil {
 		return err
+	}
+	if c.Home != "" && !homePattern().MatchString(c.Home) {
+		return corral.Errorf(corral.ErrInvalid, "use /home/NAME", "%q cannot be the home directory of a sandbox", c.Home)
 	}
 	if err := c.completeSize(); err != nil {
 		return err

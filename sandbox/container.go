@@ -61,12 +61,12 @@ func (c *Config) passesFiles(info engine.Info) bool {
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
 func (c *Config) plan() engine.Spec {
-	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: Workdir}
+	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: c.workdir()}
 	if c.anyUser && !c.uids.None() && !c.isolatedKernel() {
 		s.UIDRange = c.UIDRange
 	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first
-		s.Mounts = []engine.Mount{{Source: c.Workspace, Target: Workdir, ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
+		s.Mounts = []engine.Mount{{Source: c.Workspace, Target: c.workdir(), ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
 	}
 	if c.SetupCommand != "" {
 		sum := sha256.Sum256([]byte(c.SetupCommand))
@@ -115,7 +115,7 @@ func (s *setup) spec(info engine.Info, rec boxRecord, warden engine.Mount) (engi
 	case info.Local && rec.Workspace != "":
 		c.Mounts[0].Source = workspaceDir(s.StateDir, rec.Workspace)
 	case rec.Workspace != "":
-		c.Mounts[0] = engine.Mount{Source: workspaceVolume(rec.Workspace), Target: Workdir, Volume: true}
+		c.Mounts[0] = engine.Mount{Source: workspaceVolume(rec.Workspace), Target: s.workdir(), Volume: true}
 	}
 	if err := s.adapt(&c, info); err != nil {
 		return engine.Spec{}, err
@@ -188,7 +188,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
-		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), userOf(s.User), userOf(spec.User))
+		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Home, userOf(s.User), userOf(spec.User))
 	}
 	return nil
 }

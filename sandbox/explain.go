@@ -37,7 +37,7 @@ func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, erro
 				readOnly := c.WorkspaceAccess == AccessReadOnly
 				c.Workspace, c.WorkspaceAccess = "", AccessNone
 				c.WorkspaceSize, c.WorkspaceMedium = 0, "" // which are about a private one
-				asked = append(asked, func(s *engine.Spec) { s.Mounts[0] = engine.Mount{Source: dir, Target: Workdir, ReadOnly: readOnly} })
+				asked = append(asked, func(s *engine.Spec) { s.Mounts[0] = engine.Mount{Source: dir, Target: c.workdir(), ReadOnly: readOnly} })
 			}
 		}
 	}

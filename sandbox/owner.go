@@ -104,13 +104,13 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 	}()
 	for i, m := range s.Mounts {
 		disk := owner
-		if m.Target == Workdir {
+		if m.Target == c.workdir() {
 			disk = private
 		}
 		switch {
 		case m.Source == "" || c.mappedSource(m) == "" || disk == shown:
 			continue
-		case s.User == c.User && m.Target != Workdir: // it has what the owner may do to others' files, as ever
+		case s.User == c.User && m.Target != c.workdir(): // it has what the owner may do to others' files, as ever
 			continue
 		}
 		if maps[disk] == nil {
@@ -137,12 +137,13 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := files.Sandbox{Root: Workdir, Others: files.Commands{Exec: e, Root: Workdir}}
 	set := e.set.Load()
+	root := set.workdir()
+	all := files.Sandbox{Root: root, Others: files.Commands{Exec: e, Root: root}}
 	if !info.Local || set.inMemory() {
 		return all, nil
 	}
-	d := files.Directory{Root: Workdir, ReadOnly: set.WorkspaceAccess == AccessReadOnly}
+	d := files.Directory{Root: root, ReadOnly: set.WorkspaceAccess == AccessReadOnly}
 	if d.Path, err = e.HostWorkspace(ctx); err != nil {
 		return nil, err
 	}

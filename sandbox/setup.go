@@ -55,7 +55,7 @@ func (s *setup) prepare(_ context.Context, cmd corral.Command) (pathenv.Plan, er
 	}
 	p.Dir = cmd.Dir
 	if !strings.HasPrefix(p.Dir, "/") {
-		p.Dir = path.Join(Workdir, p.Dir)
+		p.Dir = path.Join(s.workdir(), p.Dir)
 	}
 	var left []string
 	p.Notice, left = p.Env.Report()
@@ -86,7 +86,7 @@ func (s *setup) launch(cmd corral.Command) (pathenv.Plan, error) {
 const plainText = ":"
 
 func (s *setup) newLaunch(cmd corral.Command) (pathenv.Plan, error) {
-	home := Workdir
+	home := s.workdir()
 	if s.WorkspaceAccess == AccessReadOnly {
 		home = "/tmp"
 	}

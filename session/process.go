@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/corral-exec/corral"
 )
@@ -104,6 +105,16 @@ func (s *Session) Wait(ctx context.Context) (corral.Exit, error) {
 // Watch waits for the end without taking it from other waiters: it is an event all the
 // same. It is for people who look on.
 func (s *Session) Watch(ctx context.Context) error { return s.awaitEnd(ctx) }
+
+// Ended is when the session ended; ok is false as long as it has not.
+func (s *Session) Ended() (at time.Time, ok bool) {
+	select {
+	case <-s.done:
+		return s.end.At, true
+	default:
+		return time.Time{}, false
+	}
+}
 
 // exit is the Exit of a session that has ended.
 func (s *Session) exit() (corral.Exit, error) {

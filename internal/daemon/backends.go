@@ -77,6 +77,9 @@ type Engine interface {
 	Stats(ctx context.Context, container string) (engine.Stats, error)
 	// RemoveSandbox kills and removes one.
 	RemoveSandbox(ctx context.Context, stateDir, name string) error
+	// Pause freezes what runs in one, and Resume has it go on.
+	Pause(ctx context.Context, stateDir, name string) error
+	Resume(ctx context.Context, stateDir, name string) error
 	// Sweep removes what gateways that are gone left behind.
 	Sweep(ctx context.Context, stateDir string) ([]string, error)
 	// Prune removes what is old of sandboxes that nobody uses.

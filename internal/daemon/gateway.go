@@ -21,6 +21,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/doctor"
@@ -67,6 +68,7 @@ type Gateway struct {
 	sessions  *session.Manager
 	server    *gateway.Server
 	keys      *access.Store // nil: it listens nowhere
+	e2b       *e2b.Server   // nil: clients of E2B are not served
 
 	stopTracing func(context.Context) error
 
@@ -118,6 +120,9 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 	if s.hub != nil {
 		s.hosts.use(s.hub.Nodes())
 	}
+	if s.hosts.e2b, err = e2b.OpenStore(filepath.Join(s.dir, e2bDir)); err != nil {
+		return nil, err
+	}
 	sessions := session.Config{
 		Dir: filepath.Join(s.dir, sessionsDir), Executor: s.hosts.executor, Kept: s.hosts.kept,
 		Retention: o.Retention, MaxRunning: o.MaxSessions, Log: s.log,
@@ -167,6 +172,11 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		}
 		cfg.Token = token
 	}
+	s.e2b = e2b.New(e2b.Config{
+		Store: s.hosts.e2b, Sessions: s.sessions, Sandboxes: e2bSandboxes{s}, Grant: s.keys.Grant, Log: s.log,
+		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
+	})
+	cfg.E2B = s.e2b
 	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
 		return err
 	}
@@ -247,6 +257,16 @@ func (s *Gateway) listenAsConfigured(c config.Gateway) error {
 		if err := s.listenTCP("gateway.listen", at.Value); err != nil {
 			return err
 		}
+	}
+	if at := c.E2B.Listen; at.Value != "" {
+		if err := CheckListen(fmt.Sprintf("gateway.e2b.listen %q (%s)", at.Value, at.Source), at.Value); err != nil {
+			return err
+		}
+		if err := s.listenTCP("gateway.e2b.listen", at.Value); err != nil {
+			return err
+		}
+		last := len(s.listeners) - 1
+		s.listeners[last] = gateway.ForE2B(s.listeners[last])
 	}
 	if c.Socket.Value == "" {
 		return nil
@@ -417,6 +437,9 @@ func (s *Gateway) Close() error {
 	}
 	if s.hosts != nil {
 		s.hosts.policies.stop()
+	}
+	if s.e2b != nil {
+		s.e2b.Close()
 	}
 	if s.sessions != nil {
 		errs = append(errs, s.sessions.Close())

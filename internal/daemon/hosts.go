@@ -19,6 +19,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/hostexec"
 	"github.com/corral-exec/corral/nodeexec"
 	"github.com/corral-exec/corral/nodeexec/sshexec"
@@ -49,6 +50,7 @@ type hosts struct {
 	mu     sync.Mutex
 	agents map[string]*agentHosts
 	boxes  map[string]*lazySandbox // by name
+	e2b    *e2b.Store              // those of E2B's clients; nil: there are none
 	quotas quotas
 	warm   WarmPool // nil while none is wanted
 }
@@ -217,7 +219,8 @@ func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Rou
 	if err != nil {
 		return router, route, err
 	}
-	f := fence{required: a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
+	_, e2b := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
+	f := fence{required: e2b || a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
 	if route.Reason == corral.RouteElevated && !f.elevated && ctx.Value(letThroughKey{}) == nil {
 		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {
 			return router, route, err
@@ -483,6 +486,10 @@ func (h *hosts) files(ctx context.Context, agent, name string) (files.FS, error)
 	if err != nil {
 		return nil, err
 	}
+	return filesOf(ctx, ex, name)
+}
+
+func filesOf(ctx context.Context, ex Executor, name string) (files.FS, error) {
 	has, ok := ex.(interface {
 		Files(context.Context) (files.FS, error)
 	})
@@ -498,6 +505,10 @@ func (h *hosts) dialPort(ctx context.Context, agent, name string, port int) (net
 	if err != nil {
 		return nil, err
 	}
+	return dialIn(ctx, ex, name, port)
+}
+
+func dialIn(ctx context.Context, ex Executor, name string, port int) (net.Conn, error) {
 	dials, ok := ex.(interface {
 		DialPort(ctx context.Context, port int) (net.Conn, error)
 	})

@@ -168,6 +168,16 @@ func (k *Sandboxes) Remove(ctx context.Context, name string) error {
 	})
 }
 
+// Pause implements gateway.Sandboxes.
+func (k *Sandboxes) Pause(ctx context.Context, name string) error {
+	return k.withEngine(ctx, func(eng Engine) error { return eng.Pause(ctx, k.dir, name) })
+}
+
+// Resume implements gateway.Sandboxes.
+func (k *Sandboxes) Resume(ctx context.Context, name string) error {
+	return k.withEngine(ctx, func(eng Engine) error { return eng.Resume(ctx, k.dir, name) })
+}
+
 func (k *Sandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {
 	got := api.Recreated{Name: name, Left: []string{}}
 	s, err := sandbox.Find(k.dir, name)

@@ -41,6 +41,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 	}
 	return sandbox.Config{
 		Env:  env,
+		Home: o.Home,
 		Name: o.Name, Owner: o.Owner, Key: o.Key, Image: o.Image, Runtime: o.Runtime, Driver: sandbox.Driver(o.Driver),
 		Workspace: o.Workspace, WorkspaceAccess: sandbox.Access(o.Access), User: o.User, UIDRange: o.UIDRange,
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
@@ -235,6 +236,14 @@ func (e hostEngine) RemoveSandbox(ctx context.Context, stateDir, name string) (e
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return s.Remove(ctx)
+}
+
+func (e hostEngine) Pause(ctx context.Context, stateDir, name string) error {
+	return sandbox.Pause(ctx, e.Engine, stateDir, name)
+}
+
+func (e hostEngine) Resume(ctx context.Context, stateDir, name string) error {
+	return sandbox.Resume(ctx, e.Engine, stateDir, name)
 }
 
 func (e hostEngine) Sweep(ctx context.Context, stateDir string) ([]string, error) {

@@ -71,6 +71,9 @@ func SandboxName(scope config.Scope, agent, session string) string {
 func (a *agentHosts) box(ctx context.Context) *lazySandbox {
 	scope := a.hosts.policies.agent(a.name).Sandbox.Scope.Value
 	caller := config.CallerFrom(ctx)
+	if b, ok := a.hosts.e2bBox(a.name, caller.Session); ok {
+		return a.hosts.box(b.ID, a.name, ScopeKey(config.ScopeSession, a.name, caller.Session))
+	}
 	owner := a.name
 	if scope == config.ScopeShared { // nobody's settings but those of all
 		owner = ""
@@ -91,6 +94,7 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 		options: func() SandboxOptions {
 			settings := h.opt.SettingsOf(h.policies.agent(agent))
 			settings.Name, settings.Owner, settings.Key = name, agent, key
+			h.likeE2B(&settings)
 			o := h.sandboxOptions(settings)
 			o.Admit = h.quotas.admit(h.stateDir, name, agent)
 			h.mu.Lock()
@@ -279,8 +283,14 @@ func (l *lazySandbox) knows(id string) bool {
 	return sandbox.Knows(l.stateDir, l.name, id)
 }
 
-// pruning is what is old of an agent's sandboxes; of all others', if it is empty.
-func (h *hosts) pruning(agent string) sandbox.PruneOptions {
+// pruning is what is old of an agent's sandboxes; of all others', if it is empty. Those of
+// E2B's clients have a deadline of their own.
+func (h *hosts) pruning(name, agent string) sandbox.PruneOptions {
+	if h.e2b != nil {
+		if _, ok := h.e2b.Get(name); ok {
+			return sandbox.PruneOptions{}
+		}
+	}
 	box := h.policies.agent(agent).Sandbox
 	return sandbox.PruneOptions{Idle: box.Prune.IdleHours.Value, Age: box.Prune.MaxAgeDays.Value, Lifetime: box.Lifetime.Value}
 }
@@ -300,11 +310,11 @@ func (h *hosts) prune(ctx context.Context, eng Engine) ([]string, error) {
 	var removed []string
 	var errs []error
 	for _, l := range boxes {
-		names, err := l.prune(ctx, h.pruning(l.owner))
+		names, err := l.prune(ctx, h.pruning(l.name, l.owner))
 		removed = append(removed, names...)
 		errs = append(errs, err)
 	}
-	names, err := eng.Prune(ctx, h.stateDir, func(s sandbox.Sandbox) sandbox.PruneOptions { return h.pruning(s.Owner) })
+	names, err := eng.Prune(ctx, h.stateDir, func(s sandbox.Sandbox) sandbox.PruneOptions { return h.pruning(s.Name, s.Owner) })
 	return append(removed, names...), errors.Join(append(errs, err)...)
 }
 

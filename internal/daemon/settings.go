@@ -52,6 +52,8 @@ type Settings struct {
 	Secrets                        map[string]sandbox.Secret
 	SetupCommand                   string
 	UIDRange                       string
+
+	Home string // of a sandbox of a client of E2B; empty: as of all others
 }
 
 // SourceDefault names a value that is not configured.

@@ -429,7 +429,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.C
 		if len(c.Names) > 0 {
 			name = strings.TrimPrefix(c.Names[0], "/")
 		}
-		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning})
+		out = append(out, engine.Container{ID: c.ID, Name: name, Image: c.Image, Labels: c.Labels, Running: c.State == container.StateRunning || c.State == container.StatePaused})
 	}
 	return out, nil
 }

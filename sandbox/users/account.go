@@ -2,6 +2,7 @@ package users
 
 import (
 	"bytes"
+	"path"
 	"strconv"
 	"strings"
 
@@ -17,10 +18,15 @@ import (
 const accountName = "sandbox"
 
 // withAccount is an /etc/passwd in which uid has the name and the rest that owner
-// has.
-func withAccount(passwd []byte, owner, uid, gid int) []byte {
+// has; or, with a home directory, the name of that.
+func withAccount(passwd []byte, home string, owner, uid, gid int) []byte {
 	fields := accountOf(passwd, owner)
-	if len(fields) < 7 {
+	switch {
+	case home != "":
+		name := path.Base(home)
+		passwd = without(passwd, name)
+		fields = []string{name, "x", "", "", "", home, "/bin/sh"}
+	case len(fields) < 7:
 		fields = []string{freeName(passwd), "x", "", "", "", engine.Workdir, "/bin/sh"}
 	}
 	fields[2], fields[3] = strconv.Itoa(uid), strconv.Itoa(gid)
@@ -28,9 +34,14 @@ func withAccount(passwd []byte, owner, uid, gid int) []byte {
 }
 
 // withGroup is the same of an /etc/group.
-func withGroup(group []byte, owner, gid int) []byte {
+func withGroup(group []byte, home string, owner, gid int) []byte {
 	fields := accountOf(group, owner)
-	if len(fields) < 4 {
+	switch {
+	case home != "":
+		name := path.Base(home)
+		group = without(group, name)
+		fields = []string{name, "x", "", ""}
+	case len(fields) < 4:
 		fields = []string{freeName(group), "x", "", ""}
 	}
 	fields[2] = strconv.Itoa(gid)
@@ -46,6 +57,17 @@ func accountOf(text []byte, id int) []string {
 		}
 	}
 	return nil
+}
+
+// without is the text without the lines of a name.
+func without(text []byte, name string) []byte {
+	var kept []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte(name+":")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // freeName is a name that no account has.

@@ -21,8 +21,9 @@ const maxAccounts = 1 << 20
 // Name has a container that runs know its user, shown, by the name that the image has
 // for owner: before any command, files in dir are mounted over its /etc/passwd and
 // /etc/group. pid is its init. An image without them, or with larger ones than
-// maxAccounts, stays as it is.
-func Name(pid int, dir string, owner, shown files.User) error {
+// maxAccounts, stays as it is. With a home directory, the name is that of the
+// directory, whatever the image has for owner.
+func Name(pid int, dir, home string, owner, shown files.User) error {
 	root, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return ignoreMissing(err) // it has ended
@@ -32,8 +33,8 @@ func Name(pid int, dir string, owner, shown files.User) error {
 		name string
 		with func([]byte) []byte
 	}{
-		{"passwd", func(b []byte) []byte { return withAccount(b, owner.UID, shown.UID, shown.GID) }},
-		{"group", func(b []byte) []byte { return withGroup(b, owner.GID, shown.GID) }},
+		{"passwd", func(b []byte) []byte { return withAccount(b, home, owner.UID, shown.UID, shown.GID) }},
+		{"group", func(b []byte) []byte { return withGroup(b, home, owner.GID, shown.GID) }},
 	} {
 		if err := replaceIn(root, pid, "etc/"+f.name, filepath.Join(dir, f.name), f.with); err != nil {
 			return fmt.Errorf("cannot name the sandbox's user in /etc/%s: %w", f.name, err)

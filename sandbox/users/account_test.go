@@ -14,8 +14,8 @@ func TestAccounts(t *testing.T) {
 		{"too short", "ann:x:1000\n:::::::\n", "sandbox:x:7:8::/workspace:/bin/sh", "sandbox:x:8:"},
 	} {
 		for got, want := range map[string]string{
-			string(withAccount([]byte(tc.text), 1000, 7, 8)): tc.passwd,
-			string(withGroup([]byte(tc.text), 1000, 8)):      tc.group,
+			string(withAccount([]byte(tc.text), "", 1000, 7, 8)): tc.passwd,
+			string(withGroup([]byte(tc.text), "", 1000, 8)):      tc.group,
 		} {
 			before := tc.text
 			if before != "" {
@@ -32,7 +32,7 @@ func FuzzAccounts(f *testing.F) {
 	f.Add("root:x:0:0::/:/\nann:x:1000:1000::/:/bin/sh\n")
 	f.Add("a:b:1000")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, b := range [][]byte{withAccount([]byte(text), 1000, 1879048192, 1879048192), withGroup([]byte(text), 1000, 1879048192)} {
+		for _, b := range [][]byte{withAccount([]byte(text), "", 1000, 1879048192, 1879048192), withGroup([]byte(text), "", 1000, 1879048192)} {
 			if !strings.HasPrefix(string(b), text) || strings.Count(string(b[len(text):]), "\n") > 2 || accountOf(b, 1879048192) == nil {
 				t.Errorf("%q becomes %q", text, b)
 			}

@@ -1,0 +1,193 @@
+package e2b
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+)
+
+// EnvdPort is the port by which a client means the sandbox itself, and nothing that
+// listens in it.
+const EnvdPort = "49983"
+
+// maxMessage bounds a message of a client: input for a process, for one.
+const maxMessage = 8 << 20
+
+// Inside is what a sandbox answers at EnvdPort.
+func (s *Server) Inside() []Route {
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}
+	routes := []Route{
+		{Pattern: "GET /health", Right: access.Public, Handle: s.health},
+		{Pattern: "GET /files", Right: access.Run, Handle: s.download},
+		{Pattern: "POST /files", Right: access.Run, Handle: s.upload},
+		{Pattern: "GET /metrics", Right: access.Read, Handle: missing},
+	}
+	rpc := func(procedure string, stays bool, h http.Handler) {
+		routes = append(routes, Route{Pattern: "POST " + procedure, Right: access.Run, Stays: stays, Handle: func(w http.ResponseWriter, r *http.Request) error {
+			h.ServeHTTP(w, r)
+			return nil
+		}})
+	}
+	const process, filesystem = "/process.Process/", "/filesystem.Filesystem/"
+	unary(rpc, process+"List", s.listProcesses, options)
+	unary(rpc, process+"Update", s.update, options)
+	unary(rpc, process+"SendInput", s.sendInput, options)
+	unary(rpc, process+"SendSignal", s.sendSignal, options)
+	unary(rpc, process+"CloseStdin", s.closeStdin, options)
+	rpc(process+"Start", true, connect.NewServerStreamHandler(process+"Start", s.start, options...))
+	rpc(process+"Connect", true, connect.NewServerStreamHandler(process+"Connect", s.attach, options...))
+	rpc(process+"StreamInput", true, connect.NewClientStreamHandler(process+"StreamInput", s.streamInput, options...))
+	unary(rpc, filesystem+"Stat", s.stat, options)
+	unary(rpc, filesystem+"MakeDir", s.makeDir, options)
+	unary(rpc, filesystem+"Move", s.move, options)
+	unary(rpc, filesystem+"ListDir", s.listDir, options)
+	unary(rpc, filesystem+"Remove", s.remove, options)
+	unary(rpc, filesystem+"CreateWatcher", s.createWatcher, options)
+	unary(rpc, filesystem+"GetWatcherEvents", s.watcherEvents, options)
+	unary(rpc, filesystem+"RemoveWatcher", s.removeWatcher, options)
+	rpc(filesystem+"WatchDir", true, connect.NewServerStreamHandler(filesystem+"WatchDir", s.watchDir, options...))
+	return append(routes, Route{Pattern: "/", Right: access.Run, Handle: func(_ http.ResponseWriter, r *http.Request) error {
+		return corral.Errorf(corral.ErrNotFound, "see docs/how-to/e2b.md for what there is", "there is no %s in a sandbox", r.URL.Path)
+	}})
+}
+
+// unary adds a procedure with one request and one answer.
+func unary[Q, A any](add func(string, bool, http.Handler), procedure string, do func(call, *Q) (*A, error), options []connect.HandlerOption) {
+	add(procedure, false, connect.NewUnaryHandlerSimple(procedure, func(ctx callContext, q *Q) (*A, error) {
+		info, _ := connect.CallInfoForHandlerContext(ctx)
+		c, err := callOf(ctx, info.RequestHeader())
+		if err != nil {
+			return nil, rpcError(err)
+		}
+		a, err := do(c, q)
+		return a, rpcError(err)
+	}, options...))
+}
+
+// Sandbox is the sandbox of a request that has its ID, and by what right it is used: with
+// public, by none. The request that it returns is that of the sandbox.
+func (s *Server) Sandbox(r *http.Request, id string, public bool) (*http.Request, *access.Grant, error) {
+	if !idPattern().MatchString(id) {
+		return nil, nil, errGone(id)
+	}
+	b, ok := s.cfg.Store.Get(id)
+	if !ok || s.over(b) {
+		return nil, nil, errGone(id)
+	}
+	if !public {
+		if err := authorize(r, b, time.Now()); err != nil {
+			return nil, nil, err
+		}
+	}
+	b, err := s.awake(r.Context(), id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if public {
+		return s.enter(r, b), access.Nothing, nil
+	}
+	g := s.cfg.Grant(b.Key)
+	if !g.Sees(b.Agent) {
+		return nil, nil, corral.Errorf(api.ErrUnauthorized, "connect to the sandbox by a key that is valid", "the key by which the sandbox %s was used has ended", id)
+	}
+	return s.enter(r, b), g, nil
+}
+
+// authorize checks the token of a sandbox, or what was signed by it.
+func authorize(r *http.Request, b Box, now time.Time) error {
+	if token := r.Header.Get("X-Access-Token"); token != "" {
+		if same(token, b.Token) {
+			return nil
+		}
+		return corral.Errorf(api.ErrUnauthorized, "connect to the sandbox, which says what its token is", "the access token is not that of the sandbox")
+	}
+	if r.URL.Path == "/files" && r.URL.Query().Has("signature") {
+		if !signed(r, b) {
+			return corral.Errorf(api.ErrUnauthorized, "", "invalid signature")
+		}
+		return unexpired(r, now)
+	}
+	return corral.Errorf(api.ErrUnauthorized, "send it in X-Access-Token", "missing access token")
+}
+
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// signed reports whether a request for a file was signed by a sandbox's token, whenever
+// that was for.
+func signed(r *http.Request, b Box) bool {
+	q := r.URL.Query()
+	operation := "read"
+	if r.Method == http.MethodPost {
+		operation = "write"
+	}
+	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + b.Token
+	if exp := q.Get("signature_expiration"); exp != "" {
+		text += ":" + exp
+	}
+	sum := sha256.Sum256([]byte(text))
+	want := "v1_" + base64.RawStdEncoding.EncodeToString(sum[:])
+	return subtle.ConstantTimeCompare([]byte(q.Get("signature")), []byte(want)) == 1
+}
+
+func unexpired(r *http.Request, now time.Time) error {
+	text := r.URL.Query().Get("signature_expiration")
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return corral.Errorf(corral.ErrInvalid, "", "signature_expiration is no time: %w", err)
+	}
+	if now.Unix() >= n {
+		return &Error{Status: http.StatusUnauthorized, Message: "signature is already expired"}
+	}
+	return nil
+}
+
+// Signer is the sandbox whose token a request for a file was signed by. Clients that are
+// told one address for all sandboxes (E2B_SANDBOX_URL) make links that do not say.
+func (s *Server) Signer(r *http.Request) (id string, ok bool) {
+	if r.URL.Path != "/files" || !strings.HasPrefix(r.URL.Query().Get("signature"), "v1_") {
+		return "", false
+	}
+	for _, b := range s.cfg.Store.List() {
+		if signed(r, b) {
+			return b.ID, true
+		}
+	}
+	return "", false
+}
+
+// userOf checks as whom something is to be done: as the sandbox's user, by whatever name
+// clients have for it.
+func (s *Server) userOf(name string) error {
+	switch name {
+	case "", "user":
+		return nil
+	case "root":
+		if s.cfg.Settings().Root.Value {
+			return nil
+		}
+		return errRoot
+	}
+	return corral.Errorf(corral.ErrInvalid, "leave it out", "invalid user: there is no user %.40q in the sandbox", name)
+}
+
+// basicUser is the user in the header Authorization; empty: none.
+func basicUser(h http.Header) string {
+	name, _, _ := (&http.Request{Header: h}).BasicAuth()
+	return name
+}

@@ -1,0 +1,243 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/corral-exec/corral"
+	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
+	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
+)
+
+// resolve is a path of a client: absolute, or below the home directory.
+func resolve(name string) string {
+	switch {
+	case name == "~":
+		name = Home
+	case strings.HasPrefix(name, "~/"):
+		name = Home + name[1:]
+	case !strings.HasPrefix(name, "/"):
+		name = Home + "/" + name
+	}
+	return path.Clean(name)
+}
+
+// files are those of the sandbox of a call.
+func (s *Server) files(c call) (files.FS, error) {
+	if err := s.userOf(c.user); err != nil {
+		return nil, err
+	}
+	return s.cfg.Sandboxes.Files(c, c.box.Agent, c.box.ID)
+}
+
+var fileTypes = map[files.Type]pb.FileType{
+	files.TypeFile: pb.FileType_FILE_TYPE_FILE, files.TypeDir: pb.FileType_FILE_TYPE_DIRECTORY, files.TypeLink: pb.FileType_FILE_TYPE_SYMLINK,
+}
+
+// accountName is the name of a user or a group in the sandbox: there are root and the
+// sandbox's own, which is called as its home directory.
+func accountName(id int) string {
+	switch {
+	case id == 0:
+		return "root"
+	case id < 1000 || id == 65534:
+		return strconv.Itoa(id)
+	}
+	return path.Base(Home)
+}
+
+// dirSize stands for the size of what is no file.
+const dirSize = 4096
+
+// entry describes a file. What a link leads to is what it is a file of, as clients expect.
+func entry(ctx context.Context, f files.FS, i files.Info) *pb.EntryInfo {
+	e := &pb.EntryInfo{
+		Name: path.Base(i.Path), Path: i.Path, Type: fileTypes[i.Type], Size: i.Size, Mode: uint32(i.Mode), Permissions: i.Permissions(),
+		Owner: accountName(i.UID), Group: accountName(i.GID), ModifiedTime: timestamppb.New(i.ModTime),
+	}
+	if i.Type == files.TypeDir {
+		e.Size = dirSize
+	}
+	if i.Type == files.TypeLink {
+		target := i.Target
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(i.Path), target)
+		}
+		e.SymlinkTarget = &target
+		if led, err := f.Stat(ctx, target); err == nil { // else it leads nowhere
+			e.Type, e.Size, e.Mode = fileTypes[led.Type], led.Size, uint32(led.Mode)
+		}
+	}
+	return e
+}
+
+func (s *Server) stat(c call, q *pb.StatRequest) (*pb.StatResponse, error) {
+	f, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	i, err := f.Stat(c, resolve(q.GetPath()))
+	if err != nil {
+		return nil, err
+	}
+	return &pb.StatResponse{Entry: entry(c, f, i)}, nil
+}
+
+func (s *Server) makeDir(c call, q *pb.MakeDirRequest) (*pb.MakeDirResponse, error) {
+	f, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	name := resolve(q.GetPath())
+	switch i, err := f.Stat(c, name); {
+	case err == nil && i.Type == files.TypeDir:
+		return nil, corral.Errorf(corral.ErrConflict, "", "directory already exists: %s", name)
+	case err == nil:
+		return nil, corral.Errorf(corral.ErrInvalid, "", "path already exists but it is not a directory: %s", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if err := f.Mkdir(c, name, files.MkdirOptions{Parents: true}); err != nil {
+		return nil, err
+	}
+	i, err := f.Stat(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.MakeDirResponse{Entry: entry(c, f, i)}, nil
+}
+
+// move renames a file by mv, in the sandbox.
+func (s *Server) move(c call, q *pb.MoveRequest) (*pb.MoveResponse, error) {
+	f, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	from, to := resolve(q.GetSource()), resolve(q.GetDestination())
+	if _, err := f.Stat(c, from); err != nil {
+		return nil, err
+	}
+	if err := f.Mkdir(c, path.Dir(to), files.MkdirOptions{Parents: true}); err != nil {
+		return nil, err
+	}
+	if err := s.run(c, "mv", "-T", "--", from, to); err != nil {
+		return nil, err
+	}
+	i, err := f.Stat(c, to)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.MoveResponse{Entry: entry(c, f, i)}, nil
+}
+
+// runLimit bounds a program that is run for a call.
+const runLimit = time.Minute
+
+// run runs a program in the sandbox as a session that is forgotten when it has ended.
+func (s *Server) run(c call, args ...string) error {
+	begun, err := s.cfg.Sessions.Agent(c.box.Agent).Begin(c, session.Options{Background: true, Command: corral.Command{
+		Args: args, Host: corral.HostSandbox, Timeout: runLimit, MergeStderr: true,
+	}})
+	if err != nil {
+		return err
+	}
+	exit, err := begun.Wait(c)
+	if err != nil {
+		return err
+	}
+	said, _ := begun.Tail(c, 500) // what went wrong is known without it
+	if err := begun.Remove(c); err != nil {
+		return err
+	}
+	if !exit.Success() {
+		return corral.Errorf(corral.ErrUnavailable, "", "%s failed with %s: %s", args[0], exit, said)
+	}
+	return nil
+}
+
+// Bounds of a list.
+const (
+	maxDepth   = 64
+	maxEntries = 20_000
+)
+
+func (s *Server) listDir(c call, q *pb.ListDirRequest) (*pb.ListDirResponse, error) {
+	f, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	depth := max(int(min(q.GetDepth(), maxDepth)), 1)
+	name := resolve(q.GetPath())
+	i, err := f.Stat(c, name)
+	if err == nil && i.Type == files.TypeLink {
+		name = *entry(c, f, i).SymlinkTarget
+		i, err = f.Stat(c, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if i.Type != files.TypeDir {
+		return nil, corral.Errorf(corral.ErrInvalid, "", "path is not a directory: %s", name)
+	}
+	a := &pb.ListDirResponse{}
+	err = walk(c, f, name, depth, func(i files.Info) error {
+		if len(a.Entries) == maxEntries {
+			return corral.Errorf(corral.ErrInvalid, "list less of it", "there are more than %d files in %s", maxEntries, name)
+		}
+		a.Entries = append(a.Entries, entry(c, f, i))
+		return nil
+	})
+	return a, err
+}
+
+// walk visits what is in a directory, and so many levels of directories in it, by the order
+// of names.
+func walk(ctx context.Context, f files.FS, dir string, depth int, visit func(files.Info) error) error {
+	o := files.ListOptions{Limit: files.MaxPage}
+	for {
+		page, err := f.List(ctx, dir, o)
+		if err != nil {
+			return err
+		}
+		for _, i := range page.Entries {
+			if err := visit(i); err != nil {
+				return err
+			}
+			if i.Type == files.TypeDir && depth > 1 {
+				// One that is gone meanwhile, or may not be read, has nothing in it.
+				err := walk(ctx, f, i.Path, depth-1, visit)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, corral.ErrDenied) {
+					return err
+				}
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		o.After = page.Next
+	}
+}
+
+func (s *Server) remove(c call, q *pb.RemoveRequest) (*pb.RemoveResponse, error) {
+	f, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	name := resolve(q.GetPath())
+	if slices.Contains([]string{"/", Home}, name) {
+		return nil, corral.Errorf(corral.ErrInvalid, "remove what is in it", "%s cannot be removed", name)
+	}
+	if err := f.Remove(c, name, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return &pb.RemoveResponse{}, nil
+}

@@ -1,0 +1,201 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/corral-exec/corral"
+)
+
+// destroy removes a sandbox with all that is kept of it. It is forgotten last, so that one
+// that could not be removed is tried again at its deadline, also in a later life.
+func (s *Server) destroy(ctx context.Context, id string) error {
+	release, err := s.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	b, ok := s.cfg.Store.Get(id)
+	if !ok {
+		return notFound(id)
+	}
+	if _, err := s.cfg.Store.change(id, func(b *Box) error { // from now on it is found by no caller
+		b.Paused, b.PauseAtEnd, b.End = false, false, b.Started
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.cfg.Sandboxes.Remove(ctx, id); err != nil && !errors.Is(err, corral.ErrNotFound) {
+		return err
+	}
+	s.procs.forget(id)
+	s.watchers.forget(id)
+	s.samples.forget(id)
+	if err := s.forgetSessions(ctx, b); err != nil {
+		// Retention forgets them as well.
+		s.log.Warn("commands of a sandbox of E2B's that was killed are kept for a while", "sandbox", id, "error", err)
+	}
+	if err := s.cfg.Sandboxes.Forget(id); err != nil {
+		return err
+	}
+	_, err = s.cfg.Store.remove(id)
+	return err
+}
+
+// endLimit is how long the end of a command may take that is known to have ended.
+const endLimit = 10 * time.Second
+
+// forgetSessions removes the sessions of a sandbox that is gone.
+func (s *Server) forgetSessions(ctx context.Context, b Box) error {
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	agent := s.cfg.Sessions.Agent(b.Agent)
+	var errs []error
+	for _, st := range agent.List(ctx) {
+		if !strings.HasPrefix(st.ID, b.ID+".") {
+			continue
+		}
+		found, err := agent.Session(st.ID)
+		if err == nil {
+			if err = found.Watch(ctx); err == nil {
+				err = found.Remove(ctx)
+			}
+		}
+		if err != nil && !errors.Is(err, corral.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// freeze pauses a sandbox. ErrConflict if it is paused already.
+func (s *Server) freeze(ctx context.Context, id string) error {
+	release, err := s.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// What is noted first is what is done again: a sandbox that is noted as paused is
+	// frozen, or gets no call until it is resumed.
+	if _, err := s.cfg.Store.change(id, func(b *Box) error {
+		if b.Paused {
+			return corral.Errorf(corral.ErrConflict, "", "Sandbox %s is already paused", id)
+		}
+		b.Paused = true
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.cfg.Sandboxes.Pause(ctx, id); err != nil {
+		_, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused = false; return nil })
+		return errors.Join(err, cerr)
+	}
+	return nil
+}
+
+// thaw has a sandbox that is paused go on, until then; resumed is false if it was not.
+func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bool, err error) {
+	release, err := s.turns.Take(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	b, ok := s.cfg.Store.Get(id)
+	if !ok {
+		return false, notFound(id)
+	}
+	if !b.Paused {
+		return false, nil
+	}
+	if err := s.cfg.Sandboxes.Resume(ctx, id); err != nil {
+		return false, err
+	}
+	_, err = s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.End = false, end; return nil })
+	s.again()
+	return true, err
+}
+
+// awake is a sandbox to which a call may go: one that runs, or that resumes for a call.
+func (s *Server) awake(ctx context.Context, id string) (Box, error) {
+	b, ok := s.cfg.Store.Get(id)
+	switch {
+	case !ok || s.over(b):
+		return b, errGone(id)
+	case !b.Paused:
+		return b, nil
+	case !b.ResumeOnCall:
+		return b, errGone(id)
+	}
+	if _, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC()); err != nil {
+		return b, err
+	}
+	b, _ = s.cfg.Store.Get(id)
+	return b, nil
+}
+
+// again has deadlines looked at.
+func (s *Server) again() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // they will be in any case
+	}
+}
+
+// retryLimit is how long after an attempt that failed a deadline is tried again.
+const retryLimit = 10 * time.Second
+
+// keepDeadlines ends sandboxes in time. Those whose time was over while no gateway ran are
+// ended at once.
+func (s *Server) keepDeadlines() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		next := time.Hour
+		for _, b := range s.cfg.Store.List() {
+			if b.Paused {
+				continue
+			}
+			left := time.Until(b.End)
+			if left > 0 {
+				next = min(next, left)
+				continue
+			}
+			if err := s.atEnd(b); err != nil && s.life.Err() == nil {
+				s.log.Warn("a sandbox of E2B's could not be ended in time; trying again", "sandbox", b.ID, "error", err, "hint", corral.Hint(err))
+				next = min(next, retryLimit)
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// atEnd is what becomes of a sandbox whose time is over.
+func (s *Server) atEnd(b Box) error {
+	ctx, cancel := context.WithTimeout(s.life, callLimit)
+	defer cancel()
+	s.log.Info("the time of a sandbox of E2B's is over", "sandbox", b.ID, "agent", b.Agent, "pause", b.PauseAtEnd)
+	if b.PauseAtEnd {
+		if err := s.freeze(ctx, b.ID); !errors.Is(err, corral.ErrConflict) {
+			return err
+		}
+		return nil
+	}
+	if err := s.destroy(ctx, b.ID); !errors.Is(err, corral.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,55 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway/access"
+)
+
+// trafficHeader has the token for the ports of a sandbox that are not public.
+const trafficHeader = "E2b-Traffic-Access-Token"
+
+// OwnHeaders are headers of clients that are not for what listens in a sandbox.
+var OwnHeaders = []string{trafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"}
+
+// Port is the sandbox of a request for a port of it, and by what right the request is made:
+// that of who made the sandbox, if the ports are public, or if the request has their token.
+func (s *Server) Port(r *http.Request) (*http.Request, *access.Grant, error) {
+	id, _, _ := s.Target(r)
+	b, ok := s.cfg.Store.Get(id)
+	if !ok || s.over(b) {
+		return nil, nil, errGone(id)
+	}
+	if b.Traffic != "" && !same(r.Header.Get(trafficHeader), b.Traffic) {
+		return nil, nil, &Error{Status: http.StatusForbidden, Message: "The ports of the sandbox are not public: send its token in e2b-traffic-access-token", Sandbox: id}
+	}
+	b, err := s.awake(r.Context(), id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.enter(r, b), s.cfg.Grant(b.Key), nil
+}
+
+// Dial connects to the port of a request that Port let in. host is what the program there
+// is addressed as.
+func (s *Server) Dial(ctx context.Context, r *http.Request) (conn net.Conn, port int, host string, err error) {
+	b := boxOf(r.Context())
+	_, text, _ := s.Target(r)
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return nil, 0, "", corral.Errorf(corral.ErrInvalid, "ports are numbered 1 to 65535", "%.20q is no port", text)
+	}
+	port = int(n)
+	conn, err = s.cfg.Sandboxes.DialPort(ctx, b.Agent, b.ID, port)
+	if errors.Is(err, corral.ErrNotListening) {
+		err = &Error{Status: http.StatusBadGateway, Message: "The sandbox is running but port is not open", Sandbox: b.ID, Port: port}
+	}
+	return conn, port, cmp.Or(strings.ReplaceAll(b.Host, "${PORT}", text), r.Host), err
+}

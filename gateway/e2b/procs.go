@@ -1,0 +1,170 @@
+package e2b
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
+	"github.com/corral-exec/corral/session"
+)
+
+// A proc is a process of a sandbox: a session whose ID begins with the sandbox's.
+type proc struct {
+	session *session.Session
+	pid     uint32
+	tag     string
+	config  *pb.ProcessConfig
+	tty     bool
+
+	mu      sync.Mutex
+	sent    int64 // of the output, to a client
+	clients int   // that follow it
+}
+
+// rest is from where on a client gets output that comes after another was cut off; alone
+// is false if another one still follows.
+func (p *proc) rest() (from int64, alone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent, p.clients == 0
+}
+
+func (p *proc) join(from int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients++
+	p.sent = max(p.sent, from)
+}
+
+func (p *proc) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients--
+}
+
+func (p *proc) sentTo(off int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = max(p.sent, off)
+}
+
+// data is output as an event.
+func (p *proc) data(c corral.Chunk) *pb.ProcessEvent {
+	e := &pb.ProcessEvent_DataEvent{}
+	switch {
+	case p.tty:
+		e.Output = &pb.ProcessEvent_DataEvent_Pty{Pty: c.Data}
+	case c.Stream == corral.Stderr:
+		e.Output = &pb.ProcessEvent_DataEvent_Stderr{Stderr: c.Data}
+	default:
+		e.Output = &pb.ProcessEvent_DataEvent_Stdout{Stdout: c.Data}
+	}
+	return &pb.ProcessEvent{Event: &pb.ProcessEvent_Data{Data: e}}
+}
+
+func (p *proc) info() *pb.ProcessInfo {
+	i := &pb.ProcessInfo{Config: p.config, Pid: p.pid}
+	if p.tag != "" {
+		i.Tag = &p.tag
+	}
+	return i
+}
+
+// matches reports whether a process is meant.
+func (p *proc) matches(which *pb.ProcessSelector) bool {
+	if tag := which.GetTag(); tag != "" {
+		return p.tag == tag
+	}
+	return p.pid == which.GetPid()
+}
+
+// procs are the processes of all sandboxes, as far as they run or have ended a moment ago.
+type procs struct {
+	mu sync.Mutex
+	of map[string][]*proc // by the sandbox's ID, the oldest first; nil: it is not known yet
+}
+
+// add notes a process that was begun.
+func (ps *procs) add(ctx call, agent session.Agent, begun *session.Session, req *pb.StartRequest) *proc {
+	p := &proc{session: begun, pid: uint32(begun.Info().PID), tag: req.GetTag(), config: req.GetProcess(), tty: req.Pty != nil}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.known(ctx, agent)
+	ps.tidy(ctx.box.ID)
+	list := ps.of[ctx.box.ID]
+	if i := slices.IndexFunc(list, func(o *proc) bool { return o.session == begun }); i >= 0 { // it was found a moment ago
+		list[i] = p
+	} else {
+		ps.of[ctx.box.ID] = append(list, p)
+	}
+	return p
+}
+
+// known has the processes known that earlier lives of the gateway began. mu is held.
+func (ps *procs) known(c call, agent session.Agent) {
+	if ps.of == nil {
+		ps.of = map[string][]*proc{}
+	}
+	if _, ok := ps.of[c.box.ID]; ok {
+		return
+	}
+	ps.of[c.box.ID] = []*proc{}
+	for _, st := range agent.List(c) {
+		if !strings.HasPrefix(st.ID, c.box.ID+".") || st.PID == 0 {
+			continue
+		}
+		found, err := agent.Session(st.ID)
+		if err != nil {
+			continue // removed meanwhile
+		}
+		p := &proc{session: found, pid: uint32(st.PID), tag: st.Description, tty: st.TTY, config: &pb.ProcessConfig{Cmd: st.Command, Cwd: &st.Dir}}
+		ps.of[c.box.ID] = append(ps.of[c.box.ID], p)
+	}
+	slices.SortFunc(ps.of[c.box.ID], func(a, b *proc) int { return a.session.Info().StartedAt.Compare(b.session.Info().StartedAt) })
+}
+
+// tidy forgets processes that ended a while ago. mu is held.
+func (ps *procs) tidy(id string) {
+	ps.of[id] = slices.DeleteFunc(ps.of[id], func(p *proc) bool { return p.over(keptEnd) })
+}
+
+// over reports whether it ended longer ago than kept.
+func (p *proc) over(kept time.Duration) bool {
+	at, ended := p.session.Ended()
+	return ended && time.Since(at) >= kept
+}
+
+// find returns a process that runs, or that ended no longer ago than kept. Of several with
+// one PID it is the newest.
+func (ps *procs) find(c call, agent session.Agent, which *pb.ProcessSelector, kept time.Duration) (*proc, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.known(c, agent)
+	for _, p := range slices.Backward(ps.of[c.box.ID]) {
+		if p.matches(which) && !p.over(kept) {
+			return p, nil
+		}
+	}
+	if tag := which.GetTag(); tag != "" {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "process with tag %.80q not found", tag)
+	}
+	return nil, corral.Errorf(corral.ErrNotFound, "", "process with pid %d not found", which.GetPid())
+}
+
+// running are the processes that run.
+func (ps *procs) running(c call, agent session.Agent) []*proc {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.known(c, agent)
+	ps.tidy(c.box.ID)
+	return slices.DeleteFunc(slices.Clone(ps.of[c.box.ID]), func(p *proc) bool { return p.over(0) })
+}
+
+func (ps *procs) forget(id string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.of, id)
+}

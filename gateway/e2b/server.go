@@ -1,0 +1,195 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/turn"
+	"github.com/corral-exec/corral/sandbox/files"
+	"github.com/corral-exec/corral/session"
+)
+
+// EnvdVersion is the version of E2B's daemon whose wire this is: by it clients decide
+// what they can ask for.
+const EnvdVersion = "0.6.13"
+
+// Home is where a client of E2B's expects the files of its user.
+const Home = "/home/user"
+
+// Sandboxes are what E2B's are made of.
+type Sandboxes interface {
+	// Warm has the container ready that commands with this context go to: its
+	// conversation is a sandbox's of E2B. ErrDenied if they would go anywhere else.
+	Warm(ctx context.Context, agent string) error
+	// Get describes a sandbox.
+	Get(ctx context.Context, name string) (api.Sandbox, error)
+	// Stats is what it uses.
+	Stats(ctx context.Context, name string) (api.SandboxStats, error)
+	// Remove removes it, with what runs in it.
+	Remove(ctx context.Context, name string) error
+	// Pause freezes all that runs in it, and Resume has it go on.
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
+	// Files are its files.
+	Files(ctx context.Context, agent, name string) (files.FS, error)
+	// DialPort connects to a port of it.
+	DialPort(ctx context.Context, agent, name string, port int) (net.Conn, error)
+	// Forget lets go of a sandbox that was removed.
+	Forget(name string) error
+}
+
+// Config of a Server. All but Domain, Agent, Templates, Root and Log is required.
+type Config struct {
+	Store     *Store
+	Sessions  *session.Manager
+	Sandboxes Sandboxes
+	// Grant is what a key allows that made a sandbox, by its Ref.
+	Grant func(ref string) *access.Grant
+	// Settings are read for every call.
+	Settings func() config.E2B
+	Log      *slog.Logger
+}
+
+// A Server is what a gateway serves to clients of E2B.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	procs    procs
+	turns    turn.Keyed[string] // pausing, resuming and removing a sandbox, by its ID
+	samples  samples
+	watchers watchers
+
+	life  context.Context // ends with Close
+	end   context.CancelFunc
+	owned sync.WaitGroup
+	wake  chan struct{} // a deadline has changed
+}
+
+// New makes a Server, which ends sandboxes at their deadlines until it is closed.
+func New(cfg Config) *Server {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, wake: make(chan struct{}, 1)}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.owned.Go(s.keepDeadlines)
+	return s
+}
+
+// Close ends what the Server does by itself. Sandboxes stay.
+func (s *Server) Close() {
+	s.end()
+	s.owned.Wait()
+}
+
+// A Route is one operation.
+type Route struct {
+	Pattern string       // of http.ServeMux
+	Right   access.Right // what a key needs for it
+	Stays   bool         // it is open for as long as the client likes
+	Handle  func(w http.ResponseWriter, r *http.Request) error
+}
+
+// Target is Target by the domain that is configured.
+func (s *Server) Target(r *http.Request) (id, port string, ok bool) {
+	return Target(r, s.cfg.Settings().Domain.Value)
+}
+
+// Target is the sandbox, and the port of it, that a request is for: by its host name
+// PORT-ID.DOMAIN, or by two headers where the host is no such name.
+func Target(r *http.Request, domain string) (id, port string, ok bool) {
+	if name, under := strings.CutSuffix(hostOf(r.Host), "."+hostOf(domain)); domain != "" && under {
+		if port, id, ok := strings.Cut(name, "-"); ok {
+			return id, port, true
+		}
+	}
+	id, port = r.Header.Get("E2b-Sandbox-Id"), r.Header.Get("E2b-Sandbox-Port")
+	return id, port, id != "" && port != ""
+}
+
+// hostOf is a host without its port.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return hostport
+}
+
+type boxKey struct{}
+
+// boxOf is the sandbox of a request that Enter let in.
+func boxOf(ctx context.Context) Box { return ctx.Value(boxKey{}).(Box) }
+
+// enter notes the sandbox of a request, for what is done with it: by whose right, and
+// where commands go.
+func (s *Server) enter(r *http.Request, b Box) *http.Request {
+	ctx := context.WithValue(r.Context(), boxKey{}, b)
+	caller := config.CallerFrom(ctx)
+	caller.Session = b.Session()
+	return r.WithContext(config.WithCaller(ctx, caller))
+}
+
+// agentFor is whose a key's sandboxes are: the one that the key is for, or else the one
+// that is configured for all.
+func (s *Server) agentFor(g *access.Grant) (string, error) {
+	if only, ok := g.Only(); ok {
+		return only, nil
+	}
+	agent := cmp.Or(s.cfg.Settings().Agent.Value, config.DefaultE2BAgent)
+	return agent, g.CheckAgent(agent)
+}
+
+// find returns a sandbox that exists for a caller.
+func (s *Server) find(r *http.Request) (Box, error) {
+	id := r.PathValue("id")
+	// Clients of earlier days put the ID of a client behind it.
+	id, _, _ = strings.Cut(id, "-")
+	b, ok := s.cfg.Store.Get(id)
+	if !ok || !access.From(r.Context()).Sees(b.Agent) || s.over(b) {
+		return Box{}, notFound(id)
+	}
+	return b, nil
+}
+
+// over reports whether a sandbox's time is over, and it is only still there because it is
+// about to be removed.
+func (s *Server) over(b Box) bool { return !b.Paused && !b.PauseAtEnd && !time.Now().Before(b.End) }
+
+// image is that of a template, and whether there is one of the name. Empty: the agent's.
+func (s *Server) image(template string) (image string, ok bool) {
+	list := s.cfg.Settings().Templates.Value
+	i := slices.IndexFunc(list, func(t string) bool { return strings.HasPrefix(t, template+"=") })
+	if i >= 0 && template != "" {
+		return strings.TrimPrefix(list[i], template+"="), true
+	}
+	return "", template == defaultTemplate
+}
+
+// defaultTemplate is that of a client that names none. It is there in any case.
+const defaultTemplate = "base"
+
+// cleanly is a context for what is to be done although its caller may be gone.
+func cleanly(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+}
+
+// callLimit bounds what is done for a sandbox as a whole.
+const callLimit = 2 * time.Minute
+
+// errGone is for a sandbox that is not there, or is paused.
+func errGone(b string) error {
+	return &Error{Status: http.StatusBadGateway, Message: "The sandbox was not found", Sandbox: b}
+}
+
+var errRoot = corral.Errorf(corral.ErrDenied, "leave the user out, or set gateway.e2b.root", "there is no root in a sandbox of Corral's: commands and files are the sandbox's user's")

@@ -1,0 +1,191 @@
+package e2b
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/lazy"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
+)
+
+// A Box is what is kept of a sandbox beside what Corral keeps of all of them. It is a
+// value: the Store hands out copies, and nothing in them is changed.
+type Box struct {
+	ID       string `json:"id"` // also the sandbox's name
+	Agent    string `json:"agent"`
+	Key      string `json:"key"` // by whose it was made, or connected to last: access.Grant.Ref
+	Template string `json:"template"`
+	Image    string `json:"image,omitempty"` // empty: the agent's
+
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Env      map[string]string `json:"env,omitempty"` // of every command
+
+	Started time.Time `json:"started"`
+	End     time.Time `json:"end"` // when it is killed, or paused
+	Paused  bool      `json:"paused,omitempty"`
+
+	PauseAtEnd   bool  `json:"pauseAtEnd,omitempty"`
+	ResumeOnCall bool  `json:"resumeOnCall,omitempty"`
+	Internet     *bool `json:"internet,omitempty"` // what its maker said of it
+
+	Token   string `json:"token"`             // for what is inside
+	Traffic string `json:"traffic,omitempty"` // for its ports; empty: they are public
+	Host    string `json:"host,omitempty"`    // what programs behind its ports are addressed as
+
+	CPUs   float64 `json:"cpus"`
+	Memory int64   `json:"memory"` // bytes
+}
+
+// sessionPrefix begins the conversation by which commands go to a sandbox, before its ID.
+const sessionPrefix = "e2b:"
+
+// Session is the conversation by which commands of its agent go to it.
+func (b Box) Session() string { return sessionPrefix + b.ID }
+
+// idPattern is that of an ID. A command's ID begins with it, and a dot.
+var idPattern = lazy.Regexp(`^i[a-z0-9]{19}$`)
+
+func newID() string { return "i" + corral.NewID()[:19] }
+
+// A Store has the sandboxes, each in a file. It may be used from any goroutine.
+type Store struct {
+	dir string
+
+	mu    sync.Mutex
+	boxes map[string]Box
+}
+
+// OpenStore reads what there is in a directory, which need not be there. What cannot be
+// read is an error: a sandbox whose deadline is not known would run for ever.
+func OpenStore(dir string) (*Store, error) {
+	s := &Store{dir: dir, boxes: map[string]Box{}}
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
+	}
+	for _, f := range list {
+		id, ok := strings.CutSuffix(f.Name(), ".json")
+		if !ok || !idPattern().MatchString(id) {
+			continue
+		}
+		b, err := readBox(filepath.Join(dir, f.Name()))
+		if err == nil && b.ID != id {
+			err = fmt.Errorf("it is about %.40q", b.ID)
+		}
+		if err != nil {
+			return nil, corral.Errorf(corral.ErrUnavailable, "remove the sandbox (corral sandbox rm "+id+") and the file", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+		}
+		s.boxes[id] = b
+	}
+	return s, nil
+}
+
+func readBox(path string) (b Box, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return b, err
+	}
+	return b, journal.Unseal(data, &b)
+}
+
+// Get returns a sandbox by its ID.
+func (s *Store) Get(id string) (Box, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.boxes[id]
+	return b, ok
+}
+
+// Of returns the sandbox that a conversation of an agent is with.
+func (s *Store) Of(agent, session string) (Box, bool) {
+	id, ok := strings.CutPrefix(session, sessionPrefix)
+	if !ok {
+		return Box{}, false
+	}
+	b, ok := s.Get(id)
+	return b, ok && b.Agent == agent
+}
+
+// List returns all sandboxes, the newest first.
+func (s *Store) List() []Box {
+	s.mu.Lock()
+	list := make([]Box, 0, len(s.boxes))
+	for _, b := range s.boxes {
+		list = append(list, b)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b Box) int { return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// add keeps a new sandbox.
+func (s *Store) add(b Box) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.write(b)
+}
+
+// change changes a sandbox. ErrNotFound if there is none; an error of by changes nothing.
+func (s *Store) change(id string, by func(*Box) error) (Box, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.boxes[id]
+	if !ok {
+		return b, notFound(id)
+	}
+	if err := by(&b); err != nil {
+		return s.boxes[id], err
+	}
+	return b, s.write(b)
+}
+
+// write is called with mu held.
+func (s *Store) write(b Box) error {
+	data, err := journal.Seal(b)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(s.file(b.ID), data, atomicfile.Options{Durable: true}); err != nil {
+		return corral.Errorf(corral.ErrUnavailable, "see the state directory", "cannot keep the sandbox %s: %w", b.ID, err)
+	}
+	s.boxes[b.ID] = b
+	return nil
+}
+
+// remove forgets a sandbox. ErrNotFound if there is none.
+func (s *Store) remove(id string) (Box, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.boxes[id]
+	if !ok {
+		return b, notFound(id)
+	}
+	if err := os.Remove(s.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	delete(s.boxes, id)
+	return b, nil
+}
+
+func (s *Store) file(id string) string { return filepath.Join(s.dir, id+".json") }
+
+func notFound(id string) error {
+	return corral.Errorf(corral.ErrNotFound, "", "Sandbox %.40q not found", id)
+}
+
+// newToken is unguessable.
+func newToken() string { return rand.Text() }

@@ -1,0 +1,215 @@
+package e2b
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// queryCall is a call by HTTP, which has its user in the query.
+func queryCall(r *http.Request) (call, error) {
+	c, err := callOf(r.Context(), r.Header)
+	if name := r.URL.Query().Get("username"); name != "" {
+		c.user = name
+	}
+	return c, err
+}
+
+// download answers with a file, or with a part of it.
+func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
+	c, err := queryCall(r)
+	if err != nil {
+		return err
+	}
+	f, err := s.files(c)
+	if err != nil {
+		return err
+	}
+	name := resolve(r.URL.Query().Get("path"))
+	var o files.ReadOptions
+	status := http.StatusOK
+	if text := r.Header.Get("Range"); text != "" {
+		i, err := f.Stat(c, name)
+		if err == nil && i.Type == files.TypeLink { // its own size is not that of what is read
+			i, err = f.Stat(c, *entry(c, f, i).SymlinkTarget)
+		}
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if o, ok, err = parseRange(text, i.Size); err != nil {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", i.Size))
+			return err
+		}
+		if ok {
+			status = http.StatusPartialContent
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", o.Offset, o.Offset+o.Limit-1, i.Size))
+		}
+	}
+	zip := status == http.StatusOK && strings.TrimSpace(r.Header.Get("Accept-Encoding")) == "gzip" // else identity is as good
+	var closer io.Closer
+	err = f.Read(c, name, o, func(i files.Info) (io.Writer, error) {
+		h := w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": path.Base(name)}))
+		h.Set("Accept-Ranges", "bytes")
+		h.Set("Last-Modified", i.ModTime.UTC().Format(http.TimeFormat))
+		if zip {
+			h.Set("Content-Encoding", "gzip")
+			h.Set("Vary", "Accept-Encoding")
+			w.WriteHeader(status)
+			z := gzip.NewWriter(w)
+			closer = z
+			return z, nil
+		}
+		n := i.Size
+		if o.Limit > 0 {
+			n = o.Limit
+		}
+		h.Set("Content-Length", strconv.FormatInt(n, 10))
+		w.WriteHeader(status)
+		return w, nil
+	})
+	if err == nil && closer != nil {
+		err = closer.Close()
+	}
+	return err
+}
+
+// parseRange reads a header that asks for one part of a file. Others are not understood:
+// then ok is false, and all of it is the answer.
+func parseRange(text string, size int64) (o files.ReadOptions, ok bool, err error) {
+	spec, is := strings.CutPrefix(text, "bytes=")
+	from, to, two := strings.Cut(spec, "-")
+	if !is || !two || strings.Contains(spec, ",") {
+		return o, false, nil
+	}
+	beyond := &Error{Status: http.StatusRequestedRangeNotSatisfiable, Message: fmt.Sprintf("the file has %d bytes, and %.40q are none of them", size, text)}
+	end := size - 1
+	if from == "" { // the last so many
+		n, err := strconv.ParseInt(to, 10, 64)
+		if err != nil || n < 0 {
+			return o, false, nil
+		}
+		o.Offset = max(0, size-n)
+	} else {
+		if o.Offset, err = strconv.ParseInt(from, 10, 64); err != nil || o.Offset < 0 {
+			return files.ReadOptions{}, false, nil
+		}
+		if to != "" {
+			n, err := strconv.ParseInt(to, 10, 64)
+			if err != nil || n < o.Offset {
+				return files.ReadOptions{}, false, nil
+			}
+			end = min(end, n)
+		}
+	}
+	if o.Limit = end - o.Offset + 1; o.Limit <= 0 {
+		return o, false, beyond
+	}
+	return o, true, nil
+}
+
+// written is a file as the one who wrote it is told.
+type written struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Type string `json:"type"`
+}
+
+// maxParts bounds the files of one request.
+const maxParts = 10_000
+
+// upload writes a file, or several in a form. Directories that lack are made.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
+	c, err := queryCall(r)
+	if err != nil {
+		return err
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Metadata-") {
+			return corral.Errorf(errors.ErrUnsupported, "leave it out", "files of this gateway have no metadata (%s)", name)
+		}
+	}
+	f, err := s.files(c)
+	if err != nil {
+		return err
+	}
+	var body io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return corral.Errorf(corral.ErrInvalid, "", "the body is no gzip: %w", err)
+		}
+		body = z
+	}
+	to := r.URL.Query().Get("path")
+	done := []written{}
+	write := func(name string, from io.Reader) error {
+		name = resolve(name)
+		if i, err := f.Stat(c, name); err == nil && i.Type == files.TypeDir {
+			return corral.Errorf(corral.ErrInvalid, "", "path is a directory: %s", name)
+		}
+		i, err := f.Write(c, name, from, files.WriteOptions{Parents: true})
+		if err == nil {
+			done = append(done, written{path.Base(i.Path), i.Path, "file"})
+		}
+		return err
+	}
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && kind == "multipart/form-data":
+		err = eachFile(multipart.NewReader(body, params["boundary"]), func(name string, from io.Reader) error {
+			if to != "" {
+				if len(done) > 0 {
+					return corral.Errorf(corral.ErrInvalid, "leave the path out", "several files were sent for one path")
+				}
+				name = to
+			}
+			return write(name, from)
+		})
+	case to == "":
+		err = corral.Errorf(corral.ErrInvalid, "add ?path=", "the path of the file is missing")
+	default:
+		err = write(to, body)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, done)
+}
+
+// eachFile calls do for each file of a form: the parts called file. The name is what the
+// client gave it, with its directories, which package multipart leaves out.
+func eachFile(form *multipart.Reader, do func(name string, from io.Reader) error) error {
+	for range maxParts {
+		part, err := form.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return corral.Errorf(corral.ErrInvalid, "", "the form is malformed: %w", err)
+		}
+		_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+		if err != nil {
+			return corral.Errorf(corral.ErrInvalid, "", "a part of the form is malformed: %w", err)
+		}
+		if params["name"] == "file" {
+			if err := do(params["filename"], part); err != nil {
+				return err
+			}
+		}
+	}
+	return corral.Errorf(corral.ErrInvalid, "send fewer", "the form has more than %d parts", maxParts)
+}

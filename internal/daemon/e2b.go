@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway/e2b"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// e2bDir has what is kept of the sandboxes of E2B's clients, in the state directory.
+const e2bDir = "e2b"
+
+// e2bBox is the sandbox of a client of E2B that a conversation of an agent is with.
+func (h *hosts) e2bBox(agent, session string) (e2b.Box, bool) {
+	if h.e2b == nil {
+		return e2b.Box{}, false
+	}
+	return h.e2b.Of(agent, session)
+}
+
+// likeE2B makes settings those of a sandbox of a client of E2B, if they are of one: with
+// its image, its files where such a client looks for them, and a life that its client
+// bounds.
+func (h *hosts) likeE2B(s *Settings) {
+	if h.e2b == nil {
+		return
+	}
+	b, ok := h.e2b.Get(s.Name)
+	if !ok {
+		return
+	}
+	s.Image = cmp.Or(b.Image, s.Image)
+	s.Home, s.Lifetime = e2b.Home, 0
+	s.Workspace, s.Access = "", ""
+}
+
+// e2bSandboxes are a gateway's sandboxes for clients of E2B.
+type e2bSandboxes struct{ *Gateway }
+
+var _ e2b.Sandboxes = e2bSandboxes{}
+
+// Warm implements e2b.Sandboxes.
+func (s e2bSandboxes) Warm(ctx context.Context, agent string) error {
+	a := s.hosts.of(agent)
+	if s.opt.SettingsOf(s.hosts.policies.agent(agent)).Mode == ModeOff {
+		return corral.Errorf(corral.ErrDenied, "set sandbox.mode to all, for all agents or for this one", "the agent %s has no sandbox", agent)
+	}
+	if _, err := a.Route(ctx, corral.Command{Args: []string{"true"}, Host: corral.HostSandbox}); err != nil {
+		return err
+	}
+	ex, err := a.box(ctx).get()
+	if err != nil {
+		return err
+	}
+	w, ok := ex.(interface{ Warm(context.Context) error })
+	if !ok {
+		return corral.Errorf(errors.ErrUnsupported, "", "a sandbox of agent %s cannot be made ready", agent)
+	}
+	return w.Warm(ctx)
+}
+
+func (s e2bSandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
+	return s.keeper().Get(ctx, name)
+}
+
+func (s e2bSandboxes) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
+	return s.keeper().Stats(ctx, name)
+}
+
+func (s e2bSandboxes) Remove(ctx context.Context, name string) error {
+	return s.keeper().Remove(ctx, name)
+}
+
+func (s e2bSandboxes) Pause(ctx context.Context, name string) error {
+	return s.keeper().Pause(ctx, name)
+}
+
+func (s e2bSandboxes) Resume(ctx context.Context, name string) error {
+	return s.keeper().Resume(ctx, name)
+}
+
+func (s e2bSandboxes) executor(agent, name string) (Executor, error) {
+	b, ok := s.hosts.e2b.Get(name)
+	if !ok || b.Agent != agent {
+		return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no sandbox %.80q", agent, name)
+	}
+	return s.hosts.box(name, agent, ScopeKey(config.ScopeSession, agent, b.Session())).get()
+}
+
+func (s e2bSandboxes) Files(ctx context.Context, agent, name string) (files.FS, error) {
+	ex, err := s.executor(agent, name)
+	if err != nil {
+		return nil, err
+	}
+	return filesOf(ctx, ex, name)
+}
+
+func (s e2bSandboxes) DialPort(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+	ex, err := s.executor(agent, name)
+	if err != nil {
+		return nil, err
+	}
+	return dialIn(ctx, ex, name, port)
+}
+
+// Forget closes a sandbox that was removed: its name is not used again.
+func (s e2bSandboxes) Forget(name string) error {
+	s.hosts.mu.Lock()
+	l := s.hosts.boxes[name]
+	delete(s.hosts.boxes, name)
+	s.hosts.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
