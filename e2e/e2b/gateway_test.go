@@ -1,0 +1,262 @@
+//go:build e2e
+
+// Package e2b_test has clients of E2B, which nobody here wrote, use a gateway as it is now.
+package e2b_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long the tests of a client may take on a machine under load.
+const patience = 9 * time.Minute
+
+// domain is that of the sandboxes.
+const domain = "e2b.test"
+
+// A rig is a gateway that serves clients of E2B by TLS, with a key for them.
+type rig struct {
+	*testing.T
+	dir, state, program, config string
+	port                        int
+	key                         string
+
+	gateway *exec.Cmd
+	log     *os.File
+}
+
+func newRig(t *testing.T) *rig {
+	store := images.Store{Engine: enginetest.New(t).Images()}
+	if _, err := store.Ensure(t.Context(), images.Default, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := &rig{T: t, dir: t.TempDir(), state: testdir.New(t), port: freePort(t)}
+	g.program, g.config = filepath.Join(g.dir, "corral"), filepath.Join(g.dir, "corral.json5")
+	g.run(nil, "go", "build", "-o", g.program, "github.com/corral-exec/corral/cmd/corral")
+	g.certify()
+	// Clients expect a program called python.
+	const setup = `mkdir -p ~/.bin && ln -sf /usr/bin/python3 ~/.bin/python && echo 'PATH=$HOME/.bin:$PATH' >~/.bash_profile`
+	config, err := json.Marshal(map[string]any{
+		"sandbox": map[string]any{"mode": "all", "setupCommand": setup},
+		"gateway": map[string]any{
+			"e2b": map[string]any{"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "domain": g.domain(), "root": true},
+			"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
+		},
+	})
+	g.ok(err)
+	g.ok(os.WriteFile(g.config, config, 0o600))
+	if g.log, err = os.Create(filepath.Join(g.dir, "gateway.log")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if text, err := os.ReadFile(g.log.Name()); err == nil && t.Failed() {
+			t.Logf("the gateway's log ends:\n%s", text[max(0, len(text)-8000):])
+		}
+		g.log.Close()
+	})
+	g.start()
+	t.Cleanup(func() { g.stop(os.Interrupt) })
+	var made api.MadeKey
+	g.ok(json.Unmarshal([]byte(g.run(nil, g.program, "keys", "create", "--state-dir", g.state, "--role", "agent", "--agent", "e2b", "--json", "sdk")), &made))
+	g.key = "e2b_" + hex.EncodeToString([]byte(made.Secret))
+	return g
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (g *rig) domain() string { return fmt.Sprintf("%s:%d", domain, g.port) }
+
+func (g *rig) ok(err error) {
+	g.Helper()
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// start starts the gateway, and returns when it answers.
+func (g *rig) start() {
+	g.Helper()
+	g.gateway = exec.Command(g.program, "gateway", "--state-dir", g.state, "--config", g.config)
+	g.gateway.Stdout, g.gateway.Stderr = g.log, g.log
+	g.ok(g.gateway.Start())
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port))
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Since(began) > time.Minute {
+			g.Fatal("the gateway does not listen: ", err)
+		}
+	}
+}
+
+func (g *rig) stop(by os.Signal) {
+	g.Helper()
+	g.ok(g.gateway.Process.Signal(by))
+	err := g.gateway.Wait()
+	if by == os.Interrupt && err != nil {
+		g.Error("the gateway ended with ", err)
+	}
+}
+
+// certify makes a certificate for the domain, by an authority of its own.
+func (g *rig) certify() {
+	template := func(n int64, name string) *x509.Certificate {
+		return &x509.Certificate{SerialNumber: big.NewInt(n), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	}
+	write := func(name, kind string, der []byte) {
+		g.ok(os.WriteFile(filepath.Join(g.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	}
+	newKey := func() *ecdsa.PrivateKey {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		g.ok(err)
+		return key
+	}
+	ca, caKey := template(1, "test"), newKey()
+	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	g.ok(err)
+	write("ca.pem", "CERTIFICATE", der)
+	own, key := template(2, domain), newKey()
+	own.DNSNames = []string{"*." + domain}
+	der, err = x509.CreateCertificate(rand.Reader, own, ca, key.Public(), caKey)
+	g.ok(err)
+	write("cert.pem", "CERTIFICATE", der)
+	der, err = x509.MarshalPKCS8PrivateKey(key)
+	g.ok(err)
+	write("key.pem", "PRIVATE KEY", der)
+}
+
+// env is the environment of a client.
+func (g *rig) env() []string {
+	preload, err := filepath.Abs("testdata/preload.cjs")
+	g.ok(err)
+	return []string{
+		"E2B_DOMAIN=" + g.domain(), "E2B_API_KEY=" + g.key, "NODE_OPTIONS=--require=" + preload, "NODE_EXTRA_CA_CERTS=" + filepath.Join(g.dir, "ca.pem"),
+	}
+}
+
+func (g *rig) run(env []string, program string, args ...string) string {
+	g.Helper()
+	out, err := g.try(env, program, args...)
+	if err != nil {
+		g.Fatalf("%s %q: %v\n%s", program, args, err, out)
+	}
+	return out
+}
+
+// try returns what a program writes to its standard output; and to its standard error, if
+// it fails.
+func (g *rig) try(env []string, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(g.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	if program == "npm" || program == "node" {
+		cmd.Dir = g.dir
+	}
+	var out, fault bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &fault
+	err := cmd.Run()
+	if err != nil {
+		return out.String() + fault.String(), err
+	}
+	return out.String(), nil
+}
+
+// install puts the published SDK, and a script, into the rig's directory.
+func (g *rig) install(script string) {
+	g.Helper()
+	g.ok(os.WriteFile(filepath.Join(g.dir, "package.json"), []byte(`{"private":true}`), 0o600))
+	g.run(nil, "npm", "install", "--no-audit", "--no-fund", "--silent", "e2b@2.51.0", "ws@8.18.3")
+	text, err := os.ReadFile(filepath.Join("testdata", script))
+	g.ok(err)
+	g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
+}
+
+// The published SDK, unmodified.
+func TestSDK(t *testing.T) {
+	g := newRig(t)
+	g.install("script.mjs")
+	t.Log(g.run(g.env(), "node", "script.mjs"))
+	g.nothingLeft()
+}
+
+// The gateway is killed while twenty commands of a client run: their output and their ends
+// are found, a time-out has its effect, and what is paused stays so.
+func TestKilled(t *testing.T) {
+	g := newRig(t)
+	g.install("killed.mjs")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client := exec.CommandContext(ctx, "node", "killed.mjs")
+	client.Dir, client.Env = g.dir, append(os.Environ(), g.env()...)
+	var fault bytes.Buffer
+	client.Stderr = &fault
+	in, err := client.StdinPipe()
+	g.ok(err)
+	out, err := client.StdoutPipe()
+	g.ok(err)
+	g.ok(client.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "started" {
+		t.Fatalf("%q: %v: %s", lines.Text(), client.Wait(), fault.String())
+	}
+	g.stop(os.Kill)
+	time.Sleep(2500 * time.Millisecond) // the time of a sandbox is over, and that of no command
+	g.start()
+	fmt.Fprintln(in, "back")
+	for lines.Scan() {
+		t.Log(lines.Text())
+	}
+	if err := client.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, fault.String())
+	}
+	g.nothingLeft()
+}
+
+// nothingLeft looks for sandboxes, which the clients have killed.
+func (g *rig) nothingLeft() {
+	g.Helper()
+	var list []json.RawMessage
+	g.ok(json.Unmarshal([]byte(g.run(nil, g.program, "sandbox", "ls", "--json", "--state-dir", g.state, "--config", g.config)), &list))
+	kept, err := filepath.Glob(filepath.Join(g.state, "e2b", "*.json"))
+	if err != nil || len(list) > 0 || len(kept) > 0 {
+		g.Errorf("%s and %s are left: %v", list, strings.Join(kept, " "), err)
+	}
+}
