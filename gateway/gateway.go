@@ -178,7 +178,7 @@ func New(cfg Config) (*Server, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.e2b != nil && onE2B(r) {
+	if s.e2b != nil && (onE2B(r) || s.cfg.E2B.ByHost(r)) {
 		s.e2b.ServeHTTP(w, r)
 		return
 	}

@@ -66,7 +66,7 @@ func newRig(t *testing.T) *rig {
 	config, err := json.Marshal(map[string]any{
 		"sandbox": map[string]any{"mode": "all", "setupCommand": setup},
 		"gateway": map[string]any{
-			"e2b": map[string]any{"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "domain": g.domain(), "root": true},
+			"e2b": map[string]any{"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true}, "domain": g.domain(),
 			"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
 		},
 	})

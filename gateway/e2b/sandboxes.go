@@ -243,10 +243,11 @@ func (s *Server) made(b Box) made {
 const client = "corral"
 
 func (s *Server) domain() *string {
-	if d := s.cfg.Settings().Domain.Value; d != "" {
-		return &d
+	if s.cfg.Domain.IsZero() {
+		return nil
 	}
-	return nil
+	d := s.cfg.Domain.String()
+	return &d
 }
 
 // listed is a sandbox in a list; detail says more.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
@@ -49,13 +51,15 @@ type Sandboxes interface {
 	Forget(name string) error
 }
 
-// Config of a Server. All but Domain, Agent, Templates, Root and Log is required.
+// Config of a Server. All but Domain and Log is required.
 type Config struct {
 	Store     *Store
 	Sessions  *session.Manager
 	Sandboxes Sandboxes
 	// Grant is what a key allows that made a sandbox, by its Ref.
 	Grant func(ref string) *access.Grant
+	// Domain is below which sandboxes have host names. Zero: clients name them in headers.
+	Domain porthost.Domain
 	// Settings are read for every call.
 	Settings func() config.E2B
 	Log      *slog.Logger
@@ -101,29 +105,25 @@ type Route struct {
 	Handle  func(w http.ResponseWriter, r *http.Request) error
 }
 
-// Target is Target by the domain that is configured.
-func (s *Server) Target(r *http.Request) (id, port string, ok bool) {
-	return Target(r, s.cfg.Settings().Domain.Value)
-}
-
 // Target is the sandbox, and the port of it, that a request is for: by its host name
 // PORT-ID.DOMAIN, or by two headers where the host is no such name.
-func Target(r *http.Request, domain string) (id, port string, ok bool) {
-	if name, under := strings.CutSuffix(hostOf(r.Host), "."+hostOf(domain)); domain != "" && under {
-		if port, id, ok := strings.Cut(name, "-"); ok {
-			return id, port, true
-		}
+func (s *Server) Target(r *http.Request) (id, port string, ok bool) {
+	if n, label, _, ok := s.cfg.Domain.Match(r.Host); ok {
+		return label, strconv.Itoa(n), true
 	}
 	id, port = r.Header.Get("E2b-Sandbox-Id"), r.Header.Get("E2b-Sandbox-Port")
 	return id, port, id != "" && port != ""
 }
 
-// hostOf is a host without its port.
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
+// ByHost reports whether the host that a request is addressed to is one for clients of
+// E2B: api.DOMAIN, or a port of one of their sandboxes.
+func (s *Server) ByHost(r *http.Request) bool {
+	_, label, inside, ok := s.cfg.Domain.Match(r.Host)
+	if !ok {
+		return inside && strings.HasPrefix(strings.ToLower(r.Host), "api.")
 	}
-	return hostport
+	_, ok = s.cfg.Store.Get(label)
+	return ok
 }
 
 type boxKey struct{}

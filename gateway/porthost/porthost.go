@@ -61,6 +61,10 @@ func (d Domain) Secure() bool { return d.scheme == "https" }
 // Name is the domain, without a port.
 func (d Domain) Name() string { return d.name }
 
+// String is the domain, with the port that the gateway is reached at if that is not the
+// scheme's.
+func (d Domain) String() string { return d.name + d.port }
+
 // URL is that of a port of a sandbox.
 func (d Domain) URL(port int, label string) string {
 	return d.scheme + "://" + d.Host(port, label) + "/"
