@@ -16,7 +16,7 @@ type Sandbox struct {
 	Session string `json:"session,omitempty"` // of that agent, with the scope session
 	Scope   string `json:"scope,omitempty"`   // session, agent or shared; empty: no gateway made it
 
-	State    string    `json:"state"`    // running, ended (the next command gets a new container) or none
+	State    string    `json:"state"`    // running, paused (the next command resumes it), ended (the next command gets a new container) or none
 	Commands int       `json:"commands"` // that run, as far as is noted
 	Created  time.Time `json:"created"`
 	Used     time.Time `json:"used"` // to the minute
@@ -40,6 +40,7 @@ type Sandbox struct {
 // Values of Sandbox.State.
 const (
 	SandboxRunning = "running"
+	SandboxPaused  = "paused"
 	SandboxEnded   = "ended"
 	SandboxNone    = "none"
 )

@@ -70,6 +70,17 @@ func (c *Client) SandboxAddress(ctx context.Context, name string, port int) (San
 	return got, err
 }
 
+// PauseSandbox freezes what runs in one, until it is resumed: by ResumeSandbox or by the
+// next command for it. ErrNotFound if no container of it runs.
+func (c *Client) PauseSandbox(ctx context.Context, name string) error {
+	return c.json(ctx, sandboxCall(http.MethodPost, name, "pause"), nil, nil)
+}
+
+// ResumeSandbox has what runs in one go on.
+func (c *Client) ResumeSandbox(ctx context.Context, name string) error {
+	return c.json(ctx, sandboxCall(http.MethodPost, name, "resume"), nil, nil)
+}
+
 // SandboxStats is what a sandbox's container uses now. errors.ErrUnsupported if
 // its engine does not tell.
 func (c *Client) SandboxStats(ctx context.Context, name string) (SandboxStats, error) {

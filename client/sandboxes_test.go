@@ -18,6 +18,7 @@ type oneSandbox struct {
 	gateway.Sandboxes
 	session string
 	removed int
+	paused  bool
 }
 
 func (o *oneSandbox) check(ctx context.Context, name string) error {
@@ -43,6 +44,16 @@ func (o *oneSandbox) Remove(ctx context.Context, name string) error {
 
 func (o *oneSandbox) Recreate(ctx context.Context, name string) (api.Recreated, error) {
 	return api.Recreated{Name: name, Container: "new", Left: []string{"old"}}, o.check(ctx, name)
+}
+
+func (o *oneSandbox) Pause(ctx context.Context, name string) error {
+	o.paused = true
+	return o.check(ctx, name)
+}
+
+func (o *oneSandbox) Resume(ctx context.Context, name string) error {
+	o.paused = false
+	return o.check(ctx, name)
 }
 
 func (o *oneSandbox) Stats(ctx context.Context, name string) (api.SandboxStats, error) {
@@ -84,6 +95,12 @@ func TestSandboxes(t *testing.T) {
 	}
 	if l, err := c.SandboxLog(t.Context(), "box/1", true); err != nil || len(l.Containers) != 2 || l.Containers[1].Setup.Output != "out" {
 		t.Errorf("%+v, %v", l, err)
+	}
+	if err := c.PauseSandbox(t.Context(), "box/1"); err != nil || !o.paused {
+		t.Errorf("%v, %v", o.paused, err)
+	}
+	if err := c.ResumeSandbox(t.Context(), "box/1"); err != nil || o.paused {
+		t.Errorf("%v, %v", o.paused, err)
 	}
 	if err := c.RemoveSandbox(t.Context(), "box/1"); err != nil || o.removed != 1 {
 		t.Errorf("%d, %v", o.removed, err)

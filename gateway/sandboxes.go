@@ -21,6 +21,9 @@ type Sandboxes interface {
 	Remove(ctx context.Context, name string) error
 	// Recreate makes a new container for commands that begin from now on.
 	Recreate(ctx context.Context, name string) (api.Recreated, error)
+	// Pause freezes what runs in a sandbox, and Resume has it go on.
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
 	// Stats is what the container uses that commands go to.
 	Stats(ctx context.Context, name string) (api.SandboxStats, error)
 	// Log is what became of the container that was made last, and with all, of
@@ -33,6 +36,8 @@ func (s *Server) sandboxRoutes() []route {
 		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
 		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
 		{pattern: "POST /v1/sandboxes/{name}/recreate", right: access.Operate, handle: s.recreateSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/pause", right: access.Operate, handle: s.pauseSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/resume", right: access.Operate, handle: s.resumeSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},
@@ -107,6 +112,22 @@ func (s *Server) recreateSandbox(w http.ResponseWriter, r *http.Request) error {
 		got.Left = []string{}
 	}
 	return writeJSON(w, http.StatusOK, got)
+}
+
+func (s *Server) pauseSandbox(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Sandboxes.Pause(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) resumeSandbox(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cfg.Sandboxes.Resume(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 func (s *Server) statSandbox(w http.ResponseWriter, r *http.Request) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // little is.
 type fakeSandboxes struct {
 	removed []string
+	frozen  []string
 	all     bool
 	err     error
 }
@@ -54,6 +56,16 @@ func (f *fakeSandboxes) Recreate(_ context.Context, name string) (api.Recreated,
 	return api.Recreated{Name: name, Container: "new"}, f.of(name)
 }
 
+func (f *fakeSandboxes) Pause(_ context.Context, name string) error {
+	f.frozen = append(f.frozen, "pause "+name)
+	return f.of(name)
+}
+
+func (f *fakeSandboxes) Resume(_ context.Context, name string) error {
+	f.frozen = append(f.frozen, "resume "+name)
+	return f.of(name)
+}
+
 func (f *fakeSandboxes) Stats(_ context.Context, name string) (api.SandboxStats, error) {
 	return api.SandboxStats{Name: name, Container: "c", Running: true, At: when, Memory: 5, OOMKills: -1}, f.of(name)
 }
@@ -91,6 +103,13 @@ func TestSandboxes(t *testing.T) {
 	if err := json.Unmarshal([]byte(g.do("GET", "/v1/sandboxes/box", "").is(200).body), &s); err != nil || s.Limits == nil || s.Limits.CPUs != 0.5 || s.Session != "chat:1" {
 		t.Errorf("%+v, %v", s, err)
 	}
+	for _, verb := range []string{"pause", "resume"} {
+		g.do("POST", "/v1/sandboxes/box/"+verb, "").is(204)
+		g.do("POST", "/v1/sandboxes/none/"+verb, "").code(404, "not-found")
+	}
+	if got := strings.Join(f.frozen, ", "); got != "pause box, pause none, resume box, resume none" {
+		t.Error(got)
+	}
 	if body := g.do("POST", "/v1/sandboxes/box/recreate", "").is(200).body; body != `{"name":"box","container":"new","left":[]}`+"\n" {
 		t.Errorf("%s", body)
 	}
@@ -106,7 +125,7 @@ func TestSandboxes(t *testing.T) {
 		t.Error("all was asked for")
 	}
 	g.do("DELETE", "/v1/sandboxes/box", "").is(204)
-	for _, r := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/recreate"}, {"GET", "/stats"}, {"GET", "/log"}} {
+	for _, r := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/recreate"}, {"POST", "/pause"}, {"POST", "/resume"}, {"GET", "/stats"}, {"GET", "/log"}} {
 		g.do(r[0], "/v1/sandboxes/other"+r[1], "").code(404, "not-found")
 	}
 	if len(f.removed) != 2 {

@@ -113,6 +113,9 @@ const maxBoxes = 3
 
 // Start implements corral.Executor.
 func (e *Executor) Start(ctx context.Context, cmd corral.Command) (corral.Process, error) {
+	if err := e.wake(ctx); err != nil {
+		return nil, err
+	}
 	for n := 1; ; n++ {
 		b, x, err := e.enter(ctx, cmd)
 		if err != nil {
@@ -239,6 +242,9 @@ func (e *Executor) Remove(ctx context.Context) error {
 		if err := removeWorkspace(ctx, e.engine, e.stateDir, rec.Workspace); err != nil {
 			return err
 		}
+	}
+	if err := os.Remove(pausedMark(e.stateDir, e.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	rec.Boxes, rec.Workspace = nil, ""
 	return saveSandbox(e.stateDir, rec, true)

@@ -3,21 +3,76 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Pause freezes all that runs in a sandbox, which need not be open. Until it is resumed
-// its commands make no progress, and a call that needs it waits. ErrNotFound if none of its
-// containers runs.
+// Pause freezes all that runs in a sandbox, which need not be open, until it is resumed: by
+// Resume, or by the next command for it. ErrNotFound if none of its containers runs.
+//
+// That it is paused is noted before: what was frozen by a program that died is resumed all
+// the same.
 func Pause(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	return eachBox(ctx, e, stateDir, name, engine.PauseEngine.Pause)
+	if _, err := Find(stateDir, name); err != nil {
+		return err
+	}
+	mark := pausedMark(stateDir, name)
+	if err := atomicfile.Write(mark, nil, atomicfile.Options{Durable: true}); err != nil {
+		return fmt.Errorf("cannot note that the sandbox %s is paused: %w", name, err)
+	}
+	err := eachBox(ctx, e, stateDir, name, engine.PauseEngine.Pause)
+	if err != nil {
+		rerr := eachBox(context.WithoutCancel(ctx), e, stateDir, name, engine.PauseEngine.Resume)
+		if errors.Is(rerr, corral.ErrNotFound) || errors.Is(rerr, errors.ErrUnsupported) { // nothing was frozen
+			rerr = nil
+		}
+		if rerr == nil {
+			rerr = os.Remove(mark)
+		}
+		err = errors.Join(err, rerr)
+	}
+	return err
 }
 
-// Resume has what runs in a sandbox go on.
+// Resume has what runs in a sandbox go on; one that is not paused goes on as well.
+// ErrNotFound if none of its containers runs.
 func Resume(ctx context.Context, e engine.Engine, stateDir, name string) error {
-	return eachBox(ctx, e, stateDir, name, engine.PauseEngine.Resume)
+	err := eachBox(ctx, e, stateDir, name, engine.PauseEngine.Resume)
+	if err != nil && !errors.Is(err, corral.ErrNotFound) {
+		return err
+	}
+	if rerr := os.Remove(pausedMark(stateDir, name)); !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+func pausedMark(stateDir, name string) string {
+	return filepath.Join(sandboxDir(stateDir, name), pausedFile)
+}
+
+// isPaused reports whether a sandbox is noted as paused.
+func isPaused(stateDir, name string) bool {
+	_, err := os.Stat(pausedMark(stateDir, name))
+	return err == nil
+}
+
+// wake resumes the sandbox for a command, if it is paused.
+func (e *Executor) wake(ctx context.Context) error {
+	if !isPaused(e.stateDir, e.name) {
+		return nil
+	}
+	e.log.Info("a sandbox that was paused is resumed for a command", "name", e.name)
+	if err := Resume(ctx, e.engine, e.stateDir, e.name); err != nil && !errors.Is(err, corral.ErrNotFound) {
+		return fmt.Errorf("the sandbox %s is paused, and cannot be resumed: %w", e.name, err)
+	}
+	return nil
 }
 
 func eachBox(ctx context.Context, e engine.Engine, stateDir, name string, do func(engine.PauseEngine, context.Context, string) error) error {

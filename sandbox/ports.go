@@ -27,6 +27,9 @@ func (e *Executor) DialPort(ctx context.Context, port int) (net.Conn, error) {
 }
 
 func (e *Executor) dialPort(ctx context.Context, port int) (net.Conn, error) {
+	if isPaused(e.stateDir, e.name) {
+		return nil, corral.Errorf(corral.ErrUnavailable, "corral sandbox resume "+e.name, "the sandbox %s is paused, and its port %d does not answer", e.name, port)
+	}
 	e.mu.Lock()
 	closed, b := e.closed, e.current
 	if b != nil && (b.dead || b.warden == nil) {

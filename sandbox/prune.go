@@ -24,6 +24,9 @@ type PruneOptions struct {
 // old reports which of a sandbox's boxes are old, and whether it is idle.
 func (o PruneOptions) old(s Sandbox, now time.Time) (idle bool, ids map[string]bool) {
 	ids = map[string]bool{}
+	if s.Paused { // it is there to be resumed, and does not say whether something runs
+		return false, ids
+	}
 	for _, b := range s.Boxes {
 		if o.Age > 0 && now.Sub(b.Created) > o.Age || o.Lifetime > 0 && now.Sub(b.Since) > o.Lifetime {
 			ids[b.ID] = true

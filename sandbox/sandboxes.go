@@ -26,6 +26,7 @@ type Sandbox struct {
 	Key       string    `json:"key,omitempty"`   // what it was named after
 	Created   time.Time `json:"created"`
 	Used      time.Time `json:"used"`                // to the minute
+	Paused    bool      `json:"paused,omitempty"`    // what runs in it is frozen
 	Workspace string    `json:"workspace,omitempty"` // the directory of a private one, if it is one of this machine
 	// Volume is the name of the private workspace's volume, if it is one of an
 	// engine that does not see this machine's directories.
@@ -130,7 +131,7 @@ func Find(stateDir, name string) (Sandbox, error) {
 	if err != nil {
 		return Sandbox{}, err
 	}
-	s := Sandbox{Name: name, Owner: rec.Owner, Key: rec.Key, Created: rec.Created, Used: rec.Created, Boxes: []Box{}}
+	s := Sandbox{Name: name, Owner: rec.Owner, Key: rec.Key, Created: rec.Created, Used: rec.Created, Paused: isPaused(stateDir, name), Boxes: []Box{}}
 	if rec.Workspace != "" {
 		s.Workspace = workspaceDir(stateDir, rec.Workspace)
 		if _, err := os.Stat(s.Workspace); errors.Is(err, fs.ErrNotExist) {

@@ -49,7 +49,8 @@ const (
 	boxRun      = "run"
 	boxSecret   = "secret"
 	usedFile    = "used"
-	nascent     = ".new-" // prefix of a box's directory while it is filled
+	pausedFile  = "paused" // is there while the sandbox is paused
+	nascent     = ".new-"  // prefix of a box's directory while it is filled
 
 	storeVersion = 1
 )

@@ -59,6 +59,7 @@ func (m *fakeMachine) backends() daemon.Backends {
 }
 
 type fakeEngine struct {
+	frozen []string // what was paused and resumed
 	facts  doctor.EngineFacts
 	images images.Engine
 	rows   []daemon.SandboxRow
@@ -113,6 +114,16 @@ func (e *fakeEngine) RemoveSandbox(_ context.Context, _, name string) error {
 	}
 	e.removed = append(e.removed, name)
 	return nil
+}
+
+func (e *fakeEngine) Pause(_ context.Context, _, name string) error {
+	e.frozen = append(e.frozen, "pause "+name)
+	return e.err
+}
+
+func (e *fakeEngine) Resume(_ context.Context, _, name string) error {
+	e.frozen = append(e.frozen, "resume "+name)
+	return e.err
 }
 
 func (e *fakeEngine) Sweep(context.Context, string) ([]string, error) { return e.swept, e.err }

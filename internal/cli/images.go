@@ -233,6 +233,11 @@ func (a *app) printRemoved(names []string, err error) error {
 			failure
 		}{append([]string{}, names...), newFailure(err)}, err)
 	}
+	return a.printLines(names, err)
+}
+
+// printLines prints names with which something was done, and returns the error.
+func (a *app) printLines(names []string, err error) error {
 	for _, name := range names {
 		if _, werr := fmt.Fprintln(a.stdout, name); werr != nil {
 			return errors.Join(err, werr)

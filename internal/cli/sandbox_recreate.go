@@ -17,7 +17,7 @@ import (
 // sandboxKeptCommands are those of corral sandbox that work the same with a
 // gateway and without one.
 func (a *app) sandboxKeptCommands() []*cobra.Command {
-	return []*cobra.Command{a.sandboxRecreate(), a.sandboxLogs(), a.sandboxStats(), a.sandboxShell()}
+	return []*cobra.Command{a.sandboxRecreate(), a.sandboxPause(), a.sandboxResume(), a.sandboxLogs(), a.sandboxStats(), a.sandboxShell()}
 }
 
 func addLocalFlag(cmd *cobra.Command, local *bool) {

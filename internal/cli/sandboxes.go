@@ -52,6 +52,8 @@ func (a *app) sandboxList() *cobra.Command {
 				for _, r := range rows {
 					state := "ended"
 					switch {
+					case r.Paused:
+						state = "paused"
 					case r.Running:
 						state = "running"
 					case r.Container == "":

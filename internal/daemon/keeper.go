@@ -141,7 +141,9 @@ func (k *Sandboxes) describe(s sandbox.Sandbox, rows []SandboxRow) (api.Sandbox,
 			c.ID, c.Running = rows[i].ID, rows[i].Running
 		}
 		d.Containers = append(d.Containers, c)
-		d.State = stateOf(c.Running)
+		if d.State = stateOf(c.Running); c.Running && s.Paused {
+			d.State = api.SandboxPaused
+		}
 		d.Engine, d.Image, d.Runtime, d.Driver, d.User = b.Engine, b.Image, b.Runtime, string(b.Driver), b.User
 		d.Network, d.ConfigHash, d.Pooled, d.WorkspaceAccess = b.Network, b.Hash, b.Pooled, string(b.Access)
 		if b.Access != "" { // else an earlier version made it

@@ -138,6 +138,7 @@ type SandboxRow struct {
 	Driver    string `json:"driver"`
 	User      string `json:"user"` // UID:GID that its commands run as; empty: it is not known
 	Running   bool   `json:"running"`
+	Paused    bool   `json:"paused,omitempty"` // it is frozen
 }
 
 // hostEngine is the engine of corral's other commands.
@@ -193,10 +194,10 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 	if err != nil {
 		return nil, err
 	}
-	names, users := map[string]string{}, map[string]string{}
+	names, users, paused := map[string]string{}, map[string]string{}, map[string]bool{}
 	for _, s := range known {
 		for _, b := range s.Boxes {
-			names[b.Container], users[b.Container] = s.Name, b.User
+			names[b.Container], users[b.Container], paused[b.Container] = s.Name, b.User, s.Paused
 		}
 	}
 	rows := make([]SandboxRow, 0, len(list))
@@ -208,6 +209,7 @@ func (e hostEngine) Sandboxes(ctx context.Context, stateDir string) ([]SandboxRo
 		rows = append(rows, SandboxRow{
 			Name: name, Container: c.Name, ID: c.ID,
 			Image: c.Image, Driver: c.Labels[labelDriver], User: users[c.Name], Running: c.Running,
+			Paused: c.Running && paused[c.Name],
 		})
 	}
 	for _, s := range known { // whose container is gone, or could not be made

@@ -26,6 +26,14 @@ func (g Sandboxes) Get(ctx context.Context, name string) (api.Sandbox, error) {
 func (g Sandboxes) Remove(ctx context.Context, name string) error {
 	return g.Client.RemoveSandbox(ctx, name)
 }
+func (g Sandboxes) Pause(ctx context.Context, name string) error {
+	return g.PauseSandbox(ctx, name)
+}
+
+func (g Sandboxes) Resume(ctx context.Context, name string) error {
+	return g.ResumeSandbox(ctx, name)
+}
+
 func (g Sandboxes) Recreate(ctx context.Context, name string) (api.Recreated, error) {
 	return g.Client.RecreateSandbox(ctx, name)
 }
