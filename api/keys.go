@@ -31,9 +31,23 @@ type Key struct {
 type Self struct {
 	Name        string   `json:"name"`
 	Role        string   `json:"role"`
+	Rights      []string `json:"rights"` // of the role
 	Agents      []string `json:"agents"`
 	Hosts       []string `json:"hosts"`
 	MaxSessions int      `json:"maxSessions"`
+}
+
+// SignedIn is the answer to a browser that signs in to the console. The other half of what
+// it needs is a cookie.
+type SignedIn struct {
+	Token     string    `json:"token"` // for the header HeaderConsole
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// ConsoleLink is what signs a browser in once: POST /console/login takes it as a key.
+type ConsoleLink struct {
+	Secret    string    `json:"secret"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // Resource says to clients of MCP how they are let in: OAuth 2.0 Protected Resource
