@@ -20,9 +20,6 @@ import (
 
 // attach is a terminal, or what there is of one, over a WebSocket.
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
-	if agent := r.URL.Query().Get("agent"); agent != "" { // a page can give a WebSocket no header
-		r.Header.Set(api.HeaderAgent, agent)
-	}
 	found, err := s.session(r)
 	if err != nil {
 		return err

@@ -102,16 +102,12 @@ func cookieName(r *http.Request) string {
 	return name
 }
 
-// consoleProtocol begins a WebSocket subprotocol with the token of a sign-in: a page can
-// give no header to a WebSocket.
-const consoleProtocol = "corral.console."
-
 // signedIn is what a request may do by the cookie of the console, if it has one.
 //
 // Browsers send a cookie with requests of other pages as well: of other ports of the same
 // host, for one, which may be those of sandboxes. So the request has to be from a page
-// of this origin, and show the token that only those can read. A page of a port is opened
-// by a link, without it.
+// of this origin, and show the token that only those can read: in a header, so that no
+// WebSocket is opened by a cookie. A page of a port is opened by a link, without it.
 func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found bool, err error) {
 	if s.cfg.SignIns == nil {
 		return nil, false, nil
@@ -123,15 +119,7 @@ func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found boo
 	if !ownPage(r) {
 		return nil, true, corral.Errorf(corral.ErrDenied, "use a key in the header Authorization", "the console's cookie is for the console's pages alone")
 	}
-	token := r.Header.Get(api.HeaderConsole)
-	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for name := range strings.SplitSeq(line, ",") {
-			if t, ok := strings.CutPrefix(strings.TrimSpace(name), consoleProtocol); ok && token == "" {
-				token = t
-			}
-		}
-	}
-	ref, err := s.cfg.SignIns.Check(cookie.Value, token, !rt.pages || r.Method != http.MethodGet)
+	ref, err := s.cfg.SignIns.Check(cookie.Value, r.Header.Get(api.HeaderConsole), !rt.pages || r.Method != http.MethodGet)
 	if err != nil {
 		return nil, true, s.wrong.refuse(r.RemoteAddr, err)
 	}
