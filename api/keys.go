@@ -44,9 +44,10 @@ type SignedIn struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// ConsoleLink is what signs a browser in once: POST /console/login takes it as a key.
+// ConsoleLink is what signs a browser in once. What is behind #link= in the URL is a
+// secret, which POST /console/login takes as a key.
 type ConsoleLink struct {
-	Secret    string    `json:"secret"`
+	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/corral-exec/corral"
@@ -23,7 +24,7 @@ func (s *Server) consoleRoutes() []route {
 		}},
 		{pattern: "POST /console/login", right: access.Read, link: true, handle: s.signIns(s.signIn)},
 		{pattern: "DELETE /console/login", right: access.Read, handle: s.signIns(s.signOut)},
-		{pattern: "POST /console/link", right: access.Read, handle: s.signIns(s.newLink)},
+		{pattern: "POST /v1/console/links", right: access.Read, handle: s.signIns(s.newLink)},
 	}
 }
 
@@ -80,13 +81,33 @@ func (s *Server) newLink(w http.ResponseWriter, r *http.Request) error {
 	if !overUnix(r) {
 		return corral.Errorf(corral.ErrDenied, "use corral console on the gateway's machine, or sign in by a key", "links to the console are made by the Unix socket alone")
 	}
+	if len(s.pages) == 0 {
+		return corral.Errorf(corral.ErrUnavailable, "start it with --listen 127.0.0.1:7777, or set gateway.listen", "the gateway listens on no TCP address that a browser could open")
+	}
 	secret, expires, err := s.cfg.SignIns.Link(s.signInRef(access.From(r.Context())))
 	if err != nil {
 		return err
 	}
 	s.log.Info("a link to the console was made", "expires", expires)
 	w.Header().Set("Cache-Control", "no-store")
-	return writeJSON(w, http.StatusCreated, api.ConsoleLink{Secret: secret, ExpiresAt: expires.UTC()})
+	return writeJSON(w, http.StatusCreated, api.ConsoleLink{URL: s.pages[0] + "/console/#link=" + secret, ExpiresAt: expires.UTC()})
+}
+
+// pageURL is where a browser of this machine finds what listens on an address; empty: nowhere.
+func (s *Server) pageURL(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "localhost"
+	}
+	scheme := "http://"
+	if s.cfg.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // cookieName is the name of the console's cookie. A browser has the cookies of all ports

@@ -118,7 +118,7 @@ func TestSignIn(t *testing.T) {
 	b.call("GET", "/v1/sessions", "").is(200)
 	b.call("POST", "/v1/sessions", `{"command":"echo"}`).code(403, "denied")
 	b.call("GET", "/v1/keys", "").code(403, "denied")
-	b.call("POST", "/console/link", "").code(403, "denied")
+	b.call("POST", "/v1/console/links", "").code(403, "denied")
 
 	cookie := b.cookie.Name + "=" + b.cookie.Value
 	for name, header := range map[string][]string{
@@ -197,10 +197,14 @@ func TestConsoleLink(t *testing.T) {
 	g, _ := newConsoleRig(t)
 	link := func() string {
 		var l api.ConsoleLink
-		if err := json.Unmarshal([]byte(g.do("POST", "/console/link", "").is(201).body), &l); err != nil || time.Until(l.ExpiresAt) > access.LinkTTL {
+		if err := json.Unmarshal([]byte(g.do("POST", "/v1/console/links", "").is(201).body), &l); err != nil || time.Until(l.ExpiresAt) > access.LinkTTL {
 			t.Fatal(l, err)
 		}
-		return l.Secret
+		if !strings.HasPrefix(l.URL, g.url+"/console/#link=") {
+			t.Fatalf("the link is %s", l.URL)
+		}
+		_, secret, _ := strings.Cut(l.URL, "=")
+		return secret
 	}
 	secret := link()
 	// It is good for signing in, and for nothing else.

@@ -122,6 +122,7 @@ type Server struct {
 	ports   *httputil.ReverseProxy
 	pace    *pacer
 	inputs  inputs
+	pages   []string // where browsers find it: it is written by Serve, before the first request
 	wrong   wrongKeys
 
 	heartbeat time.Duration
