@@ -183,7 +183,7 @@ export const Segments = ({ decision: d }) => (
         columns={[[T.policy.segments, 'wide'], [T.policy.program], [T.common.reason, 'wide']]}
         rows={d.segments.map((s, i) => ({ key: i, cells: [
           <Code>{s.text}</Code>, <Code>{s.realPath || s.path || (s.builtin ? 'builtin' : T.common.unknown)}</Code>,
-          <><Badge tone={s.by ? 'good' : 'warn'}>{s.by || T.policy.outcome.asked}</Badge> <Text>{s.refused || s.reason || s.unbound || s.inline || ''}</Text></>,
+          <><Badge tone={s.by ? 'good' : 'warn'}>{s.by || T.policy.outcome.ask}</Badge> <Text>{s.refused || s.reason || s.unbound || s.inline || ''}</Text></>,
         ] }))}
       />
     )}

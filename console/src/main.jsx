@@ -1,6 +1,6 @@
 // The console: who is signed in, and which screen the URL asks for.
 import { render } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, may, mayAll, online, resume, self, signIn, signOut } from './api.js';
 import { nudge, pending, usePending } from './live.js';
 import { plain } from './format.js';
@@ -141,8 +141,8 @@ function Palette({ close }) {
   const [at, setAt] = useState(0);
   const [things, setThings] = useState([]);
   const ref = useRef();
+  useLayoutEffect(() => ref.current.showModal(), []);
   useEffect(() => {
-    ref.current.showModal();
     let gone = false;
     const add = (path, f) => get(path).then((data) => !gone && setThings((t) => [...t, ...f(data)])).catch(() => {});
     add('/v1/sessions?agent=*', (d) => d.sessions.slice(-2000).reverse().map((s) => ({ kind: T.screens.sessions, text: `${s.name} ${s.sessionId}`, to: sessionURL(s) })));

@@ -24,10 +24,11 @@ function parseLabels(text) {
 export function Nodes() {
   const live = useLive('/v1/nodes', { every: 4000 });
   const operate = mayAll('operate');
+  const off = live.error?.status === 404; // nor has it SSH nodes
   const listens = live.data?.listen?.length > 0;
   return (
     <Page title={T.screens.nodes}>
-      <Loaded of={live}>{({ nodes }) => (
+      <Loaded of={off ? { data: { nodes: [] } } : live}>{({ nodes }) => (
         <>
           {operate && listens && <Requests />}
           {nodes.length > 0 && (

@@ -35,7 +35,7 @@ export function Overview() {
         <Count name={T.overview.running} to="sessions?state=running" n={all?.filter((s) => s.status === 'running').length} tone="run" />
         <Count name={T.overview.failedDay} to="sessions?state=failed" n={bad?.length} tone="bad" />
         <Count name={T.overview.sandboxes} to="sandboxes" n={sandboxes.data?.sandboxes.filter((s) => s.state === 'running').length} />
-        <Count name={T.overview.nodes} to="nodes" n={nodes.data ? known.filter((n) => n.state === 'online').length : undefined} />
+        {!nodes.error && <Count name={T.overview.nodes} to="nodes" n={nodes.data ? known.filter((n) => n.state === 'online').length : undefined} />}
       </div>
       {nodes.data?.pending > 0 && mayAll('operate') && <p><a {...linkTo('nodes')}>{T.overview.pairing(nodes.data.pending)}</a></p>}
       <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand} /> : (

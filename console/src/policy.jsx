@@ -7,7 +7,7 @@ import { Act, Badge, Code, Copyable, Fact, Facts, Field, Loaded, Page, Problem, 
 import { Previews, RuleText, Segments } from './approvals.jsx';
 import { T } from './text.js';
 
-const tones = { allowed: 'good', asked: 'warn', denied: 'bad' };
+const tones = { allow: 'good', ask: 'warn', deny: 'bad' };
 const sourceText = (s) => (s ? [s.file, s.line, s.key, s.name].filter(Boolean).join(' · ') || T.common.unknown : T.common.unknown);
 
 export function Policy() {

@@ -287,7 +287,7 @@ function Output({ session, wanted }) {
       <Problem error={error} />
       {count === 0 ? <p class="dim">{ended ? T.sessions.noOutput : T.sessions.noOutputYet}</p> : (
         <Rows
-          class="output" role="log" label={T.sessions.output} count={count} height={18} follow={follow && !find} at={at}
+          key={from} class="output" role="log" label={T.sessions.output} count={count} height={18} follow={follow && !find} at={at}
           row={(i, style) => <div key={i + (ansi.first || 0)} class={'line' + (i === at ? ' at' : '')} style={style}><Line line={lines[i]} find={find} /></div>}
         />
       )}

@@ -68,7 +68,7 @@ export const T = {
     any: 'as configured', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
   },
   policy: {
-    explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allowed: 'allowed', asked: 'asked about', denied: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force',
+    explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force',
     setting: 'Setting', value: 'Value', source: 'From', fix: 'To allow it', rules: 'Rules', rulesEmpty: 'The file of approvals has no rules for this agent.', pattern: 'Program', args: 'Arguments', anyArgs: 'any', add: 'Add', action: 'Action', addHint: 'A path, or a path and arguments',
     remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
   },
