@@ -65,11 +65,13 @@ const dark = () => {
 };
 
 const replayMost = 8 << 20; // bytes of a log from which a screen is brought back
+const piece = 16 << 10; // bytes that are drawn at a time, so that the page answers meanwhile
+const highWater = 512 << 10; // bytes that may wait to be drawn; the log is read no further then
 
 // attach has a terminal show a session from its log, until signal ends it.
 async function attach(term, s, { signal, onState, isReadOnly }) {
   let offset = 0, replayUntil = 0;
-  const write = (data) => new Promise((resolve) => term.write(data, resolve));
+  let undrawn = 0, drained = () => {};
   // What is typed is sent in order, one request at a time.
   let typed = [], sending = false, replaying = true;
   const path = sessionPath(s), of = { agent: s.agent };
@@ -119,12 +121,20 @@ async function attach(term, s, { signal, onState, isReadOnly }) {
       const { end } = await log(s, {
         offset, signal,
         async onFrame(f) {
-          await write(f.data); // the next one is read when this is drawn
-          offset = f.offset + f.data.length;
-          if (replaying && offset >= replayUntil) {
-            replaying = false;
-            onState('on');
+          offset = f.offset;
+          for (let i = 0; i < f.data.length; i += piece) {
+            const part = f.data.subarray(i, i + piece), n = part.length, next = (offset += n);
+            undrawn += n;
+            term.write(part, () => {
+              undrawn -= n;
+              if (undrawn < highWater / 2) drained();
+              if (replaying && next >= replayUntil) {
+                replaying = false;
+                onState('on');
+              }
+            });
           }
+          if (undrawn > highWater) await new Promise((resolve) => { drained = resolve; });
         },
         onOpen() {
           connected = true;

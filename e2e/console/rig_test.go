@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -434,6 +435,32 @@ func (p *tab) choose(selector, value string) {
 	p.t.Helper()
 	p.has(selector)
 	js[bool](p, `(() => { const e = document.querySelector(%s); e.value = %s; e.dispatchEvent(new Event('change', {bubbles: true})); return e.value === %s })()`, quoted(selector), quoted(value), quoted(value))
+}
+
+// keys types on a terminal: characters, and \r, \x1b.
+func (p *tab) keys(text string) {
+	p.t.Helper()
+	for _, c := range text {
+		k := input.DispatchKeyEventParams{Type: "keyDown", Key: string(c), Text: string(c), UnmodifiedText: string(c)}
+		switch {
+		case c == '\r':
+			k.Key, k.Code, k.WindowsVirtualKeyCode = "Enter", "Enter", 13
+		case c == '\x1b':
+			k.Key, k.Code, k.WindowsVirtualKeyCode, k.Text, k.UnmodifiedText = "Escape", "Escape", 27, "", ""
+		case c >= 'a' && c <= 'z':
+			k.WindowsVirtualKeyCode = int64(c - 'a' + 'A')
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ' ':
+			k.WindowsVirtualKeyCode = int64(c)
+		}
+		p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error {
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, k); err != nil {
+				return err
+			}
+			k.Type, k.Text, k.UnmodifiedText = "keyUp", "", ""
+			_, err := chromedp.Call(ctx, input.DispatchKeyEvent, k)
+			return err
+		}))
+	}
 }
 
 func (p *tab) open(path string) {

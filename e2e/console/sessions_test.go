@@ -85,9 +85,9 @@ func TestOutputSearchAndOffset(t *testing.T) {
 	p.sees("1 of 1")
 	p.wait("document.querySelector('.line.at mark').innerText === '99999'")
 	p.fill("input[aria-label='Find in output']", "0000")
-	p.sees("1 of 9")
+	p.sees("1 of 10")
 	p.do(chromedp.KeyEvent("\r"))
-	p.sees("2 of 9")
+	p.sees("2 of 10")
 	// From an offset on: seq's line 50000 is at byte 288889.
 	p.fill("input[aria-label='Find in output']", " ")
 	p.fill("input[name=offset]", "288889\r")
@@ -110,7 +110,7 @@ func TestGap(t *testing.T) {
 	p.sees("the end")
 	p.click("Show from the beginning")
 	p.wait("[...document.querySelectorAll('.line')].some((l) => l.innerText === '1')")
-	p.wait("[...document.querySelectorAll('.line .note')].length || (document.querySelector('.rows.output').scrollTop += 2000, false)")
+	p.wait("[...document.querySelectorAll('.line .note')].length || (document.querySelector('.rows.output').scrollTop += 300, false)")
 	if note := js[string](p, "document.querySelector('.line .note').innerText"); !strings.Contains(note, "are not kept any more") {
 		t.Errorf("the gap is %q", note)
 	}
