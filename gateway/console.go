@@ -148,6 +148,18 @@ func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found boo
 	return g, true, err
 }
 
+// nameOwner has a request to a port that a link of the console made, which can name no
+// agent, be of the sandbox's own. Whether its key may act for that agent is asked as ever.
+func (s *Server) nameOwner(r *http.Request) {
+	_, byKey := bearer(r)
+	if byKey || overUnix(r) || s.cfg.Sandboxes == nil || r.Header.Get(api.HeaderAgent) != "" {
+		return
+	}
+	if box, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name")); err == nil && box.Agent != "" {
+		r.Header.Set(api.HeaderAgent, box.Agent)
+	}
+}
+
 // ownPage reports whether a browser says that a request is from a page of the origin that
 // it goes to, or from the user.
 func ownPage(r *http.Request) bool {

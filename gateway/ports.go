@@ -33,6 +33,7 @@ const connectLimit = 20 * time.Second
 // one that stays. The connection is closed after the handler.
 func (s *Server) port(h func(w http.ResponseWriter, r *http.Request, conn *portConn) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		s.nameOwner(r)
 		a, err := s.agent(r)
 		if err != nil {
 			return err

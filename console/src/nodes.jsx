@@ -97,8 +97,8 @@ function Change({ n, path, close }) {
       }
     }}>
       <h2><Text>{n.name}</Text></h2>
-      <Field label={T.common.name}><input name="name" value={n.name} required autofocus spellcheck={false} /></Field>
-      <Field label={T.nodes.labels} hint={T.nodes.labelsHint}><input name="labels" value={labelText(n.labels)} spellcheck={false} /></Field>
+      <Field label={T.common.name}><input name="name" defaultValue={n.name} required autofocus spellcheck={false} /></Field>
+      <Field label={T.nodes.labels} hint={T.nodes.labelsHint}><input name="labels" defaultValue={labelText(n.labels)} spellcheck={false} /></Field>
       <Problem error={error} />
       <div class="actions end"><button type="button" onClick={() => close()}>{T.common.cancel}</button><button class="primary">{T.common.save}</button></div>
     </form>
@@ -156,7 +156,8 @@ function Join() {
 function Bindings({ nodes }) {
   const sessions = useSessions();
   const sandboxes = useLive('/v1/sandboxes', { every: 30_000 });
-  const agents = [...new Set(['main', ...(sessions.data?.sessions || []).map((s) => s.agent), ...(sandboxes.data?.sandboxes || []).map((s) => s.agent).filter(Boolean)])].sort();
+  const [more, setMore] = useState([]);
+  const agents = [...new Set(['main', ...more, ...(sessions.data?.sessions || []).map((s) => s.agent), ...(sandboxes.data?.sandboxes || []).map((s) => s.agent).filter(Boolean)])].sort();
   const usable = nodes.filter((n) => n.state !== 'revoked');
   if (!usable.length) return null;
   const owner = self.get().name === 'owner';
@@ -164,6 +165,11 @@ function Bindings({ nodes }) {
     <Section title={T.nodes.bindings}>
       <p class="dim">{T.nodes.bindingsHint}{!owner && ' ' + T.nodes.ownerOnly}</p>
       <Table label={T.nodes.bindings} columns={[[T.common.agent, 'wide'], [T.common.node]]} rows={agents.slice(0, 100).map((a) => ({ key: a, cells: [<Text>{a}</Text>, <Binding agent={a} nodes={usable} owner={owner} />] }))} />
+      {owner && (
+        <form class="group below" onSubmit={(e) => { e.preventDefault(); const name = new FormData(e.target).get('agent').trim(); if (name) setMore([...more, name]); e.target.reset(); }}>
+          <input name="agent" aria-label={T.nodes.another} placeholder={T.nodes.another} spellcheck={false} /><button>{T.policy.add}</button>
+        </form>
+      )}
     </Section>
   );
 }

@@ -13,7 +13,7 @@ const sourceText = (s) => (s ? [s.file, s.line, s.key, s.name].filter(Boolean).j
 export function Policy() {
   const [agent, setAgent] = useState(self.get().agents.find((a) => !/[*?[]/.test(a)) || 'main');
   return (
-    <Page title={T.screens.policy} actions={<label class="group"><span class="dim">{T.common.agent}</span><input class="short" value={agent} spellcheck={false} onChange={(e) => setAgent(e.target.value.trim() || 'main')} /></label>}>
+    <Page title={T.screens.policy} actions={<label class="group"><span class="dim">{T.common.agent}</span><input class="short" defaultValue={agent} spellcheck={false} onChange={(e) => setAgent(e.target.value.trim() || 'main')} /></label>}>
       {may('run') ? <Explain key={agent} agent={agent} /> : <p class="dim">{T.policy.noRun}</p>}
       <Rules key={'rules' + agent} agent={agent} />
     </Page>

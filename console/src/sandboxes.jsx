@@ -41,7 +41,7 @@ export function Sandbox({ id }) {
         <>
           {may('run') && s.scope && <Act does={() => openShell({ agent, host: 'sandbox', session: s.session })}>{T.sandboxes.shell}</Act>}
           {may('operate') && <Act ask={T.sandboxes.recreateAsk} does={async () => { const r = await post(path + '/recreate'); toast(T.sandboxes.left(r.left.length)); nudge(); }}>{T.sandboxes.recreate}</Act>}
-          {may('operate') && <Act tone="danger" ask={T.sandboxes.removeAsk} does={async () => { await call('DELETE', path); go('sandboxes'); }}>{T.sandboxes.remove}</Act>}
+          {may('operate') && <Act tone="danger" ask={T.sandboxes.removeAsk} does={async () => { await call('DELETE', path); go('sandboxes'); }}>{T.sandboxes.removeIt}</Act>}
         </>
       )}
     >

@@ -54,7 +54,7 @@ export const T = {
   sandboxes: {
     empty: 'There are no sandboxes.', emptyHint: 'The first command of an agent on the host sandbox makes one.', engine: 'Engine', limits: 'Limits', usage: 'Usage', memory: 'Memory', cpu: 'Processors',
     pids: 'Processes', oom: 'Killed for want of memory', files: 'Files', ports: 'Ports', log: 'Log', shell: 'Shell', recreate: 'Recreate', recreateAsk: 'Make a new container? Running commands go on in the old one.',
-    remove: 'Remove', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
+    removeIt: 'Remove sandbox', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
     runtime: 'Runtime', containers: 'Containers', scope: 'Scope', pooled: 'from the pool', hash: 'Configuration', setup: 'Set-up', setupFailed: 'the set-up command failed', noLog: 'Nothing has happened to it.', left: (n) => `The new container is ready; commands go on in ${n} old ones.`,
     noStats: 'It does not run.', gone: 'There is no such sandbox.', port: 'Port', openPort: 'Open', portHint: 'A page of the sandbox opens without its scripts. For a page with scripts, on your machine:', up: 'Up', newDir: 'New directory', upload: 'Upload', drop: 'Drop files here to upload them.',
     size: 'Size', mode: 'Mode', modified: 'Changed', view: 'View', download: 'Download', downloadTar: 'Download as tar', removeFile: (n) => `Remove ${n}?`, tooBig: (n) => `The file has ${n}: download it.`, binary: 'The file is not text: download it.',
@@ -65,7 +65,7 @@ export const T = {
     join: 'Add a node', joinText: 'Run this on the machine. It then shows a code, and asks here to be let in.', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
     approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Rename', labels: 'Labels', labelsHint: 'name=value, separated by spaces', heard: 'Heard of', version: 'Version',
     system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which node “host=node” means', bindingsHint: 'For each agent; unset, the configuration says.',
-    any: 'as configured', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
+    any: 'as configured', another: 'Another agent', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
   },
   policy: {
     explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force',

@@ -4,7 +4,6 @@ package console_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,10 +26,7 @@ func TestApprovals(t *testing.T) {
 	p.owner("approvals")
 	p.sees("Nothing waits for an answer.")
 	// It comes by itself, and is counted in the title.
-	script := filepath.Join(g.dir, "work", "deploy.sh")
-	if err := os.WriteFile(script, []byte("echo deployed\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	g.write("deploy.sh", "echo deployed\n")
 	id := g.ask("sh ./deploy.sh 'two words' # why")
 	p.sees("sh ./deploy.sh 'two words' # why")
 	p.wait("document.title.startsWith('(1) ')")

@@ -73,10 +73,15 @@ func program(t testing.TB) string {
 	return filepath.Join(built.dir, "corral")
 }
 
-// configuration: main may do what it likes on this machine, the agent asks has to ask.
+// configuration: main may do what it likes on this machine, the agent asks has to ask, and
+// others work elsewhere.
 const configuration = `{
   tools: {exec: {host: "gateway", security: "full", ask: "off"}},
-  agents: {list: [{id: "asks", tools: {exec: {security: "allowlist", ask: "on-miss"}}}]},
+  agents: {list: [
+    {id: "asks", tools: {exec: {security: "allowlist", ask: "on-miss"}}},
+    {id: "boxed", tools: {exec: {host: "sandbox"}}},
+    {id: "far", tools: {exec: {host: "node"}}},
+  ]},
 }`
 
 // A gateway is one that runs, as a process of its own.
@@ -88,7 +93,25 @@ type gateway struct {
 	url   string
 	c     *client.Client
 	cmd   *exec.Cmd
-	log   bytes.Buffer
+	log   *logBuffer
+}
+
+// A logBuffer is what programs write, which is read meanwhile.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func start(t testing.TB, flags ...string) *gateway {
@@ -100,7 +123,7 @@ func start(t testing.TB, flags ...string) *gateway {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	g := &gateway{t: t, dir: dir, port: port, flags: flags, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	g := &gateway{t: t, dir: dir, port: port, flags: flags, log: &logBuffer{}, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	for name, text := range map[string]string{"corral.json5": configuration, "exec-approvals.json": `{"version":1,"defaults":{"security":"full","ask":"off"}}`} {
 		at := filepath.Join(dir, name)
 		if name == "exec-approvals.json" {
@@ -134,7 +157,7 @@ func (g *gateway) env() []string {
 func (g *gateway) run() {
 	g.t.Helper()
 	g.cmd = exec.Command(program(g.t), append([]string{"gateway", "--listen", fmt.Sprintf("127.0.0.1:%d", g.port), "--workspace", filepath.Join(g.dir, "work")}, g.flags...)...)
-	g.cmd.Env, g.cmd.Stdout, g.cmd.Stderr = g.env(), &g.log, &g.log
+	g.cmd.Env, g.cmd.Stdout, g.cmd.Stderr = g.env(), g.log, g.log
 	g.cmd.Dir = g.dir
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)
@@ -232,6 +255,14 @@ func (g *gateway) post(agent, path, body string) map[string]any {
 		}
 	}
 	return answer
+}
+
+// write writes a file in the workspace.
+func (g *gateway) write(name, text string) {
+	g.t.Helper()
+	if err := os.WriteFile(filepath.Join(g.dir, "work", name), []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // session starts a session and returns its ID.

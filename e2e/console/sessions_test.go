@@ -3,7 +3,6 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 )
 
@@ -121,12 +119,8 @@ func TestDownloadOutput(t *testing.T) {
 	id := g.session("main", `{"command":"seq 1000"}`)
 	g.corral("wait", id)
 	p := g.browser()
-	dir := t.TempDir()
 	p.owner("sessions/" + id + "?agent=main")
-	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.CallBrowser(ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
-		return err
-	}))
+	dir := p.downloads()
 	p.click("Download")
 	var want strings.Builder
 	for i := range 1000 {
