@@ -162,6 +162,11 @@ console-check: $(ESBUILD) ## Check that the bundle in git is what the sources ma
 	$(call BUNDLE,bin/console)
 	@diff -rq bin/console console/dist || { echo "check: console/dist is not what console/src makes: run make console, and commit what it makes" >&2; exit 1; }
 
+.PHONY: screenshots
+screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, to look at
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SCREENSHOTS=$(CURDIR)/bin/screenshots \
+		$(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+
 .PHONY: cross
 cross: ## Build and vet for the other platforms
 	@for p in linux/arm64 darwin/arm64 windows/amd64; do \

@@ -27,6 +27,7 @@ test=(
 	tmux:tmux         # key names are compared with tmux's; it shows what programs draw
 	node:nodejs       # the client in TypeScript, and other people's MCP programs
 	npm:npm
+	chromium-headless-shell:chromium-headless-shell+fonts-dejavu-core # the console is looked at in it
 	/usr/bin/vim:vim # programs that are driven on terminals, also in an image made of them
 	/usr/bin/htop:htop
 	/usr/bin/python3:python3

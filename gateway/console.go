@@ -149,13 +149,13 @@ func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found boo
 }
 
 // nameOwner has a request to a port that a link of the console made, which can name no
-// agent, be of the sandbox's own. Whether its key may act for that agent is asked as ever.
+// agent, be of the sandbox's own.
 func (s *Server) nameOwner(r *http.Request) {
 	_, byKey := bearer(r)
 	if byKey || overUnix(r) || s.cfg.Sandboxes == nil || r.Header.Get(api.HeaderAgent) != "" {
 		return
 	}
-	if box, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name")); err == nil && box.Agent != "" {
+	if box, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name")); err == nil && box.Agent != "" && access.From(r.Context()).Sees(box.Agent) {
 		r.Header.Set(api.HeaderAgent, box.Agent)
 	}
 }
