@@ -107,4 +107,7 @@ fi
 
 if [[ $1 == test ]]; then
 	"${BASH_SOURCE[0]%/*}/mcp/install.sh" >/dev/null
+	if [[ ! -d ${BASH_SOURCE[0]%/*}/console/node_modules ]]; then
+		npm --prefix "${BASH_SOURCE[0]%/*}/console" ci --silent --no-audit --no-fund --ignore-scripts
+	fi
 fi

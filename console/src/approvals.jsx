@@ -16,6 +16,7 @@ const answer = async (a, decision, scope) => {
   nudge();
 };
 
+const longCommand = 1500; // characters; a longer one is allowed where all of it is shown
 const tones = { pending: 'warn', allowed: 'good', consumed: 'good', denied: 'bad', expired: '' };
 
 // useNotices tells the browser of what begins to wait while the page is not seen.
@@ -46,6 +47,7 @@ export function Approvals() {
     <Page title={T.screens.approvals} actions={<Notify />}>
       <Loaded of={all}>{({ approvals }) => {
         const waiting = approvals.filter((a) => a.state === 'pending').sort((a, b) => a.createdAt.localeCompare(b.createdAt));
+        const isLong = (a) => commandOf(a).length > longCommand;
         const rest = approvals.filter((a) => a.state !== 'pending').sort((a, b) => b.seq - a.seq).slice(0, 200);
         return (
           <>
@@ -57,13 +59,13 @@ export function Approvals() {
             <div class="cards">
               {waiting.map((a) => (
                 <article key={a.approvalId} class="card" data-row>
-                  <a {...linkTo(approvalURL(a))} class="cmd"><Code block>{commandOf(a)}</Code></a>
+                  <a {...linkTo(approvalURL(a))} class="cmd"><Code block>{isLong(a) ? commandOf(a).slice(0, longCommand) + '…' : commandOf(a)}</Code></a>
                   <p class="dim"><Text>{where(a)}</Text> · <Text>{a.cwd}</Text> · {T.approvals.expires} {ago(a.expiresAt)}</p>
                   <p><Text>{a.decision.reason}</Text></p>
                   {mayAnswer && (
                     <div class="actions">
-                      <Act tone="primary" does={() => answer(a, 'allow-once')}>{T.approvals.once}</Act>
-                      {a.allowedDecisions.includes('allow-always') && <a class="button" {...linkTo(approvalURL(a))}>{T.approvals.always}…</a>}
+                      {isLong(a) ? <a class="button" {...linkTo(approvalURL(a))}>{T.approvals.whole}</a> : <Act tone="primary" does={() => answer(a, 'allow-once')}>{T.approvals.once}</Act>}
+                      {!isLong(a) && a.allowedDecisions.includes('allow-always') && <a class="button" {...linkTo(approvalURL(a))}>{T.approvals.always}…</a>}
                       <Act tone="danger" does={() => answer(a, 'deny')}>{T.approvals.deny}</Act>
                     </div>
                   )}
@@ -183,7 +185,7 @@ export const Segments = ({ decision: d }) => (
         columns={[[T.policy.segments, 'wide'], [T.policy.program], [T.common.reason, 'wide']]}
         rows={d.segments.map((s, i) => ({ key: i, cells: [
           <Code>{s.text}</Code>, <Code>{s.realPath || s.path || (s.builtin ? 'builtin' : T.common.unknown)}</Code>,
-          <><Badge tone={s.by ? 'good' : 'warn'}>{s.by || T.policy.outcome.ask}</Badge> <Text>{s.refused || s.reason || s.unbound || s.inline || ''}</Text></>,
+          <><Badge tone={s.by ? 'good' : d.decision === 'allow' ? '' : 'warn'}>{s.by || T.policy.noRule}</Badge> <Text>{s.refused || s.reason || s.unbound || s.inline || ''}</Text></>,
         ] }))}
       />
     )}

@@ -27,7 +27,7 @@ export function Overview() {
     if (m >= 0 && m < 60) perMinute[59 - m]++;
   }
   const known = nodes.data?.nodes.filter((n) => n.state !== 'revoked') || [];
-  const versions = [...new Set(known.map((n) => n.version).filter(Boolean))].sort();
+  const versions = [...new Set(known.map((n) => n.version).filter((v) => v && v !== 'unknown'))].sort();
   return (
     <Page title={T.screens.overview}>
       <div class="tiles">

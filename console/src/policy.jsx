@@ -8,7 +8,7 @@ import { Previews, RuleText, Segments } from './approvals.jsx';
 import { T } from './text.js';
 
 const tones = { allow: 'good', ask: 'warn', deny: 'bad' };
-const sourceText = (s) => (s ? [s.file, s.line, s.key, s.name].filter(Boolean).join(' · ') || T.common.unknown : T.common.unknown);
+const sourceText = (s) => (s ? [s.file && (s.line ? `${s.file}:${s.line}` : s.file), s.key, s.name].filter(Boolean).join(' ') || T.common.unknown : T.common.unknown);
 
 export function Policy() {
   const [agent, setAgent] = useState(self.get().agents.find((a) => !/[*?[]/.test(a)) || 'main');

@@ -146,7 +146,7 @@ export function Session({ id, query }) {
               <Fact name={T.sessions.took}>{duration(took(s, now))}</Fact>
               {s.pid > 0 && <Fact name={T.sessions.pid}>{s.pid}</Fact>}
               {s.key && <Fact name={T.sessions.key}><Text>{s.key}</Text></Fact>}
-              {(s.detail || s.notice) && <Fact name={T.common.reason}><Text>{[s.detail, s.notice].filter(Boolean).join(' ')}</Text></Fact>}
+              {(s.detail || s.notice) && <Fact name={T.sessions.note}><Text>{[s.detail, s.notice].filter(Boolean).join(' ')}</Text></Fact>}
               {s.warnings?.length > 0 && <Fact name={T.policy.warnings}><Text>{s.warnings.join(' ')}</Text></Fact>}
               {s.unreachable && <Fact name={T.common.state}><Badge tone="warn">{T.sessions.unreachable}</Badge></Fact>}
             </Facts>

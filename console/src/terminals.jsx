@@ -209,7 +209,7 @@ export function Terminal({ id, query }) {
       }
     >
       {one.error?.status === 404 ? <Empty title={T.sessions.gone} /> : <Problem error={one.error || error} />}
-      {known && <div class="terminal" data-state={state} ref={box} role="application" aria-label={T.terminals.screen} />}
+      {known && <div class="screen" data-state={state} ref={box} role="application" aria-label={T.terminals.screen} />}
       <p class="dim" role="status">{state === 'lost' ? T.terminals.lost : state === 'replay' ? T.terminals.replay : state === 'ended' && s ? T.terminals.ended(exitText(s)) : ' '}</p>
     </Page>
   );

@@ -35,12 +35,12 @@ export const T = {
     what: 'What will run', argv: 'Arguments', cwd: 'Directory', env: 'Variables that the caller set', path: 'In front of PATH', programs: 'Programs',
     scripts: 'Scripts', sha: 'SHA-256', why: 'Why it is asked', findings: 'Findings', says: 'The caller says', remember: 'What “allow always” would remember',
     scope: 'Scope', cannot: 'Cannot be allowed always:', expires: 'Expires', asked: 'Asked', by: 'Answered by', verdict: 'Answer', session: 'Session', where: 'Where',
-    gone: 'This approval is answered, expired or unknown.', notify: 'Notify me', notifyTitle: 'Corral: a command waits', none: 'none',
+    whole: 'See all of it…', gone: 'This approval is answered, expired or unknown.', notify: 'Notify me', notifyTitle: 'Corral: a command waits', none: 'none',
     binding: 'Bound to', digest: 'Digest of the command', realDir: 'Directory without links', void: 'Nothing came of it', readOnly: 'Your key may look, and not answer.',
   },
   sessions: {
     empty: 'There are no sessions.', noneMatch: 'No session is like that.', filter: 'Filter by text', anyState: 'any state', anyHost: 'any host', anyAgent: 'any agent',
-    began: 'Began', took: 'Took', output: 'Output', exit: 'Exit', pid: 'Process', key: 'Begun by', stop: 'Stop', stopAsk: 'Stop the session and all that it started?', signal: 'Signal',
+    began: 'Began', note: 'Note', took: 'Took', output: 'Output', exit: 'Exit', pid: 'Process', key: 'Begun by', stop: 'Stop', stopAsk: 'Stop the session and all that it started?', signal: 'Signal',
     input: 'Input', send: 'Send', eof: 'End of input', download: 'Download', remove: 'Remove', removeAsk: 'Remove the session and its output?', terminal: 'Open terminal',
     find: 'Find in output', matches: (n, at) => (n ? `${at} of ${n}` : 'no match'), offset: 'Offset', go: 'Go', gap: (from, to, n) => `bytes ${from} to ${to} are not kept any more (${n})`,
     omitted: (n) => `${n} of it are not kept any more`, follow: 'Follow', following: 'Following', ended: (t) => `The session has ended: ${t}.`, noOutput: 'No output.', noOutputYet: 'No output yet.', bytes: (n) => `${n} of output`, earlier: 'Show from the beginning',
@@ -68,7 +68,7 @@ export const T = {
     any: 'as configured', another: 'Another agent', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
   },
   policy: {
-    explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force',
+    explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force', noRule: 'no rule',
     setting: 'Setting', value: 'Value', source: 'From', fix: 'To allow it', rules: 'Rules', rulesEmpty: 'The file of approvals has no rules for this agent.', pattern: 'Program', args: 'Arguments', anyArgs: 'any', add: 'Add', action: 'Action', addHint: 'A path, or a path and arguments',
     remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
   },

@@ -9,7 +9,7 @@ import { T } from './text.js';
 export const Text = ({ children }) =>
   visible(String(children ?? '')).map((p) => (typeof p === 'string' ? p : <span class="unseen">{p.code}</span>));
 
-export const Code = ({ children, block }) => (block ? <pre class="code"><Text>{children}</Text></pre> : <code><Text>{children}</Text></code>);
+export const Code = ({ children, block }) => (block ? <pre class="code" tabIndex={0}><Text>{children}</Text></pre> : <code><Text>{children}</Text></code>);
 
 export const Time = ({ at }) => (isTime(at) ? <time dateTime={at} title={moment(at)}>{ago(at)}</time> : <span class="dim">{T.common.unknown}</span>);
 

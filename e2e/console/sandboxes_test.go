@@ -123,7 +123,7 @@ func TestSandboxShellAndPorts(t *testing.T) {
 	}
 	p.click("Shell")
 	p.wait("location.pathname.startsWith('/console/terminals/')")
-	p.has(".terminal[data-state=on]")
+	p.has(".screen[data-state=on]")
 	p.keys("cat www/index.html; hostname\r")
 	p.screenHas("page of the sandbox")
 	p.keys("exit\r")

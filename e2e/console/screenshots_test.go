@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -58,7 +60,7 @@ func TestScreens(t *testing.T) {
 		{"sessions", "sessions", "document.querySelector('.session')"},
 		{"session", "sessions/" + coloured + "?agent=main", "document.querySelector('.line .fg-7')"},
 		{"terminals", "terminals", "document.querySelector('tbody tr')"},
-		{"terminal", "terminals/" + terminal + "?agent=main", "document.querySelector('.terminal[data-state=on]')"},
+		{"terminal", "terminals/" + terminal + "?agent=main", "document.querySelector('.screen[data-state=on]')"},
 		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
 		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
@@ -85,12 +87,13 @@ func TestScreens(t *testing.T) {
 				}
 				if over := js[string](p, `(() => {
 					const wide = document.documentElement.scrollWidth > innerWidth ? 'the page is ' + document.documentElement.scrollWidth + ' wide; ' : '';
-					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .terminal, .hide') && e.getBoundingClientRect().right > innerWidth + 1);
+					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide') && e.getBoundingClientRect().right > innerWidth + 1);
 					return wide + out.slice(0, 3).map((e) => e.outerHTML.slice(0, 150)).join('\n');
 				})()`); over != "" {
 					t.Errorf("%s at %s: %s", s.name, name, over)
 				}
 				p.picture(s.name + "-" + name)
+				p.accessible(s.name + " at " + name)
 			}
 		}
 	}
@@ -104,10 +107,52 @@ func TestEmptyScreens(t *testing.T) {
 		p.open(path)
 		p.has(".empty:not([role=status])")
 		p.picture("empty-" + path)
+		p.accessible("empty " + path)
 	}
 	p.click("Sign out")
 	p.has(".login form")
 	p.picture("login")
+	p.accessible("login")
+	js[bool](p, "document.querySelector('.login').append(document.createElement('input')) || true")
+	if len(p.violations()) != 1 {
+		t.Error("axe finds nothing wrong with a field that has no name")
+	}
+}
+
+// axe looks for what people who see, hear or move less cannot use. The policy of the pages
+// lets no page load it: the browser is told to evaluate it.
+var axe = sync.OnceValues(func() (string, error) {
+	if _, err := os.Stat("node_modules/axe-core/axe.min.js"); err != nil {
+		if out, err := exec.Command("npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot install axe-core: %w: %s", err, out)
+		}
+	}
+	data, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	return string(data), err
+})
+
+// accessible checks a page with axe.
+func (p *tab) accessible(what string) {
+	p.t.Helper()
+	for _, f := range p.violations() {
+		p.t.Errorf("%s: %s", what, f)
+	}
+}
+
+func (p *tab) violations() []string {
+	p.t.Helper()
+	source, err := axe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !js[bool](p, "!!window.axe") {
+		p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](source+"; true"))
+			return err
+		}))
+	}
+	// What xterm draws is a picture of a terminal; its own mode for screen readers is another.
+	return js[[]string](p, `axe.run({exclude: ['.xterm']}, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).join(' | ')))`)
 }
 
 // picture keeps a picture of the page, if a directory is given for them.

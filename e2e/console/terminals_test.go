@@ -13,7 +13,7 @@ import (
 
 // screen is what a terminal shows, cell by cell: characters, colours and the cursor.
 const screen = `(() => {
-	const t = document.querySelector('.terminal')?.xterm;
+	const t = document.querySelector('.screen')?.xterm;
 	if (!t) return '';
 	const b = t.buffer.active, out = [t.rows + 'x' + t.cols + ' ' + b.type + ' cursor ' + b.cursorX + ',' + b.cursorY];
 	for (let y = 0; y < t.rows; y++) {
@@ -58,11 +58,11 @@ func TestTerminal(t *testing.T) {
 	p.fill("dialog input[name=command]", "sh")
 	js[bool](p, "document.querySelector('dialog form').requestSubmit() || true")
 	p.wait("location.pathname.startsWith('/console/terminals/')")
-	p.has(".terminal[data-state=on]")
+	p.has(".screen[data-state=on]")
 	p.keys("echo $((6*7))-answer\r")
 	p.screenHas("42-answer")
 	p.keys("stty size\r")
-	size := js[string](p, "(() => { const t = document.querySelector('.terminal').xterm; return t.rows + ' ' + t.cols })()")
+	size := js[string](p, "(() => { const t = document.querySelector('.screen').xterm; return t.rows + ' ' + t.cols })()")
 	p.screenHas(size)
 	// A title is text; a program cannot write the clipboard.
 	p.keys(`printf '\033]0;<img src=x onerror=ran(1)>\a\033]52;c;aGVsbG8=\a done'` + "\r")
@@ -98,10 +98,10 @@ func TestTerminalComesBack(t *testing.T) {
 		t.Errorf("after a reload the screen is\n%s\nand was\n%s", after, before)
 	}
 	g.kill()
-	p.has(".terminal[data-state=lost]")
+	p.has(".screen[data-state=lost]")
 	time.Sleep(500 * time.Millisecond)
 	g.run()
-	p.has(".terminal[data-state=on]")
+	p.has(".screen[data-state=on]")
 	if after := p.still(); after != before {
 		t.Errorf("after a kill the screen is\n%s\nand was\n%s", after, before)
 	}
@@ -116,12 +116,12 @@ func TestTerminalReadOnly(t *testing.T) {
 	id := g.session("main", `{"command":"cat","tty":{"rows":24,"cols":80}}`)
 	p := g.browser()
 	p.owner("terminals/" + id + "?agent=main")
-	p.has(".terminal[data-state=on]")
+	p.has(".screen[data-state=on]")
 	p.click2("main input[type=checkbox]")
-	js[bool](p, "document.querySelector('.terminal').xterm.focus() || true")
+	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
 	p.keys("not sent\r")
 	p.click2("main input[type=checkbox]")
-	js[bool](p, "document.querySelector('.terminal').xterm.focus() || true")
+	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
 	p.keys("sent\r")
 	p.screenHas("sent")
 	if text := p.still(); strings.Contains(text, "not sent") {
@@ -142,7 +142,7 @@ func TestTerminalFlood(t *testing.T) {
 	id := g.session("main", `{"command":"read x; seq 13000000 | head -c 100000000; echo; echo the end; read x","tty":{"rows":24,"cols":80}}`)
 	p := g.browser()
 	p.owner("terminals/" + id + "?agent=main")
-	p.has(".terminal[data-state=on]")
+	p.has(".screen[data-state=on]")
 	js[bool](p, `(() => { window.worst = 0; let last = performance.now(); setInterval(() => { const now = performance.now(); worst = Math.max(worst, now - last - 10); last = now }, 10); return true })()`)
 	p.keys("\r")
 	begin := time.Now()
