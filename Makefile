@@ -23,6 +23,7 @@ MUTATEFLAGS ?=
 STATICCHECK := bin/tools/honnef.co/go/tools/cmd/staticcheck@v0.8.2/staticcheck
 GOLANGCI    := bin/tools/github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0/golangci-lint
 GOVULNCHECK := bin/tools/golang.org/x/vuln/cmd/govulncheck@v1.8.0/govulncheck
+ESBUILD     := bin/tools/github.com/evanw/esbuild/cmd/esbuild@v0.28.2/esbuild
 
 ARCHS        := amd64 arm64
 # WARDENS are as the sources are now; COMMITTED are those in git, which a fetched
@@ -141,6 +142,31 @@ clients: ## Build the archives of the Python and the TypeScript client into bin/
 	@cd clients/ts && npm ci --silent --no-audit --no-fund && npm run --silent build && \
 		npm pack --silent --pack-destination ../../bin/clients
 
+# BUNDLE writes the console's bundle into the directory $1. Of the same sources and
+# packages it makes the same bytes.
+define BUNDLE
+	@cd console && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@rm -rf $1 && mkdir -p $1
+	@$(ESBUILD) console/src/main.jsx --bundle --splitting --format=esm --target=es2022 --minify --legal-comments=none --charset=utf8 \
+		--jsx=automatic --jsx-import-source=preact --entry-names=app --chunk-names=[name]-[hash] --log-level=warning --outdir=$1
+	@$(ESBUILD) console/src/app.css --bundle --minify --legal-comments=none --log-level=warning --outfile=$1/app.css
+	@cp console/src/icon.svg $1/
+	@cd console/node_modules && for p in preact @xterm/xterm @xterm/addon-fit @xterm/addon-search; do echo "$$p"; cat $$p/LICENSE; done >$(CURDIR)/$1/licenses.txt
+endef
+
+.PHONY: console console-check
+console: $(ESBUILD) ## Bundle the console's pages into console/dist, after a change of console/src (needs npm)
+	$(call BUNDLE,console/dist)
+
+console-check: $(ESBUILD) ## Check that the bundle in git is what the sources make (needs npm)
+	$(call BUNDLE,bin/console)
+	@diff -rq bin/console console/dist || { echo "check: console/dist is not what console/src makes: run make console, and commit what it makes" >&2; exit 1; }
+
+.PHONY: screenshots
+screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, to look at
+	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SCREENSHOTS=$(CURDIR)/bin/screenshots \
+		$(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+
 .PHONY: cross
 cross: ## Build and vet for the other platforms
 	@for p in linux/arm64 darwin/arm64 windows/amd64; do \
@@ -233,7 +259,7 @@ PROTOC_GEN_GO := bin/tools/google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 proto: $(BUF) $(PROTOC_GEN_GO) ## Generate the messages of E2B's clients, after a change of a .proto file
 	@cd gateway/e2b/envdpb && PATH="$(CURDIR)/$(dir $(PROTOC_GEN_GO)):$$PATH" $(CURDIR)/$(BUF) generate
 
-$(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK) $(BUF) $(PROTOC_GEN_GO): bin/tools/%:
+$(STATICCHECK) $(GOLANGCI) $(GOVULNCHECK) $(BUF) $(PROTOC_GEN_GO) $(ESBUILD): bin/tools/%:
 	@GOBIN=$(CURDIR)/$(@D) $(GO) install $(patsubst %/,%,$(dir $*))
 
 ##### The machine

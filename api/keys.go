@@ -39,9 +39,24 @@ type Quota struct {
 type Self struct {
 	Name   string   `json:"name"`
 	Role   string   `json:"role"`
+	Rights []string `json:"rights"` // of the role
 	Agents []string `json:"agents"`
 	Hosts  []string `json:"hosts"`
 	Quota
+}
+
+// SignedIn is the answer to a browser that signs in to the console. The other half of what
+// it needs is a cookie.
+type SignedIn struct {
+	Token     string    `json:"token"` // for the header HeaderConsole
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// ConsoleLink is what signs a browser in once. What is behind #link= in the URL is a
+// secret, which POST /console/login takes as a key.
+type ConsoleLink struct {
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 // Resource says to clients of MCP how they are let in: OAuth 2.0 Protected Resource

@@ -13,6 +13,7 @@ const (
 	HeaderFile      = "Corral-File"    // of a file's content: what it is, as JSON
 	HeaderTotals    = "Corral-Totals"  // trailer of an archive: what is in it, as JSON
 	HeaderError     = "Corral-Error"   // trailer of an archive that is not whole: why, as JSON
+	HeaderConsole   = "Corral-Console" // beside the console's cookie: the token of the sign-in
 	HeaderRequestID = "X-Request-Id"   // taken from the request if it is sane, and always in the answer
 )
 
@@ -40,7 +41,8 @@ const TunnelProtocol = "tcp"
 const (
 	SocketFile = "gateway.sock"
 	TokenFile  = "gateway.token"
-	KeysFile   = "keys.json" // hashes of the keys of others
+	KeysFile   = "keys.json"    // hashes of the keys of others
+	SignInFile = "console.json" // hashes of what browsers show that are signed in to the console
 )
 
 // Limits.

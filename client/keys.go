@@ -27,6 +27,17 @@ func (c *Client) Self(ctx context.Context) (Self, error) {
 	return got, err
 }
 
+// A ConsoleLink signs a browser in to the console once.
+type ConsoleLink = api.ConsoleLink
+
+// ConsoleLink makes a link to the console. The gateway makes them for clients on its Unix
+// socket alone.
+func (c *Client) ConsoleLink(ctx context.Context) (ConsoleLink, error) {
+	var got ConsoleLink
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"console", "links"}}, nil, &got)
+	return got, err
+}
+
 // Keys lists the keys, the oldest first.
 func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	var list api.Keys

@@ -27,6 +27,7 @@ test=(
 	tmux:tmux         # key names are compared with tmux's; it shows what programs draw
 	node:nodejs       # the client in TypeScript, and other people's MCP programs
 	npm:npm
+	chromium-headless-shell:chromium-headless-shell+fonts-dejavu-core # the console is looked at in it
 	/usr/bin/vim:vim # programs that are driven on terminals, also in an image made of them
 	/usr/bin/htop:htop
 	/usr/bin/python3:python3
@@ -106,4 +107,7 @@ fi
 
 if [[ $1 == test ]]; then
 	"${BASH_SOURCE[0]%/*}/mcp/install.sh" >/dev/null
+	if [[ ! -d ${BASH_SOURCE[0]%/*}/console/node_modules ]]; then
+		npm --prefix "${BASH_SOURCE[0]%/*}/console" ci --silent --no-audit --no-fund --ignore-scripts
+	fi
 fi

@@ -32,11 +32,12 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if rt.right == access.Public {
 		return access.Nothing, nil
 	}
-	who := s.grant
+	g, err := (*access.Grant)(nil), error(nil)
 	if rt.who != nil {
-		who = rt.who
+		g, err = rt.who(r)
+	} else {
+		g, err = s.grant(rt, r)
 	}
-	g, err := who(r)
 	if err != nil {
 		return nil, err
 	}
@@ -83,22 +84,34 @@ func (s *Server) addressed(r *http.Request) error {
 		return corral.Errorf(corral.ErrDenied, "address the gateway as 127.0.0.1 or localhost, or add the name to its hosts",
 			"the request is addressed to %q, which is no name of this gateway", r.Host)
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) {
+	if origin := r.Header.Get("Origin"); origin != "" && !s.allowedOrigin(r, origin) {
 		return corral.Errorf(corral.ErrDenied, "add it to the gateway's origins if its pages may run commands here",
 			"pages of %q may not call this gateway", origin)
 	}
 	return nil
 }
 
-// grant is what the key of a request allows.
-func (s *Server) grant(r *http.Request) (*access.Grant, error) {
+// grant is what the key of a request allows, or the key by which its browser signed in.
+func (s *Server) grant(rt route, r *http.Request) (*access.Grant, error) {
 	given, ok := bearer(r)
+	if !ok {
+		if g, found, err := s.signedIn(rt, r); found {
+			return g, err
+		}
+	}
 	switch {
 	case !ok && s.cfg.Token == "" && s.cfg.Keys == nil:
 		return nil, corral.Errorf(api.ErrUnauthorized, "use the Unix socket", "this gateway has no token, and takes no requests over TCP")
 	case !ok:
 		return nil, corral.Errorf(api.ErrUnauthorized, "send the header 'Authorization: Bearer KEY' with a key (corral keys create), or the token in "+api.TokenFile+" in the gateway's state directory",
 			"the request has no token")
+	case rt.link && s.cfg.SignIns != nil && access.IsLink(given):
+		ref, err := s.cfg.SignIns.Redeem(given)
+		if err != nil {
+			return nil, s.wrong.refuse(r.RemoteAddr, err)
+		}
+		g := s.cfg.Keys.Grant(ref)
+		return g, g.Ended()
 	}
 	return s.grantOf(r, given)
 }
@@ -107,10 +120,7 @@ func (s *Server) grant(r *http.Request) (*access.Grant, error) {
 func (s *Server) grantOf(r *http.Request, given string) (*access.Grant, error) {
 	switch {
 	case s.cfg.Token != "" && sameToken(given, s.cfg.Token):
-		if !overLoopback(r) {
-			return nil, corral.Errorf(api.ErrUnauthorized, "use a key: corral keys create", "the gateway's token is for its own machine")
-		}
-		return access.Token, nil
+		return s.byToken(r)
 	case s.cfg.Keys != nil && access.IsKey(given):
 		g, err := s.cfg.Keys.Check(given)
 		if err != nil {
@@ -120,6 +130,14 @@ func (s *Server) grantOf(r *http.Request, given string) (*access.Grant, error) {
 	}
 	return nil, s.wrong.refuse(r.RemoteAddr, corral.Errorf(api.ErrUnauthorized, "read the token from "+api.TokenFile+" in the gateway's state directory",
 		"the token is not that of this gateway"))
+}
+
+// byToken is what the gateway's token allows.
+func (s *Server) byToken(r *http.Request) (*access.Grant, error) {
+	if !overLoopback(r) {
+		return nil, corral.Errorf(api.ErrUnauthorized, "use a key: corral keys create", "the gateway's token is for its own machine")
+	}
+	return access.Token, nil
 }
 
 // wrongKeys counts wrong keys by the address that they came from. Who sends too many is

@@ -34,13 +34,16 @@ func TestAuthorization(t *testing.T) {
 		"127.0.0.1:" + port: true, "localhost:" + port: true, "LOCALHOST": true, "[::1]:" + port: true, "127.8.9.1": true, "build.example": true, "build.example:" + port: true,
 		"evil.example:" + port: false, "localhost.evil.example": false, "10.0.0.1": false, "127.0.0.1.evil.example": false,
 	}
-	origins := map[string]bool{"": true, "https://console.example": true, "http://console.example": false, "http://127.0.0.1:" + port: false, "null": false, "https://console.example.evil": false}
+	origins := map[string]bool{"": true, "own": true, "https://console.example": true, "http://console.example": false, "http://127.0.0.1:1": false, "https://127.0.0.1:" + port: false, "null": false, "https://console.example.evil": false}
 	for token, status := range tokens {
 		for host, hostOK := range hosts {
 			for origin, originOK := range origins {
 				want, wantOpen := status, 200
 				if !hostOK || !originOK {
 					want, wantOpen = 403, 403
+				}
+				if origin == "own" { // the console's
+					origin = "http://" + host
 				}
 				header := []string{"Host", host}
 				if token != "" {

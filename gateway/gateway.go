@@ -82,6 +82,8 @@ type Config struct {
 	Token string
 	// Keys are those of others than the gateway's owner. Nil: there are none.
 	Keys *access.Store
+	// SignIns are the browsers that are signed in to the console. Nil: none can be.
+	SignIns *access.SignIns
 	// TLS is for listeners of TCP. Nil: they have none, and are of the loopback interface.
 	TLS *tls.Config
 	// Hosts are names under which requests over TCP may address the gateway,
@@ -135,6 +137,7 @@ type Server struct {
 	labels  labels
 	pace    *pacer
 	inputs  inputs
+	pages   []string // where browsers find it: it is written by Serve, before the first request
 	wrong   wrongKeys
 
 	heartbeat time.Duration

@@ -143,10 +143,10 @@ func (s *Server) widens(r *http.Request, what string) error {
 		"%s is for the operator, and a token is not enough", what)
 }
 
-// operator reports whether a request is the operator's: it came by the Unix socket,
-// and names no other sender.
+// operator reports whether a request is the operator's: it came by the Unix socket, or
+// from a browser that was signed in by a link from there, and names no other sender.
 func operator(r *http.Request) bool {
-	return overUnix(r) && config.CallerFrom(r.Context()).Sender == (config.Sender{})
+	return access.From(r.Context()) == access.Everything && config.CallerFrom(r.Context()).Sender == (config.Sender{})
 }
 
 // authorised says who may tell an agent what to do: the operator, whose request came

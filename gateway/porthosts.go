@@ -95,7 +95,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 		return access.Nothing, s.noPortHost(r)
 	}
 	if key, _ := bearer(r); access.IsKey(key) || s.cfg.Token != "" && sameToken(key, s.cfg.Token) {
-		return s.grant(r)
+		return s.grantOf(r, key)
 	}
 	if token := r.Header.Get(headerTrafficToken); token != "" && !s.cfg.PortSecret.Opens(label, token) {
 		return access.Nothing, s.wrong.refuse(r.RemoteAddr, corral.Errorf(corral.ErrDenied, "use the one that 'corral sandbox url --json' prints", "the token is not that of this sandbox"))

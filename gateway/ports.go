@@ -36,6 +36,7 @@ type portHandler func(w http.ResponseWriter, r *http.Request, conn *portConn) er
 // port is a handler of requests to a port of the agent's sandbox.
 func (s *Server) port(h portHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		s.nameOwner(r)
 		a, err := s.agent(r)
 		if err != nil {
 			return err

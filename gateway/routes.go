@@ -15,6 +15,7 @@ type route struct {
 	right   access.Right // what a key needs for it
 	whole   bool         // it concerns all agents: a key for some is not enough
 	head    bool         // answers HEAD
+	link    bool         // a link to the console is as good as a key
 	pages   bool         // answers errors as HTML, if that is asked for
 	foreign *foreign     // it is for clients of E2B; nil: it is not
 
@@ -72,6 +73,7 @@ func (s *Server) table() []route {
 	table = append(table, s.fileRoutes()...)
 	table = append(table, s.keyRoutes()...)
 	table = append(table, s.portRoutes()...)
+	table = append(table, s.consoleRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "GET " + resourcePath, right: access.Public, handle: s.resource},
 			route{pattern: "GET " + resourcePath + "/mcp", right: access.Public, handle: s.resource})

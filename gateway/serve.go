@@ -35,6 +35,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			closeAll(listeners)
 			return err
 		}
+		if page := s.pageURL(l.Addr()); page != "" {
+			s.pages = append(s.pages, page)
+		}
 	}
 	unused := &unusedConns{since: map[net.Conn]time.Time{}}
 	server := &http.Server{

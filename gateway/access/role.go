@@ -46,6 +46,15 @@ var rights = map[Role][]Right{
 // Has reports whether a role has a right.
 func (r Role) Has(what Right) bool { return what == Public || slices.Contains(rights[r], what) }
 
+// Rights are those of a role.
+func (r Role) Rights() []string {
+	names := make([]string, len(rights[r]))
+	for i, right := range rights[r] {
+		names[i] = string(right)
+	}
+	return names
+}
+
 // With lists the roles that have a right.
 func With(what Right) (names []string) {
 	for _, r := range Roles {

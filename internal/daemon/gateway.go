@@ -154,6 +154,9 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		return err
 	}
 	cfg.Keys = s.keys
+	if cfg.SignIns, err = access.OpenSignIns(filepath.Join(s.dir, api.SignInFile)); err != nil {
+		s.log.Warn("browsers have to sign in to the console again", "error", err)
+	}
 	if cfg.TLS, err = s.certificate(s.hosts.policies.live.Config().Gateway.TLS); err != nil {
 		return err
 	}

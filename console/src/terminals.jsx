@@ -1,0 +1,216 @@
+// Terminals. The screen is what the session's log makes of it, from a byte on: a page that
+// is loaded again reads it from the start, and after a cut it goes on where it was.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { backoff, get, log, may, post, request, sessionPath, sleep } from './api.js';
+import { useLive } from './live.js';
+import { exitText, plain, tone } from './format.js';
+import { linkTo, sessionURL } from './router.js';
+import { begin, byStart, hostChoices, useSessions } from './sessions.jsx';
+import { Badge, Empty, Field, Loaded, Page, pageTitle, Problem, show, Table, Text, Time, toast } from './ui.jsx';
+import { T } from './text.js';
+
+// shellText is a shell with a prompt, in images that have bash and in those that do not.
+const shellText = 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi';
+
+export const openShell = (o) => begin({ command: shellText, tty: { rows: 30, cols: 100 }, ...o }, 'terminals');
+
+export function Terminals() {
+  const live = useSessions();
+  return (
+    <Page title={T.screens.terminals} actions={<button onClick={() => show((close) => <New close={close} />)}>{T.terminals.new}</button>}>
+      <Loaded of={live}>{({ sessions }) => {
+        const mine = sessions.filter((s) => s.tty && s.status === 'running').sort(byStart);
+        return mine.length === 0 ? <Empty title={T.terminals.empty} /> : (
+          <Table
+            label={T.screens.terminals}
+            columns={[[T.common.command, 'wide'], [T.common.agent], [T.common.host], [T.sessions.began, 'num']]}
+            rows={mine.map((s) => ({ key: s.agent + s.sessionId, cells: [<a class="mono clip" {...linkTo(sessionURL(s, 'terminals'))}><Text>{plain(s.command, 120)}</Text></a>, <Text>{s.agent}</Text>, <Text>{s.node || s.host}</Text>, <Time at={s.startedAt} />] }))}
+          />
+        );
+      }}</Loaded>
+    </Page>
+  );
+}
+
+function New({ close }) {
+  const [error, set] = useState();
+  return (
+    <form onSubmit={async (e) => {
+      e.preventDefault();
+      const f = Object.fromEntries(new FormData(e.target));
+      try {
+        await openShell({ agent: f.agent.trim(), host: f.host, ...(f.command.trim() && { command: f.command }) });
+        close();
+      } catch (err) {
+        set(err);
+      }
+    }}>
+      <h2>{T.terminals.new}</h2>
+      <Field label={T.common.agent}><input name="agent" placeholder="main" spellcheck={false} autofocus /></Field>
+      <Field label={T.terminals.onHost}><select name="host">{hostChoices.map((h) => (Array.isArray(h) ? <option value={h[0]}>{h[1]}</option> : <option>{h}</option>))}</select></Field>
+      <Field label={T.terminals.command}><input name="command" class="mono" placeholder="bash" spellcheck={false} /></Field>
+      <Problem error={error} />
+      <div class="actions end"><button type="button" onClick={() => close()}>{T.common.cancel}</button><button class="primary">{T.terminals.open}</button></div>
+    </form>
+  );
+}
+
+const themes = {
+  dark: { background: '#16181c', foreground: '#d8dbe0', cursor: '#d8dbe0', selectionBackground: '#3a4a66' },
+  light: { background: '#ffffff', foreground: '#1c1f24', cursor: '#1c1f24', selectionBackground: '#c9dafa', black: '#1c1f24', white: '#6b7280', yellow: '#8a6100', green: '#1a7f37', cyan: '#0b7285', brightYellow: '#7a5600', brightGreen: '#166b2e', brightCyan: '#0a6172', brightWhite: '#4b5563' },
+};
+const dark = () => {
+  const t = document.documentElement.dataset.theme;
+  return t === 'dark' || (t !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
+};
+
+const replayMost = 8 << 20; // bytes of a log from which a screen is brought back
+const piece = 16 << 10; // bytes that are drawn at a time, so that the page answers meanwhile
+const highWater = 512 << 10; // bytes that may wait to be drawn; the log is read no further then
+
+// attach has a terminal show a session from its log, until signal ends it.
+async function attach(term, s, { signal, onState, isReadOnly }) {
+  let offset = 0, replayUntil = 0;
+  let undrawn = 0, drained = () => {};
+  // What is typed is sent in order, one request at a time.
+  let typed = [], sending = false, replaying = true;
+  const path = sessionPath(s), of = { agent: s.agent };
+  const send = async () => {
+    if (sending) return;
+    sending = true;
+    while (typed.length && !signal.aborted) {
+      const body = typed.join('');
+      typed = [];
+      try {
+        await request('POST', path + '/stdin', { ...of, body: new TextEncoder().encode(body), type: 'application/octet-stream', signal });
+      } catch (err) {
+        typed = [];
+        if (signal.aborted) break;
+        toast(err.status ? err.message : T.terminals.inputLost, err.hint, true);
+      }
+    }
+    sending = false;
+  };
+  let connected = false;
+  const input = (data) => {
+    // While it is brought back the emulator answers questions that were answered long ago.
+    if (replaying || !connected || isReadOnly()) return;
+    typed.push(data);
+    send();
+  };
+  term.onData(input);
+  term.onBinary((data) => input(data));
+  let size = '';
+  const resize = () => {
+    const { rows, cols } = term, now = rows + 'x' + cols;
+    if (now === size || isReadOnly() || !connected) return;
+    size = now;
+    request('POST', path + '/resize', { ...of, body: { rows, cols }, signal }).catch(() => { size = ''; });
+  };
+  term.onResize(resize);
+  for (let wait = 300, first = true; !signal.aborted;) {
+    try {
+      if (first) {
+        const stat = await get(path + '/log/stat', { ...of, signal });
+        replayUntil = stat.size ?? 0;
+        offset = Math.max(0, replayUntil - replayMost);
+        replaying = replayUntil > 0;
+        if (replaying) onState('replay');
+        first = false;
+      }
+      const { end } = await log(s, {
+        offset, signal,
+        async onFrame(f) {
+          offset = f.offset;
+          for (let i = 0; i < f.data.length; i += piece) {
+            const part = f.data.subarray(i, i + piece), n = part.length, next = (offset += n);
+            undrawn += n;
+            term.write(part, () => {
+              undrawn -= n;
+              if (undrawn < highWater / 2) drained();
+              if (replaying && next >= replayUntil) {
+                replaying = false;
+                onState('on');
+              }
+            });
+          }
+          if (undrawn > highWater) await new Promise((resolve) => { drained = resolve; });
+        },
+        onOpen() {
+          connected = true;
+          wait = 300;
+          if (!replaying) onState('on');
+          size = '';
+          resize();
+        },
+      });
+      if (end) {
+        onState('ended');
+        return;
+      }
+    } catch (err) {
+      if (signal.aborted) return;
+      if (err.status >= 400 && err.status < 500 && err.status !== 429) {
+        onState('error', err);
+        return;
+      }
+      wait = backoff(wait);
+    }
+    connected = false;
+    onState('lost');
+    await sleep(wait, signal);
+  }
+}
+
+export function Terminal({ id, query }) {
+  const agent = query.get('agent') || 'main';
+  const one = useLive(sessionPath({ sessionId: id }), { agent, every: 5000 });
+  const box = useRef(), made = useRef();
+  const [state, setState] = useState('');
+  const [error, setError] = useState();
+  const readOnly = useRef(false);
+  const [only, setOnly] = useState(false);
+  const known = !!one.data;
+  useEffect(() => {
+    if (!known) return;
+    const stop = new AbortController();
+    let observer;
+    (async () => {
+      const { make } = await import('./xterm.js');
+      if (stop.signal.aborted) return;
+      const t = make(box.current, { theme: dark() ? themes.dark : themes.light });
+      made.current = t;
+      box.current.xterm = t.term; // for tests
+      t.fit.fit();
+      observer = new ResizeObserver(() => t.fit.fit());
+      observer.observe(box.current);
+      t.term.onTitleChange((title) => pageTitle.set(plain(title, 60)));
+      t.term.focus();
+      await attach(t.term, { sessionId: id, agent }, { signal: stop.signal, isReadOnly: () => readOnly.current, onState: (s, err) => { setState(s); setError(err); } });
+    })();
+    return () => {
+      stop.abort();
+      observer?.disconnect();
+      made.current?.dispose();
+      made.current = undefined;
+    };
+  }, [known, id, agent]);
+  const s = one.data;
+  return (
+    <Page
+      title={s ? plain(s.name, 60) : plain(id, 60)} back="terminals"
+      sub={s && <Badge tone={tone(s)}>{exitText(s)}</Badge>}
+      actions={
+        <>
+          <input type="search" aria-label={T.terminals.find} placeholder={T.terminals.find} onKeyDown={(e) => { if (e.key === 'Enter') made.current?.search[e.shiftKey ? 'findPrevious' : 'findNext'](e.target.value); }} />
+          <label class="check"><input type="checkbox" checked={only} onChange={(e) => { readOnly.current = e.target.checked; setOnly(e.target.checked); }} /> {T.terminals.readOnly}</label>
+          {s && <a class="button" {...linkTo(sessionURL(s))}>{T.sessions.output}</a>}
+        </>
+      }
+    >
+      {one.error?.status === 404 ? <Empty title={T.sessions.gone} /> : <Problem error={one.error || error} />}
+      {known && <div class="screen" data-state={state} ref={box} role="application" aria-label={T.terminals.screen} />}
+      <p class="dim" role="status">{state === 'lost' ? T.terminals.lost : state === 'replay' ? T.terminals.replay : state === 'ended' && s ? T.terminals.ended(exitText(s)) : ' '}</p>
+    </Page>
+  );
+}

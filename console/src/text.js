@@ -1,0 +1,81 @@
+// All that the console says. Nothing else has words in it.
+export const T = {
+  name: 'Corral',
+  screens: {
+    overview: 'Overview', approvals: 'Approvals', sessions: 'Sessions', terminals: 'Terminals',
+    sandboxes: 'Sandboxes', nodes: 'Nodes', policy: 'Policy', keys: 'Keys',
+  },
+  common: {
+    loading: 'Loading…', none: 'None', cancel: 'Cancel', close: 'Close', copy: 'Copy', copied: 'Copied', remove: 'Remove', save: 'Save',
+    all: 'all', agent: 'Agent', host: 'Host', node: 'Node', state: 'State', name: 'Name', created: 'Created', command: 'Command',
+    reason: 'Reason', directory: 'Directory', actions: 'Actions', search: 'Search', unknown: 'not known', more: 'More', yes: 'yes', no: 'no',
+    unlimited: 'unlimited', refresh: 'Refresh', missing: 'There is no such page.', home: 'Go to the overview', image: 'Image', failed: 'That did not work.',
+    skip: 'Skip to the content', menu: 'Menu', back: 'Back', ago: (t) => `${t} ago`, inTime: (t) => `in ${t}`, now: 'now',
+  },
+  shell: {
+    reconnecting: 'Reconnecting…', reconnectingLong: 'The gateway does not answer. What you see is the last that it said.',
+    palette: 'Go to…', paletteHint: 'Type a page, a session, a sandbox or a node', paletteNone: 'Nothing has that name.',
+    theme: { auto: 'Theme: as the system', light: 'Theme: light', dark: 'Theme: dark' },
+    signOut: 'Sign out', signedInAs: (name, role) => `${name} · ${role}`, keys: 'Ctrl-K: go to · j, k: move · Enter: open',
+  },
+  login: {
+    title: 'Sign in', key: 'Key', button: 'Sign in',
+    hint: 'A key is made with', hintCommand: 'corral keys create NAME --role operator',
+    or: 'On the gateway’s machine, this prints a link that needs no key:', orCommand: 'corral console',
+    link: 'Signing in by the link…', ended: 'The sign-in has ended.',
+  },
+  overview: {
+    waiting: 'Waiting for an answer', running: 'Running', failedDay: 'Failed in the last day', nodes: 'Nodes online', sandboxes: 'Sandboxes running',
+    recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start something:', nothingCommand: "corral exec -- echo hello",
+    pairing: (n) => `${n} ${n === 1 ? 'machine asks' : 'machines ask'} to be a node`, agents: 'Agents', rate: 'Sessions begun, each minute of the last hour', versions: 'Versions',
+  },
+  approvals: {
+    title: (n) => (n ? `(${n}) Approvals` : 'Approvals'), empty: 'Nothing waits for an answer.', emptyHint: 'A command that the policy asks about shows up here.',
+    answered: 'Answered', once: 'Allow once', always: 'Allow always', deny: 'Deny', denyAll: 'Deny all', denyAllAsk: (n) => `Deny all ${n} that wait?`,
+    what: 'What will run', argv: 'Arguments', cwd: 'Directory', env: 'Variables that the caller set', path: 'In front of PATH', programs: 'Programs',
+    scripts: 'Scripts', sha: 'SHA-256', why: 'Why it is asked', findings: 'Findings', says: 'The caller says', remember: 'What “allow always” would remember',
+    scope: 'Scope', cannot: 'Cannot be allowed always:', expires: 'Expires', asked: 'Asked', by: 'Answered by', verdict: 'Answer', session: 'Session', where: 'Where',
+    whole: 'See all of it…', gone: 'This approval is answered, expired or unknown.', notify: 'Notify me', notifyTitle: 'Corral: a command waits', none: 'none',
+    binding: 'Bound to', digest: 'Digest of the command', realDir: 'Directory without links', void: 'Nothing came of it', readOnly: 'Your key may look, and not answer.',
+  },
+  sessions: {
+    empty: 'There are no sessions.', noneMatch: 'No session is like that.', filter: 'Filter by text', anyState: 'any state', anyHost: 'any host', anyAgent: 'any agent',
+    began: 'Began', note: 'Note', took: 'Took', output: 'Output', exit: 'Exit', pid: 'Process', key: 'Begun by', stop: 'Stop', stopAsk: 'Stop the session and all that it started?', signal: 'Signal',
+    input: 'Input', send: 'Send', eof: 'End of input', download: 'Download', remove: 'Remove', removeAsk: 'Remove the session and its output?', terminal: 'Open terminal',
+    find: 'Find in output', matches: (n, at) => (n ? `${at} of ${n}` : 'no match'), offset: 'Offset', go: 'Go', gap: (from, to, n) => `bytes ${from} to ${to} are not kept any more (${n})`,
+    omitted: (n) => `${n} of it are not kept any more`, follow: 'Follow', following: 'Following', ended: (t) => `The session has ended: ${t}.`, noOutput: 'No output.', noOutputYet: 'No output yet.', bytes: (n) => `${n} of output`, earlier: 'Show from the beginning',
+    skipped: (n) => `The first ${n} are not shown.`, sandboxed: 'in a sandbox', waiting: 'waits for input', unreachable: 'cannot be reached', count: (n, of) => (n === of ? `${n}` : `${n} of ${of}`),
+    gone: 'There is no such session.', enforced: 'The kernel keeps it to', start: 'Start', startTitle: 'Start a command', newCommand: 'Command', stderr: 'standard error',
+  },
+  terminals: {
+    empty: 'No terminal is open.', new: 'New terminal', open: 'Open', readOnly: 'Read only', takeOver: 'Take over', lost: 'Reconnecting: what you type is not sent.', find: 'Find',
+    replay: 'Bringing the screen back…', ended: (t) => `The session has ended: ${t}.`, inputLost: 'Some input may not have arrived: the gateway did not answer.', onHost: 'Where', command: 'Command', screen: 'Terminal',
+  },
+  sandboxes: {
+    empty: 'There are no sandboxes.', emptyHint: 'The first command of an agent on the host sandbox makes one.', engine: 'Engine', limits: 'Limits', usage: 'Usage', memory: 'Memory', cpu: 'Processors',
+    pids: 'Processes', oom: 'Killed for want of memory', files: 'Files', ports: 'Ports', log: 'Log', shell: 'Shell', recreate: 'Recreate', recreateAsk: 'Make a new container? Running commands go on in the old one.',
+    removeIt: 'Remove sandbox', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
+    runtime: 'Runtime', containers: 'Containers', scope: 'Scope', pooled: 'from the pool', hash: 'Configuration', setup: 'Set-up', setupFailed: 'the set-up command failed', noLog: 'Nothing has happened to it.', left: (n) => `The new container is ready; commands go on in ${n} old ones.`,
+    noStats: 'It does not run.', gone: 'There is no such sandbox.', port: 'Port', openPort: 'Open', portHint: 'A page of the sandbox opens without its scripts. For a page with scripts, on your machine:', up: 'Up', newDir: 'New directory', upload: 'Upload', drop: 'Drop files here to upload them.',
+    size: 'Size', mode: 'Mode', modified: 'Changed', view: 'View', download: 'Download', downloadTar: 'Download as tar', removeFile: (n) => `Remove ${n}?`, tooBig: (n) => `The file has ${n}: download it.`, binary: 'The file is not text: download it.',
+    uploading: (n, at, of) => `Uploading ${n}: ${at} of ${of}`, uploaded: (n) => `Uploaded ${n}.`, emptyDir: 'The directory is empty.', moreFiles: 'Show more', dirName: 'Name of the directory', overwrite: (n) => `${n} is there already. Replace it?`, moment: 'as measured while this page is open',
+  },
+  nodes: {
+    empty: 'No machine is a node.', emptyHint: 'Run this on the machine that is to be one:', off: 'This gateway does not listen for nodes.', offHint: 'Start it with --nodes, or set nodes.listen.',
+    join: 'Add a node', joinText: 'Run this on the machine. It then shows a code, and asks here to be let in.', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
+    approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Rename', labels: 'Labels', labelsHint: 'name=value, separated by spaces', heard: 'Heard of', version: 'Version',
+    system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which node “host=node” means', bindingsHint: 'For each agent; unset, the configuration says.',
+    any: 'as configured', another: 'Another agent', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
+  },
+  policy: {
+    explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force', noRule: 'no rule',
+    setting: 'Setting', value: 'Value', source: 'From', fix: 'To allow it', rules: 'Rules', rulesEmpty: 'The file of approvals has no rules for this agent.', pattern: 'Program', args: 'Arguments', anyArgs: 'any', add: 'Add', action: 'Action', addHint: 'A path, or a path and arguments',
+    remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
+  },
+  keys: {
+    empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', sessions: 'Sessions', rate: 'Requests a second',
+    revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? What is open by it ends; what runs goes on.`, rotate: 'Rotate', rotateAsk: (n) => `Give ${n} another secret? The old one ends at once.`, secret: 'The secret of the key', once: 'It is shown this once: only a hash of it is kept.',
+    agentsHint: 'names or patterns, separated by spaces; empty: all', ttl: 'Valid for', ttlHint: 'such as 720h; empty: for ever', create: 'Create', id: 'ID',
+    roles: { viewer: 'looks at everything', agent: 'also runs commands', approver: 'looks, and answers approvals', operator: 'does everything but keys', admin: 'does everything' },
+  },
+};

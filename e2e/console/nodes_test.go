@@ -1,0 +1,105 @@
+//go:build e2e
+
+package console_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func startWithNodes(t testing.TB) *gateway {
+	return start(t, "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+}
+
+// node runs the command line that makes a machine a node, as the console shows it.
+func (g *gateway) node(line, name string) {
+	g.t.Helper()
+	words := strings.Fields(line)
+	cmd := exec.Command(program(g.t), words[1:]...)
+	dir := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		g.t.Fatal(err)
+	}
+	cmd.Env, cmd.Dir = append(os.Environ(), "CORRAL_STATE_DIR="+dir, "CORRAL_CONFIG="+filepath.Join(g.dir, "corral.json5"), "XDG_CONFIG_HOME="+dir), dir
+	cmd.Stdout, cmd.Stderr = g.log, g.log
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		_ = cmd.Wait()
+	})
+}
+
+func TestNodes(t *testing.T) {
+	g := startWithNodes(t)
+	p := g.browser()
+	p.owner("nodes")
+	p.sees("No machine is a node.")
+	p.has(".copyable pre")
+	line := js[string](p, "document.querySelector('.copyable pre').innerText.trim()")
+	g.node(line, "machine")
+	p.sees("Asks to be a node")
+	p.sees("Compare the code with what the machine shows.")
+	code := js[string](p, "document.querySelector('.code-word').innerText")
+	g.eventually("the machine shows the same code", func() bool { return strings.Contains(g.log.String(), code) })
+	p.fill(".card label:nth-child(1) input", "builder")
+	p.fill(".card label:nth-child(2) input", "pool=gpu zone=a")
+	p.click("Approve")
+	p.sees("builder")
+	p.sees("pool=gpu zone=a")
+	p.wait("[...document.querySelectorAll('td .badge')].some((b) => b.innerText === 'online')")
+
+	// An agent's commands for a node go to it.
+	p.fill("form.below input", "far\r")
+	p.choose("select[aria-label='Node: far']", "builder")
+	g.eventually("main is bound to the node", func() bool {
+		return strings.Contains(g.corral("explain", "--json", "--agent", "far", "true"), "builder")
+	})
+	p.click("Rename")
+	p.fill("dialog input[name=name]", "smith")
+	p.fill("dialog input[name=labels]", "pool=cpu\r")
+	p.sees("smith")
+	p.sees("pool=cpu")
+	p.lacks("zone=a")
+	p.click("Revoke")
+	p.confirm("Revoke smith?")
+	p.wait("[...document.querySelectorAll('td .badge')].some((b) => b.innerText === 'revoked')")
+	js[bool](p, "[...document.querySelectorAll('td.acts button')].find((b) => b.innerText === 'Remove').click() || true")
+	p.sees("No machine is a node.")
+}
+
+func TestRejectNode(t *testing.T) {
+	g := startWithNodes(t)
+	p := g.browser()
+	p.owner("nodes")
+	p.has(".copyable pre")
+	g.node(js[string](p, "document.querySelector('.copyable pre').innerText.trim()"), "machine")
+	p.sees("Asks to be a node")
+	p.click("Reject")
+	p.lacks("Asks to be a node")
+	p.open("")
+	p.sees("Nodes online")
+}
+
+func TestNoNodes(t *testing.T) {
+	g := start(t)
+	p := g.browser()
+	p.owner("nodes")
+	p.sees("This gateway does not listen for nodes.")
+}

@@ -1,0 +1,170 @@
+//go:build e2e
+
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/enginetest"
+)
+
+// Every screen fits, wide and narrow, light and dark: nothing but what scrolls by itself
+// is wider than the window. With CORRAL_SCREENSHOTS they are kept in that directory.
+func TestScreens(t *testing.T) {
+	enginetest.New(t)
+	g := start(t, "--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	g.write("deploy.sh", "echo deployed\n")
+	long := strings.Repeat("a-very-long-name-", 7)
+	g.session("boxed", `{"command":"printf 'hello\n' >README.md; mkdir -p src; echo x >src/main.c; sleep 1000","description":"prepares the workspace"}`)
+	g.session("main", `{"command":"exit 3"}`)
+	coloured := g.session("main", `{"command":"for i in 1 2 3 4 5 6 7; do printf '\\033[3%dmcolour %d\\033[0m and plain text, \\033[1mbold\\033[0m\\n' $i $i; done; echo 'a warning' >&2; sleep 1000"}`)
+	g.session("main", `{"command":`+quoted("echo "+long+" "+long)+`,"description":`+quoted(long)+`}`)
+	g.session(long[:60], `{"command":"sleep 1000","stdin":true}`)
+	terminal := g.session("main", `{"command":"vim -u NONE -N -n -c 'set number' -c 'syntax on' deploy.sh","tty":{"rows":24,"cols":80}}`)
+	id := g.ask("sh ./deploy.sh --target production 'two words' && rm -rf ./build")
+	g.ask("touch " + long + long)
+	for _, k := range []client.NewKey{{Name: "acme", Role: "agent", Agents: []string{"acme-*"}, Hosts: []string{"sandbox"}, Quota: api.Quota{MaxSessions: 20}}, {Name: long, Role: "viewer"}} {
+		if _, err := g.c.NewKey(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := g.browser()
+	p.owner("nodes")
+	p.has(".copyable pre")
+	join := js[string](p, "document.querySelector('.copyable pre').innerText.trim()")
+	g.node(join, "builder")
+	p.sees("Asks to be a node")
+	p.fill(".card label:nth-child(1) input", "builder")
+	p.fill(".card label:nth-child(2) input", "pool=gpu zone=a")
+	p.click("Approve")
+	p.sees("online")
+	g.node(join, "another")
+	p.sees("Asks to be a node")
+
+	screens := []struct{ name, path, wait string }{
+		{"overview", "", "document.querySelector('tbody tr')"},
+		{"approvals", "approvals", "document.querySelector('.card')"},
+		{"approval", "approvals/" + id, "document.querySelector('.answer')"},
+		{"sessions", "sessions", "document.querySelector('.session')"},
+		{"session", "sessions/" + coloured + "?agent=main", "document.querySelector('.line .fg-7')"},
+		{"terminals", "terminals", "document.querySelector('tbody tr')"},
+		{"terminal", "terminals/" + terminal + "?agent=main", "document.querySelector('.screen[data-state=on]')"},
+		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
+		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
+		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
+		{"policy", "policy", "document.querySelector('section + section')"},
+		{"keys", "keys", "document.querySelector('tbody tr')"},
+	}
+	for _, width := range []int64{1280, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			name := fmt.Sprintf("%d-%s", width, theme)
+			p.do(chromedp.EmulateViewport(width, map[int64]int64{1280: 800, 390: 844}[width]), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+				return err
+			}))
+			for _, s := range screens {
+				p.open(s.path)
+				p.has("main header.page")
+				p.wait("%s", s.wait)
+				if s.name == "policy" {
+					p.fill("input[aria-label=Command]", "git push --force origin main | tee log")
+					p.has(".report")
+				}
+				if s.name == "terminal" {
+					p.still()
+				}
+				if over := js[string](p, `(() => {
+					const wide = document.documentElement.scrollWidth > innerWidth ? 'the page is ' + document.documentElement.scrollWidth + ' wide; ' : '';
+					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide') && e.getBoundingClientRect().right > innerWidth + 1);
+					return wide + out.slice(0, 3).map((e) => e.outerHTML.slice(0, 150)).join('\n');
+				})()`); over != "" {
+					t.Errorf("%s at %s: %s", s.name, name, over)
+				}
+				p.picture(s.name + "-" + name)
+				p.accessible(s.name + " at " + name)
+			}
+		}
+	}
+}
+
+func TestEmptyScreens(t *testing.T) {
+	g := start(t)
+	p := g.browser()
+	p.owner("")
+	for _, path := range []string{"", "approvals", "sessions", "terminals", "sandboxes", "nodes", "keys"} {
+		p.open(path)
+		p.has(".empty:not([role=status])")
+		p.picture("empty-" + path)
+		p.accessible("empty " + path)
+	}
+	p.click("Sign out")
+	p.has(".login form")
+	p.picture("login")
+	p.accessible("login")
+	js[bool](p, "document.querySelector('.login').append(document.createElement('input')) || true")
+	if len(p.violations()) != 1 {
+		t.Error("axe finds nothing wrong with a field that has no name")
+	}
+}
+
+// axe looks for what people who see, hear or move less cannot use. The policy of the pages
+// lets no page load it: the browser is told to evaluate it.
+var axe = sync.OnceValues(func() (string, error) {
+	if _, err := os.Stat("node_modules/axe-core/axe.min.js"); err != nil {
+		if out, err := exec.Command("npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts").CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot install axe-core: %w: %s", err, out)
+		}
+	}
+	data, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	return string(data), err
+})
+
+// accessible checks a page with axe.
+func (p *tab) accessible(what string) {
+	p.t.Helper()
+	for _, f := range p.violations() {
+		p.t.Errorf("%s: %s", what, f)
+	}
+}
+
+func (p *tab) violations() []string {
+	p.t.Helper()
+	source, err := axe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !js[bool](p, "!!window.axe") {
+		p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](source+"; true"))
+			return err
+		}))
+	}
+	// What xterm draws is a picture of a terminal; its own mode for screen readers is another.
+	return js[[]string](p, `axe.run({exclude: ['.xterm']}, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).join(' | ')))`)
+}
+
+// picture keeps a picture of the page, if a directory is given for them.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	dir := os.Getenv("CORRAL_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	p.shot(filepath.Join(dir, name+".png"))
+}

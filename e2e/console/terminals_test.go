@@ -1,0 +1,163 @@
+//go:build e2e
+
+package console_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// screen is what a terminal shows, cell by cell: characters, colours and the cursor.
+const screen = `(() => {
+	const t = document.querySelector('.screen')?.xterm;
+	if (!t) return '';
+	const b = t.buffer.active, out = [t.rows + 'x' + t.cols + ' ' + b.type + ' cursor ' + b.cursorX + ',' + b.cursorY];
+	for (let y = 0; y < t.rows; y++) {
+		const line = b.getLine(b.baseY + y);
+		let text = '', style = '', now = '';
+		for (let x = 0; x < t.cols; x++) {
+			const c = line.getCell(x);
+			text += c.getChars() || ' ';
+			const s = [c.getFgColorMode(), c.getFgColor(), c.getBgColorMode(), c.getBgColor(), c.isBold(), c.isInverse()].join();
+			if (s !== now) style += '|' + x + ':' + (now = s);
+		}
+		out.push(text.trimEnd() + ' ' + style);
+	}
+	return out.join('\n');
+})()`
+
+func (p *tab) screenHas(text string) {
+	p.t.Helper()
+	p.wait("%s.includes(%s)", screen, quoted(text))
+}
+
+// still waits until the screen does not change any more.
+func (p *tab) still() string {
+	p.t.Helper()
+	last := ""
+	p.g.eventually("the screen is still", func() bool {
+		now := js[string](p, "%s", screen)
+		same := now == last && now != ""
+		last = now
+		time.Sleep(300 * time.Millisecond)
+		return same
+	})
+	return last
+}
+
+func TestTerminal(t *testing.T) {
+	g := start(t)
+	p := g.browser()
+	p.owner("terminals")
+	p.sees("No terminal is open.")
+	p.click("New terminal")
+	p.fill("dialog input[name=command]", "sh")
+	js[bool](p, "document.querySelector('dialog form').requestSubmit() || true")
+	p.wait("location.pathname.startsWith('/console/terminals/')")
+	p.has(".screen[data-state=on]")
+	p.keys("echo $((6*7))-answer\r")
+	p.screenHas("42-answer")
+	p.keys("stty size\r")
+	size := js[string](p, "(() => { const t = document.querySelector('.screen').xterm; return t.rows + ' ' + t.cols })()")
+	p.screenHas(size)
+	// A title is text; a program cannot write the clipboard.
+	p.keys(`printf '\033]0;<img src=x onerror=ran(1)>\a\033]52;c;aGVsbG8=\a done'` + "\r")
+	p.wait("document.title.includes('<img')")
+	p.click("Output")
+	p.wait("location.pathname.startsWith('/console/sessions/')")
+	p.click("Open terminal")
+	p.screenHas("42-answer")
+	p.click("‹")
+	p.sees("sh")
+}
+
+// vim's screen is the same, cell by cell, after the page is loaded again, and after the
+// gateway was killed.
+func TestTerminalComesBack(t *testing.T) {
+	g := start(t)
+	services, err := os.ReadFile("/etc/services")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("services", string(services))
+	id := g.session("main", `{"command":"vim -u NONE -N -n -c 'set number' -c 'syntax on' services","env":{"TERM":"xterm-256color"},"tty":{"rows":24,"cols":80}}`)
+	p := g.browser()
+	p.owner("terminals/" + id + "?agent=main")
+	p.screenHas("tcpmux")
+	p.keys("20jOx marks the spot\x1b:vsplit\r")
+	p.screenHas("x marks the spot")
+	before := p.still()
+
+	p.do(chromedp.Reload())
+	p.screenHas("x marks the spot")
+	if after := p.still(); after != before {
+		t.Errorf("after a reload the screen is\n%s\nand was\n%s", after, before)
+	}
+	g.kill()
+	p.has(".screen[data-state=lost]")
+	time.Sleep(500 * time.Millisecond)
+	g.run()
+	p.has(".screen[data-state=on]")
+	if after := p.still(); after != before {
+		t.Errorf("after a kill the screen is\n%s\nand was\n%s", after, before)
+	}
+	p.keys("gg0iand on\x1b")
+	p.screenHas("and on")
+	p.keys(":qa!\r")
+	p.sees("The session has ended: exit 0.")
+}
+
+func TestTerminalReadOnly(t *testing.T) {
+	g := start(t)
+	id := g.session("main", `{"command":"cat","tty":{"rows":24,"cols":80}}`)
+	p := g.browser()
+	p.owner("terminals/" + id + "?agent=main")
+	p.has(".screen[data-state=on]")
+	p.click2("main input[type=checkbox]")
+	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
+	p.keys("not sent\r")
+	p.click2("main input[type=checkbox]")
+	js[bool](p, "document.querySelector('.screen').xterm.focus() || true")
+	p.keys("sent\r")
+	p.screenHas("sent")
+	if text := p.still(); strings.Contains(text, "not sent") {
+		t.Errorf("the screen is %s", text)
+	}
+}
+
+// click2 clicks on what a selector finds.
+func (p *tab) click2(selector string) {
+	p.t.Helper()
+	p.has(selector)
+	js[bool](p, "document.querySelector(%s).click() || true", quoted(selector))
+}
+
+// 100 MB go through a terminal, and the page answers all the while.
+func TestTerminalFlood(t *testing.T) {
+	g := start(t)
+	id := g.session("main", `{"command":"read x; seq 13000000 | head -c 100000000; echo; echo the end; read x","tty":{"rows":24,"cols":80}}`)
+	p := g.browser()
+	p.owner("terminals/" + id + "?agent=main")
+	p.has(".screen[data-state=on]")
+	js[bool](p, `(() => { window.worst = 0; let last = performance.now(); setInterval(() => { const now = performance.now(); worst = Math.max(worst, now - last - 10); last = now }, 10); return true })()`)
+	p.keys("\r")
+	begin := time.Now()
+	for !js[bool](p, "(%s).includes('the end') || (window.most = Math.max(window.most || 0, performance.memory?.usedJSHeapSize || 0), false)", screen) {
+		if time.Since(begin) > 4*patience {
+			t.Fatalf("after %v the screen is\n%s", time.Since(begin), js[string](p, screen))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	worst, most := js[float64](p, "window.worst"), js[float64](p, "window.most || 0")
+	t.Logf("in %v; the page did not answer for %.0f ms at most; the heap had %.0f MB at most", time.Since(begin), worst, most/1e6)
+	if worst > 400 { // 100 on an idle machine; tests run beside others
+		t.Errorf("the page did not answer for %.0f ms", worst)
+	}
+	if most > 300e6 {
+		t.Errorf("the heap had %.0f MB", most/1e6)
+	}
+}
