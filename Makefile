@@ -53,7 +53,7 @@ help: ## Show this list
 # What takes longest comes first. vet is part of check, whole.
 AT_ONCE   = -p $(shell echo $$(($$(nproc) + 1))) -parallel 4
 ALL_TESTS = -race -count=1 -timeout 20m -tags e2e -vet=off $(AT_ONCE)
-LONGEST_E2E = ./e2e/escape ./e2e/crash ./e2e/sandbox/... ./e2e/chaos ./sandbox/...
+LONGEST_E2E = ./e2e/escape ./e2e/crash ./e2e/console ./e2e/e2b ./e2e/sandbox/... ./e2e/chaos ./sandbox/...
 LONGEST     = ./hostexec ./nodeexec/... ./policy ./internal/test/exectest ./internal/cli ./client ./images
 
 # With the race detector every process would sleep for a second when it exits.
