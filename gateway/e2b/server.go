@@ -69,6 +69,7 @@ type Server struct {
 	turns    turn.Keyed[string] // pausing, resuming and removing a sandbox, by its ID
 	samples  samples
 	watchers watchers
+	opened   opened
 
 	life  context.Context // ends with Close
 	end   context.CancelFunc
