@@ -167,18 +167,18 @@ func (s *Server) find(r *http.Request) (Box, error) {
 // about to be removed.
 func (s *Server) over(b Box) bool { return !b.Paused && !b.PauseAtEnd && !time.Now().Before(b.End) }
 
-// image is that of a template, and whether there is one of the name. Empty: the agent's.
-func (s *Server) image(template string) (image string, ok bool) {
-	list := s.cfg.Settings().Templates.Value
+// Image is that of a template, and whether there is one of the name. Empty: the agent's.
+func Image(c config.E2B, template string) (image string, ok bool) {
+	list := c.Templates.Value
 	i := slices.IndexFunc(list, func(t string) bool { return strings.HasPrefix(t, template+"=") })
 	if i >= 0 && template != "" {
 		return strings.TrimPrefix(list[i], template+"="), true
 	}
-	return "", template == defaultTemplate
+	return "", template == DefaultTemplate
 }
 
-// defaultTemplate is that of a client that names none. It is there in any case.
-const defaultTemplate = "base"
+// DefaultTemplate is that of a client that names none. It is there in any case.
+const DefaultTemplate = "base"
 
 // cleanly is a context for what is to be done although its caller may be gone.
 func cleanly(ctx context.Context) (context.Context, context.CancelFunc) {
