@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -36,7 +37,51 @@ func (s *Server) files(c call) (files.FS, error) {
 	if err := s.userOf(c.user); err != nil {
 		return nil, err
 	}
-	return s.cfg.Sandboxes.Files(c, c.box.Agent, c.box.ID)
+	if f, ok := s.opened.get(c.box.ID); ok {
+		return f, nil
+	}
+	f, err := s.cfg.Sandboxes.Files(c, c.box.Agent, c.box.ID)
+	if err == nil {
+		s.opened.put(c.box.ID, f)
+	}
+	return f, err
+}
+
+// openedLimit is for how long the way to the files of a sandbox is used again: to find it
+// takes as long as most of what is done with a file.
+const openedLimit = 5 * time.Second
+
+// opened are ways to the files of sandboxes.
+type opened struct {
+	mu sync.Mutex
+	of map[string]openedFS
+}
+
+type openedFS struct {
+	files.FS
+	until time.Time
+}
+
+func (o *opened) get(id string) (files.FS, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f, ok := o.of[id]
+	return f.FS, ok && time.Now().Before(f.until)
+}
+
+func (o *opened) put(id string, f files.FS) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[string]openedFS{}
+	}
+	o.of[id] = openedFS{f, time.Now().Add(openedLimit)}
+}
+
+func (o *opened) forget(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, id)
 }
 
 var fileTypes = map[files.Type]pb.FileType{

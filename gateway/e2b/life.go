@@ -34,6 +34,7 @@ func (s *Server) destroy(ctx context.Context, id string) error {
 	s.procs.forget(id)
 	s.watchers.forget(id)
 	s.samples.forget(id)
+	s.opened.forget(id)
 	if err := s.forgetSessions(ctx, b); err != nil {
 		// Retention forgets them as well.
 		s.log.Warn("commands of a sandbox of E2B's that was killed are kept for a while", "sandbox", id, "error", err)

@@ -139,9 +139,9 @@ type template struct {
 }
 
 func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request) error {
-	names := []string{defaultTemplate}
+	names := []string{DefaultTemplate}
 	for _, t := range s.cfg.Settings().Templates.Value {
-		if name, _, _ := strings.Cut(t, "="); name != defaultTemplate {
+		if name, _, _ := strings.Cut(t, "="); name != DefaultTemplate {
 			names = append(names, name)
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request) error {
 
 func (s *Server) getAlias(w http.ResponseWriter, r *http.Request) error {
 	alias := r.PathValue("alias")
-	if _, ok := s.image(alias); !ok {
+	if _, ok := Image(s.cfg.Settings(), alias); !ok {
 		return corral.Errorf(corral.ErrNotFound, "", "Template alias %.80q not found", alias)
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"templateID": alias, "public": false})

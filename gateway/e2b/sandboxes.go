@@ -151,9 +151,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if n.Template == "" {
-		n.Template = defaultTemplate
+		n.Template = DefaultTemplate
 	}
-	image, ok := s.image(n.Template)
+	image, ok := Image(s.cfg.Settings(), n.Template)
 	if !ok {
 		return corral.Errorf(corral.ErrNotFound, "add it to gateway.e2b.templates", "template '%.80s' not found", n.Template)
 	}

@@ -73,6 +73,7 @@ type Server struct {
 	turns    turn.Keyed[string] // pausing, resuming and removing a sandbox, by its ID
 	samples  samples
 	watchers watchers
+	opened   opened
 
 	life  context.Context // ends with Close
 	end   context.CancelFunc
@@ -108,8 +109,11 @@ type Route struct {
 // Target is the sandbox, and the port of it, that a request is for: by its host name
 // PORT-ID.DOMAIN, or by two headers where the host is no such name.
 func (s *Server) Target(r *http.Request) (id, port string, ok bool) {
-	if n, label, _, ok := s.cfg.Domain.Match(r.Host); ok {
+	switch n, label, inside, ok := s.cfg.Domain.Match(r.Host); {
+	case ok:
 		return label, strconv.Itoa(n), true
+	case inside && !isAPI(r): // of no sandbox
+		return "", "", true
 	}
 	id, port = r.Header.Get("E2b-Sandbox-Id"), r.Header.Get("E2b-Sandbox-Port")
 	return id, port, id != "" && port != ""
@@ -120,11 +124,14 @@ func (s *Server) Target(r *http.Request) (id, port string, ok bool) {
 func (s *Server) ByHost(r *http.Request) bool {
 	_, label, inside, ok := s.cfg.Domain.Match(r.Host)
 	if !ok {
-		return inside && strings.HasPrefix(strings.ToLower(r.Host), "api.")
+		return inside && isAPI(r)
 	}
 	_, ok = s.cfg.Store.Get(label)
 	return ok
 }
+
+// isAPI reports whether a host below the domain is that of the control plane.
+func isAPI(r *http.Request) bool { return strings.HasPrefix(strings.ToLower(r.Host), "api.") }
 
 type boxKey struct{}
 
@@ -166,18 +173,18 @@ func (s *Server) find(r *http.Request) (Box, error) {
 // about to be removed.
 func (s *Server) over(b Box) bool { return !b.Paused && !b.PauseAtEnd && !time.Now().Before(b.End) }
 
-// image is that of a template, and whether there is one of the name. Empty: the agent's.
-func (s *Server) image(template string) (image string, ok bool) {
-	list := s.cfg.Settings().Templates.Value
+// Image is that of a template, and whether there is one of the name. Empty: the agent's.
+func Image(c config.E2B, template string) (image string, ok bool) {
+	list := c.Templates.Value
 	i := slices.IndexFunc(list, func(t string) bool { return strings.HasPrefix(t, template+"=") })
 	if i >= 0 && template != "" {
 		return strings.TrimPrefix(list[i], template+"="), true
 	}
-	return "", template == defaultTemplate
+	return "", template == DefaultTemplate
 }
 
-// defaultTemplate is that of a client that names none. It is there in any case.
-const defaultTemplate = "base"
+// DefaultTemplate is that of a client that names none. It is there in any case.
+const DefaultTemplate = "base"
 
 // cleanly is a context for what is to be done although its caller may be gone.
 func cleanly(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -161,7 +161,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		if i, err := f.Stat(c, name); err == nil && i.Type == files.TypeDir {
 			return corral.Errorf(corral.ErrInvalid, "", "path is a directory: %s", name)
 		}
-		i, err := f.Write(c, name, from, files.WriteOptions{Parents: true})
+		i, err := f.Write(c, name, from, files.WriteOptions{Parents: true, Volatile: true})
 		if err == nil {
 			done = append(done, written{path.Base(i.Path), i.Path, "file"})
 		}

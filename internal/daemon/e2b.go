@@ -35,9 +35,29 @@ func (h *hosts) likeE2B(s *Settings) {
 	if !ok {
 		return
 	}
-	s.Image = cmp.Or(b.Image, s.Image)
+	asE2B(s, b.Image)
+}
+
+// asE2B makes settings those of a sandbox with an image; empty: that which they have.
+func asE2B(s *Settings, image string) {
+	s.Image = cmp.Or(image, s.Image)
 	s.Home, s.Lifetime = e2b.Home, 0
 	s.Workspace, s.Access = "", ""
+}
+
+// wantedE2B is the pool for clients of E2B: for the template base, of the agent that is
+// configured for all.
+func (h *hosts) wantedE2B() poolSettings {
+	as := h.policies.live.Config().Gateway.E2B
+	c := h.policies.agent(cmp.Or(as.Agent.Value, config.DefaultE2BAgent))
+	want := poolSettings{h.opt.SettingsOf(c), as.Pool.Value}
+	image, _ := e2b.Image(as, e2b.DefaultTemplate)
+	asE2B(&want.settings, image)
+	want.settings.Engine = h.engineOf("")
+	if want.settings.Mode == ModeOff || c.Err != nil || as.Listen.Value == "" {
+		want.size = 0
+	}
+	return want
 }
 
 // e2bSandboxes are a gateway's sandboxes for clients of E2B.

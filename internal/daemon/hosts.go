@@ -51,8 +51,10 @@ type hosts struct {
 	agents map[string]*agentHosts
 	boxes  map[string]*lazySandbox // by name
 	e2b    *e2b.Store              // those of E2B's clients; nil: there are none
-	quotas quotas
-	warm   WarmPool // nil while none is wanted
+	warm   WarmPool                // nil while none is wanted
+	// warmE2B is the same for clients of E2B.
+	warmE2B WarmPool
+	quotas  quotas
 }
 
 // agentHosts are those of one agent.
@@ -187,8 +189,10 @@ func (h *hosts) Close() error {
 	for _, l := range h.boxes {
 		errs = append(errs, l.Close())
 	}
-	if h.warm != nil {
-		errs = append(errs, h.warm.Close())
+	for _, warm := range []WarmPool{h.warm, h.warmE2B} {
+		if warm != nil {
+			errs = append(errs, warm.Close())
+		}
 	}
 	if h.ssh != nil { // corral explain starts nothing
 		errs = append(errs, h.ssh.Close())

@@ -99,8 +99,12 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 			o.Admit = h.quotas.admit(h.stateDir, name, agent)
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.warm != nil && o.Engine == h.engineOf("") {
-				o.Pool = h.warm.Containers()
+			warm := h.warm
+			if settings.Home != "" {
+				warm = h.warmE2B
+			}
+			if warm != nil && o.Engine == h.engineOf("") {
+				o.Pool = warm.Containers()
 			}
 			return o
 		},
@@ -162,12 +166,12 @@ func (h *hosts) sandboxOptions(s Settings) SandboxOptions {
 // poolEvery is how often the settings of the pool are looked at.
 const poolEvery = 5 * time.Second
 
-// keepPool keeps a pool as it is configured, until ctx ends.
+// keepPool keeps the pools as they are configured, until ctx ends.
 func (h *hosts) keepPool(ctx context.Context) {
-	by, said, saidOfEngine := poolSettings{}, "", ""
+	by, byE2B, said, saidOfEngine := poolSettings{}, poolSettings{}, "", ""
 	for {
 		h.followEngine(&saidOfEngine)
-		err := h.followPool(&by)
+		err := errors.Join(h.followPool(&h.warm, h.wantedPool(), &by), h.followPool(&h.warmE2B, h.wantedE2B(), &byE2B))
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			h.log.Warn("there is no pool of sandboxes", "error", err, "hint", corral.Hint(err))
@@ -189,16 +193,22 @@ type poolSettings struct {
 	size     int
 }
 
-// followPool has the pool go by the settings of now; by is what it goes by.
-func (h *hosts) followPool(by *poolSettings) error {
+// wantedPool is the pool for all agents, as it is configured now.
+func (h *hosts) wantedPool() poolSettings {
 	c := h.policies.agent("")
 	want := poolSettings{h.opt.SettingsOf(c), c.Sandbox.Pool.Size.Value}
 	want.settings.Engine = h.engineOf("")
 	if want.settings.Mode == ModeOff || c.Err != nil {
 		want.size = 0
 	}
+	return want
+}
+
+// followPool has a pool go by the settings of now; by is what it goes by. Only the caller
+// changes kept.
+func (h *hosts) followPool(kept *WarmPool, want poolSettings, by *poolSettings) error {
 	h.mu.Lock()
-	warm := h.warm
+	warm := *kept
 	h.mu.Unlock()
 	switch {
 	case warm == nil && want.size == 0, reflect.DeepEqual(*by, want):
@@ -213,7 +223,7 @@ func (h *hosts) followPool(by *poolSettings) error {
 			return err
 		}
 		h.mu.Lock()
-		h.warm = warm
+		*kept = warm
 		h.mu.Unlock()
 	}
 	*by = want

@@ -232,7 +232,7 @@ func (d Directory) Write(ctx context.Context, name string, r io.Reader, o WriteO
 		if mode == 0 {
 			mode = 0o644
 		}
-		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: true}); err != nil {
+		if err := put(p.dir, p.base, reader{ctx, o.bounded(r)}, file{mode: mode, new: o.New, sync: !o.Volatile}); err != nil {
 			return err
 		}
 		info, err = t.info(name, p.dir, p.base)

@@ -177,6 +177,9 @@ type WriteOptions struct {
 	Parents bool  // directories that the path lacks are made
 	New     bool  // a file that is there already is an error
 	Limit   int64 // bytes; 0: that of DefaultLimits
+	// Volatile: the file need not be on the disk when the call returns. After a power
+	// cut it may be the old one, or have no content.
+	Volatile bool
 }
 
 // MkdirOptions say how a directory is made.

@@ -1,0 +1,210 @@
+package e2b
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/gateway/porthost"
+	"github.com/corral-exec/corral/internal/test/damagetest"
+	"github.com/corral-exec/corral/internal/test/testdir"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What is kept is read as it was written, or the error names the file.
+func TestStore(t *testing.T) {
+	dir := testdir.New(t)
+	s, err := OpenStore(filepath.Join(dir, "e2b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Box{ID: newID(), Agent: "a", Env: map[string]string{"SECRET": "s"}, Started: time.Now().UTC(), End: time.Now().Add(time.Hour).UTC(), Token: newToken()}
+	if err := s.add(b); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := s.Of("a", b.Session()); !ok || got.ID != b.ID {
+		t.Errorf("%+v", got)
+	}
+	for _, no := range [][2]string{{"b", b.Session()}, {"a", b.ID}, {"a", "e2b:other"}, {"a", ""}} {
+		if got, ok := s.Of(no[0], no[1]); ok {
+			t.Errorf("%v: %+v", no, got)
+		}
+	}
+	if _, err := s.change(b.ID, func(b *Box) error { b.Paused = true; return io.ErrUnexpectedEOF }); err == nil {
+		t.Error("the error is not returned")
+	}
+	if got, _ := s.Get(b.ID); got.Paused {
+		t.Error("it has changed in spite of an error")
+	}
+	file := s.file(b.ID)
+	damagetest.File(t, file, file, func(a, b Box) bool { return reflect.DeepEqual(a, b) }, func() (Box, error) {
+		again, err := OpenStore(s.dir)
+		if err != nil {
+			return Box{}, err
+		}
+		got, _ := again.Get(b.ID)
+		return got, nil
+	})
+	if _, err := s.remove(b.ID); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := OpenStore(s.dir); err != nil || len(again.List()) > 0 {
+		t.Errorf("%v, %v", again, err)
+	}
+}
+
+// All pages together are all sandboxes, each once, in either order.
+func TestPages(t *testing.T) {
+	var all []Box
+	for i := range 7 {
+		all = append(all, Box{ID: fmt.Sprint("i", i), Started: time.Unix(int64(i/2), 0)})
+	}
+	for _, order := range []string{"asc", "desc"} {
+		for limit := 1; limit < 9; limit++ {
+			var got []string
+			token := ""
+			for {
+				f, err := parseFilter(url.Values{"order": {order}, "limit": {fmt.Sprint(limit)}, "nextToken": {token}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var page []Box
+				page, token = f.page(append([]Box(nil), all...))
+				if len(page) > limit {
+					t.Errorf("%d in a page of %d", len(page), limit)
+				}
+				for _, b := range page {
+					got = append(got, b.ID)
+				}
+				if token == "" {
+					break
+				}
+			}
+			want := "i0 i1 i2 i3 i4 i5 i6"
+			if order == "desc" {
+				want = "i6 i5 i4 i3 i2 i1 i0"
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s by %d: %v", order, limit, got)
+			}
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, tc := range []struct{ host, domain, headers, id, port string }{
+		{"8000-iabc.e2b.test", "e2b.test", "", "iabc", "8000"},
+		{"8000-iabc.e2b.test:3000", "e2b.test:3000", "", "iabc", "8000"},
+		{"8000-iabc.e2b.test", "e2b.test", "iother 1", "iabc", "8000"}, // the name counts
+		{"api.e2b.test", "e2b.test", "", "", ""},
+		{"8000-iabc.e2b.test", "", "", "", ""},
+		{"8000-iabc.evil", "e2b.test", "", "", ""},
+		{"8000-iabce2b.test", "e2b.test", "", "", ""},
+		{"127.0.0.1:3000", "e2b.test", "iabc 8000", "iabc", "8000"},
+		{"127.0.0.1", "", "iabc 8000", "iabc", "8000"},
+		{"127.0.0.1", "", "", "", ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = tc.host
+		if id, port, ok := strings.Cut(tc.headers, " "); ok {
+			r.Header.Set("E2b-Sandbox-Id", id)
+			r.Header.Set("E2b-Sandbox-Port", port)
+		}
+		domain, err := porthost.Parse(tc.domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, port, ok := (&Server{cfg: Config{Domain: domain}}).Target(r)
+		if ok != (tc.id != "") || ok && (id != tc.id || port != tc.port) {
+			t.Errorf("%+v: %q, %q, %v", tc, id, port, ok)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	file := func(size, second int64, mode files.Mode) files.Info {
+		return files.Info{Type: files.TypeFile, Size: size, ModTime: time.Unix(second, 0), Mode: mode}
+	}
+	was := look{"same": file(1, 1, 1), "gone": file(1, 1, 1), "size": file(1, 1, 1), "time": file(1, 1, 1), "mode": file(1, 1, 1), "dir": {Type: files.TypeDir}}
+	is := look{
+		"same": file(1, 1, 1), "size": file(2, 1, 1), "time": file(1, 2, 1), "mode": file(1, 1, 2), "dir": {Type: files.TypeDir, ModTime: time.Unix(9, 0)},
+		"new": file(1, 1, 1), "empty": file(0, 1, 1),
+	}
+	var got []string
+	for _, e := range changes(was, is) {
+		got = append(got, strings.TrimPrefix(e.GetType().String(), "EVENT_TYPE_")+" "+e.GetName())
+	}
+	const want = "REMOVE gone, CREATE empty, CHMOD mode, CREATE new, WRITE new, WRITE size, WRITE time"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for name, want := range map[string]string{
+		"": Home, ".": Home, "~": Home, "a": Home + "/a", "~/a": Home + "/a", "/a/../b/": "/b", "../../../etc": "/etc", "~x": Home + "/~x", "/": "/",
+	} {
+		if got := resolve(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func FuzzRange(f *testing.F) {
+	f.Add("bytes=0-", int64(5))
+	f.Add("bytes=-5", int64(3))
+	f.Add("bytes=9223372036854775807-", int64(1))
+	f.Fuzz(func(t *testing.T, text string, size int64) {
+		if size < 0 {
+			return
+		}
+		o, ok, err := parseRange(text, size)
+		if ok && (err != nil || o.Offset < 0 || o.Limit <= 0 || o.Offset+o.Limit > size) {
+			t.Errorf("%q of %d: %+v, %v", text, size, o, err)
+		}
+	})
+}
+
+func FuzzFilter(f *testing.F) {
+	f.Add("metadata=a%3Db&state=running,paused&limit=3&nextToken=MQ&startedAfter=2026-01-02T03:04:05Z")
+	f.Fuzz(func(t *testing.T, query string) {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		filter, err := parseFilter(q)
+		if err != nil {
+			return
+		}
+		if page, _ := filter.page([]Box{{ID: "a"}, {ID: "b", Paused: true}}); len(page) > filter.limit || filter.limit < 1 || filter.limit > maxPage {
+			t.Errorf("%q: %d of %d", query, len(page), filter.limit)
+		}
+	})
+}
+
+// Whatever a form is, its files are handed out by names, or it is an error.
+func FuzzForm(f *testing.F) {
+	f.Add("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d/x\"\r\n\r\nabc\r\n--b--\r\n", "b")
+	f.Add("--b\r\nContent-Disposition: form-data; name=other\r\n\r\nabc\r\n--b--\r\n", "b")
+	f.Add("--b\r\n\r\n", "b")
+	f.Fuzz(func(_ *testing.T, body, boundary string) {
+		_ = eachFile(multipart.NewReader(bytes.NewReader([]byte(body)), boundary), func(name string, from io.Reader) error {
+			_ = resolve(name)
+			_, err := io.Copy(io.Discard, from)
+			return err
+		})
+	})
+}
