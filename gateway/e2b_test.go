@@ -73,7 +73,10 @@ func (f *fakeBoxes) Stats(context.Context, string) (api.SandboxStats, error) {
 func (f *fakeBoxes) Remove(_ context.Context, name string) error { return f.note("remove " + name) }
 func (f *fakeBoxes) Pause(_ context.Context, name string) error  { return f.note("pause " + name) }
 func (f *fakeBoxes) Resume(_ context.Context, name string) error { return f.note("resume " + name) }
-func (f *fakeBoxes) Forget(string) error                         { return nil }
+func (f *fakeBoxes) EndAfter(_ context.Context, _, name string, after time.Duration) error {
+	return f.note(fmt.Sprintf("end %s after %d s", name, int(after.Round(time.Second).Seconds())))
+}
+func (f *fakeBoxes) Forget(string) error { return nil }
 
 func (f *fakeBoxes) Files(context.Context, string, string) (files.FS, error) {
 	return files.Directory{Root: e2b.Home, Path: f.dir}, nil
@@ -256,7 +259,8 @@ func TestE2BControl(t *testing.T) {
 	g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key).is(204)
 	g.refused(g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key), 404, "not found")
 	g.refused(g.call("GET", "/health", "", box.at(e2b.EnvdPort)...), 502, "not found")
-	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf("pause %[1]s, resume %[1]s, remove %[1]s", box.ID)) {
+	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf(
+		"end %[1]s after 502 s, end %[1]s after 0 s, pause %[1]s, resume %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, remove %[1]s", box.ID)) {
 		t.Error(got)
 	}
 	g.boxes.fail = errors.New("no engine")

@@ -238,7 +238,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("%q: %v: %s", lines.Text(), client.Wait(), fault.String())
 	}
 	g.stop(os.Kill)
-	time.Sleep(2500 * time.Millisecond) // the time of a sandbox is over, and that of no command
+	g.await(2) // containers: the time of the third sandbox is over, although no gateway runs
 	g.start()
 	fmt.Fprintln(in, "back")
 	for lines.Scan() {
@@ -248,6 +248,28 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("%v: %s", err, fault.String())
 	}
 	g.nothingLeft()
+}
+
+// await waits until that many sandboxes have a container that runs. It asks the engine:
+// no gateway need run.
+func (g *rig) await(n int) {
+	g.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		var list []struct{ Running bool }
+		g.ok(json.Unmarshal([]byte(g.run(nil, g.program, "sandbox", "ls", "--json", "--state-dir", g.state, "--config", g.config)), &list))
+		running := 0
+		for _, b := range list {
+			if b.Running {
+				running++
+			}
+		}
+		switch {
+		case running == n:
+			return
+		case time.Now().After(end):
+			g.Fatalf("%d sandboxes run, want %d: %+v", running, n, list)
+		}
+	}
 }
 
 // nothingLeft looks for sandboxes, which the clients have killed.

@@ -72,6 +72,24 @@ func (s *Server) forgetSessions(ctx context.Context, b Box) error {
 	return errors.Join(errs...)
 }
 
+// endsLate is how much later than a gateway would end it a sandbox ends by itself.
+const endsLate = 2 * time.Second
+
+// bound has a sandbox end by itself at its time, if no gateway runs then; or not, if it
+// is paused then, or is to be.
+func (s *Server) bound(ctx context.Context, b Box) {
+	after := time.Duration(0)
+	if !b.Paused && !b.PauseAtEnd {
+		after = max(time.Until(b.End), 0) + endsLate
+	}
+	switch err := s.cfg.Sandboxes.EndAfter(ctx, b.Agent, b.ID, after); {
+	case errors.Is(err, errors.ErrUnsupported):
+		s.log.Debug("a sandbox of E2B's does not end by itself while no gateway runs", "sandbox", b.ID, "error", err)
+	case err != nil && !errors.Is(err, corral.ErrNotFound):
+		s.log.Warn("a sandbox of E2B's cannot be told when to end; a gateway has to run then", "sandbox", b.ID, "error", err)
+	}
+}
+
 // freeze pauses a sandbox. ErrConflict if it is paused already.
 func (s *Server) freeze(ctx context.Context, id string) error {
 	release, err := s.turns.Take(ctx, id)
@@ -81,17 +99,20 @@ func (s *Server) freeze(ctx context.Context, id string) error {
 	defer release()
 	// What is noted first is what is done again: a sandbox that is noted as paused is
 	// frozen, or gets no call until it is resumed.
-	if _, err := s.cfg.Store.change(id, func(b *Box) error {
+	b, err := s.cfg.Store.change(id, func(b *Box) error {
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "", "Sandbox %s is already paused", id)
 		}
 		b.Paused = true
 		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
+	s.bound(ctx, b) // else it would end as soon as it goes on
 	if err := s.cfg.Sandboxes.Pause(ctx, id); err != nil {
-		_, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused = false; return nil })
+		b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused = false; return nil })
+		s.bound(ctx, b)
 		return errors.Join(err, cerr)
 	}
 	return nil
@@ -114,7 +135,8 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 	if err := s.cfg.Sandboxes.Resume(ctx, id); err != nil {
 		return false, err
 	}
-	_, err = s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.End = false, end; return nil })
+	b, err = s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.End = false, end; return nil })
+	s.bound(ctx, b)
 	s.again()
 	return true, err
 }

@@ -215,6 +215,9 @@ func (s *Server) make(r *http.Request, b Box, closed bool) (Box, error) {
 		b.Started, b.End = now, now.Add(b.End.Sub(b.Started))
 		return nil
 	})
+	if err == nil {
+		s.bound(ctx, b)
+	}
 	s.again()
 	return b, err
 }
@@ -364,7 +367,7 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 	if err != nil {
 		return err
 	}
-	if _, err := s.cfg.Store.change(b.ID, func(b *Box) error {
+	if b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "connect to it first", "sandbox %s is paused", b.ID)
 		}
@@ -373,6 +376,7 @@ func (s *Server) newEnd(w http.ResponseWriter, r *http.Request, choose func(was,
 	}); err != nil {
 		return err
 	}
+	s.bound(r.Context(), b) // before the answer: what a client was told holds without a gateway
 	s.again()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -401,6 +405,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.bound(ctx, b)
 	s.again()
 	status := http.StatusOK
 	if resumed {

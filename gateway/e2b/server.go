@@ -34,6 +34,9 @@ type Sandboxes interface {
 	// Warm has the container ready that commands with this context go to: its
 	// conversation is a sandbox's of E2B. ErrDenied if they would go anywhere else.
 	Warm(ctx context.Context, agent string) error
+	// EndAfter has a sandbox end by itself some time from now, also if no gateway runs
+	// then; 0: it does not. errors.ErrUnsupported if it cannot.
+	EndAfter(ctx context.Context, agent, name string, after time.Duration) error
 	// Get describes a sandbox.
 	Get(ctx context.Context, name string) (api.Sandbox, error)
 	// Stats is what it uses.

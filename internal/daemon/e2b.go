@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
@@ -111,6 +112,21 @@ func (s e2bSandboxes) executor(agent, name string) (Executor, error) {
 		return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no sandbox %.80q", agent, name)
 	}
 	return s.hosts.box(name, agent, ScopeKey(config.ScopeSession, agent, b.Session())).get()
+}
+
+// EndAfter implements e2b.Sandboxes.
+func (s e2bSandboxes) EndAfter(ctx context.Context, agent, name string, after time.Duration) error {
+	ex, err := s.executor(agent, name)
+	if err != nil {
+		return err
+	}
+	ends, ok := ex.(interface {
+		EndAfter(context.Context, time.Duration) error
+	})
+	if !ok {
+		return corral.Errorf(errors.ErrUnsupported, "", "the sandbox %s does not end by itself", name)
+	}
+	return ends.EndAfter(ctx, after)
 }
 
 func (s e2bSandboxes) Files(ctx context.Context, agent, name string) (files.FS, error) {

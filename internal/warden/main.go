@@ -144,6 +144,7 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 	opts := Options{ReapAll: true, Log: log}
 	if !host {
 		opts.OOMScore, opts.OwnScore = openOOMScore()
+		opts.End = func() { os.Exit(0) } // and with it the container
 	}
 	// Not to be traced or read by what runs beside it as the same user.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -5,6 +5,7 @@ package warden
 import (
 	"errors"
 	"fmt"
+	"math"
 	"io"
 	"os"
 	"slices"
@@ -33,6 +34,8 @@ type Options struct {
 	// is what it said.
 	OOMScore *os.File
 	OwnScore []byte
+	// End ends the program, and all that runs with it. Nil: it does not end by the clock.
+	End func()
 	// Ledger is a directory in which the supervisor notes what it runs, so that
 	// the next one can take it over if this one is killed. Empty: nothing is noted.
 	Ledger string
@@ -77,6 +80,7 @@ type Supervisor struct {
 	dials    map[*os.File]*client // sockets that are being connected, and for which client
 	ports    map[*portStream]struct{}
 	closing  bool
+	end      *time.Timer // of the program; nil: none
 	ending   bool
 	idle     chan struct{} // receives when something ended; capacity 1
 	worked   chan struct{} // receives when something was done; capacity 1
@@ -133,6 +137,9 @@ func New(opts Options) (*Supervisor, error) {
 func (s *Supervisor) Close() {
 	s.mu.Lock()
 	s.closing = true
+	if s.end != nil {
+		s.end.Stop()
+	}
 	close(s.over)
 	procs := make([]*proc, 0, len(s.procs))
 	for _, p := range s.procs {
@@ -383,6 +390,8 @@ func (c *client) handle(m *wire.Message, fds []int) error {
 			c.s.forget(id)
 		}
 		return nil
+	case wire.EndAfter:
+		f = c.s.endAfter(m.Timeout)
 	case wire.Dial:
 		return c.dialPort(m)
 	case wire.PortData, wire.PortAck, wire.PortClose:
@@ -412,7 +421,7 @@ func (c *client) answer(m *wire.Message, f *fail) error {
 }
 
 // features are optional parts of the protocol that this warden has.
-var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial}
+var features = []string{"mark", wire.FeatureDomain, wire.FeatureDial, wire.FeatureEndAfter}
 
 func (c *client) hello(m *wire.Message) error {
 	if m.Version != wire.Version {
@@ -448,6 +457,30 @@ func (s *Supervisor) items() []*wire.Message {
 		items = append(items, p.item())
 	}
 	return items
+}
+
+// endAfter has this program end some time from now, whether or not a gateway is there
+// then. The time that was said last counts.
+func (s *Supervisor) endAfter(after uint64) *fail {
+	if s.opts.End == nil {
+		return failf(wire.CodeUnsupported, "this warden ends when nothing is left to do")
+	}
+	if after > math.MaxInt64 {
+		return failf(wire.CodeInvalid, "the time of %d ns is out of range", after)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return failf(wire.CodeUnavailable, "the warden is closing")
+	}
+	if s.end != nil {
+		s.end.Stop()
+		s.end = nil
+	}
+	if after > 0 {
+		s.end = time.AfterFunc(time.Duration(after), s.opts.End)
+	}
+	return nil
 }
 
 // shutdown lets an idle host warden end as soon as its last connection does.

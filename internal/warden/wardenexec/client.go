@@ -32,6 +32,7 @@ type client struct {
 	warden   uint64                   // which one it is: since when it lives, in Unix ns; 0 if it does not say
 	confines bool                     // it knows execution domains
 	dials    bool                     // it connects to ports
+	ends     bool                     // it ends by itself when it is told to
 	oneWay   bool                     // it sends no descriptor
 
 	// epoch is in every message on a byte stream: what an earlier connection
@@ -118,6 +119,7 @@ func (c *client) hello() error {
 			c.warden = m.StartedAt
 			c.confines = slices.Contains(m.Features, wire.FeatureDomain)
 			c.dials = slices.Contains(m.Features, wire.FeatureDial)
+			c.ends = slices.Contains(m.Features, wire.FeatureEndAfter)
 		case !greeted && m.Type == wire.Error && m.Req == req:
 			return errors.New(m.Text)
 		case !greeted: // meant for the gateway that was connected before

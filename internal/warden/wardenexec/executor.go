@@ -196,6 +196,21 @@ func (e *Executor) Shutdown(ctx context.Context) bool {
 	return err == nil
 }
 
+// EndAfter has the warden end some time from now, and its container with all that runs
+// in it, also if no gateway is there then; 0: it does not end by itself.
+// errors.ErrUnsupported: it cannot. ErrGone: there is none.
+func (e *Executor) EndAfter(ctx context.Context, after time.Duration) error {
+	c, err := e.connection(ctx, false)
+	if err != nil {
+		return err
+	}
+	if !c.ends {
+		return corral.Errorf(errors.ErrUnsupported, "recreate the sandbox (corral sandbox recreate)", "the sandbox does not end by itself: its warden is of an earlier version")
+	}
+	_, err = c.call(ctx, &wire.Message{Type: wire.EndAfter, Timeout: uint64(max(after, 0))}, nil)
+	return err
+}
+
 // connection returns the connection, making one if there is none.
 func (e *Executor) connection(ctx context.Context, start bool) (*client, error) {
 	if c := e.current(); c != nil {

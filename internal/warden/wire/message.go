@@ -42,6 +42,9 @@ const (
 	PortAck   Type = 14 // Stream Limit: bytes before it may be sent
 	PortClose Type = 15 // Stream Text: the connection is given up, and why
 
+	// Request, gateway to warden.
+	EndAfter Type = 16 // Timeout: the warden ends then, and its container with all that runs in it; 0: it does not. See FeatureEndAfter
+
 	// Answers and events, warden to gateway.
 	OK       Type = 32
 	Error    Type = 33 // Code Text
@@ -74,6 +77,9 @@ const FeatureDomain = "domain"
 
 // FeatureDial in a warden's Hello: it knows Dial.
 const FeatureDial = "dial"
+
+// FeatureEndAfter in a warden's Hello: it knows EndAfter.
+const FeatureEndAfter = "end-after"
 
 // PortWindow bounds what of one direction of PortData may be on its way, in bytes.
 const PortWindow = 128 << 10
