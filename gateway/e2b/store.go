@@ -60,7 +60,8 @@ func newID() string { return "i" + corral.NewID()[:19] }
 
 // A Store has the sandboxes, each in a file. It may be used from any goroutine.
 type Store struct {
-	dir string
+	dir   string
+	snaps *snapshots
 
 	mu    sync.Mutex
 	boxes map[string]Box
@@ -70,6 +71,10 @@ type Store struct {
 // read is an error: a sandbox whose deadline is not known would run for ever.
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{dir: dir, boxes: map[string]Box{}}
+	var err error
+	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots")); err != nil {
+		return nil, fmt.Errorf("cannot read the snapshots of E2B's clients: %w", err)
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
