@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
 )
 
@@ -199,7 +201,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 // make makes a sandbox, and has fill put something into it. It is kept first: what is made
 // afterwards is found by it.
 func (s *Server) make(r *http.Request, b Box, closed bool, fill func(context.Context, Box) error) (Box, error) {
-	if err := s.cfg.Store.add(b); err != nil {
+	if err := s.cfg.Store.add(b, cmp.Or(s.cfg.Settings().Sandboxes.Value, config.DefaultE2BSandboxes)); err != nil {
 		return b, err
 	}
 	ctx, cancel := cleanly(s.enter(r, b).Context())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
@@ -134,10 +135,19 @@ func (s *Store) List() []Box {
 	return list
 }
 
-// add keeps a new sandbox.
-func (s *Store) add(b Box) error {
+// add keeps a new sandbox, unless its agent has as many as it may.
+func (s *Store) add(b Box, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.boxes {
+		if other.Agent == b.Agent {
+			n++
+		}
+	}
+	if n >= most {
+		return corral.Errorf(api.ErrTooMany, "kill some, or raise gateway.e2b.sandboxes", "the agent %s has %d sandboxes, and no more may be", b.Agent, n)
+	}
 	return s.write(b)
 }
 
