@@ -10,6 +10,24 @@ import (
 	"github.com/corral-exec/corral"
 )
 
+// Kill removes a sandbox, as its client can.
+func (s *Server) Kill(ctx context.Context, id string) error { return s.destroy(ctx, id) }
+
+// Pause freezes what runs in a sandbox; one that is paused stays so.
+func (s *Server) Pause(ctx context.Context, id string) error {
+	if err := s.freeze(ctx, id); !errors.Is(err, corral.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// Resume has what runs in a sandbox go on, as long as it could when it was made without a
+// time-out.
+func (s *Server) Resume(ctx context.Context, id string) error {
+	_, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC())
+	return err
+}
+
 // destroy removes a sandbox with all that is kept of it. It is forgotten last, so that one
 // that could not be removed is tried again at its deadline, also in a later life.
 func (s *Server) destroy(ctx context.Context, id string) error {
