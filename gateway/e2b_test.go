@@ -70,10 +70,11 @@ func (f *fakeBoxes) Stats(context.Context, string) (api.SandboxStats, error) {
 	return api.SandboxStats{Running: true, At: time.Now(), Memory: 7, CPU: int64(time.Second)}, nil
 }
 
-func (f *fakeBoxes) Remove(_ context.Context, name string) error { return f.note("remove " + name) }
-func (f *fakeBoxes) Pause(_ context.Context, name string) error  { return f.note("pause " + name) }
-func (f *fakeBoxes) Resume(_ context.Context, name string) error { return f.note("resume " + name) }
-func (f *fakeBoxes) Forget(string) error                         { return nil }
+func (f *fakeBoxes) Remove(_ context.Context, name string) error  { return f.note("remove " + name) }
+func (f *fakeBoxes) Pause(_ context.Context, name string) error   { return f.note("pause " + name) }
+func (f *fakeBoxes) Resume(_ context.Context, name string) error  { return f.note("resume " + name) }
+func (f *fakeBoxes) Stop(_ context.Context, _, name string) error { return f.note("stop " + name) }
+func (f *fakeBoxes) Forget(string) error                          { return nil }
 
 func (f *fakeBoxes) Files(_ context.Context, _, name string) (files.FS, error) {
 	dir := filepath.Join(f.dir, name)
@@ -193,7 +194,7 @@ func TestE2BControl(t *testing.T) {
 	for body, want := range map[string]string{
 		`{`: "malformed", `{"timeout":-1}`: "Timeout", `{"timeout":86401}`: "Timeout", `{"iam":{}}`: "iam", `{"volumeMounts":[{}]}`: "volumes",
 		`{"network":{"allowOut":["1.1.1.1"]}}`: "allowOut", `{"network":{"rules":{"h":[]}}}`: "network.rules",
-		`{"autoPauseMemory":false}`: "without memory", `{"allow_internet_access":false}`: "reaches nothing",
+		`{"allow_internet_access":false}`: "reaches nothing",
 	} {
 		g.refused(g.call("POST", "/sandboxes", body, "X-API-KEY", key), 400, want)
 	}
@@ -253,10 +254,15 @@ func TestE2BControl(t *testing.T) {
 	g.call("POST", "/v2/sandboxes/"+box.ID+"/connect", `{"timeout":50}`, "X-API-KEY", key).is(201)
 	g.call("GET", "/health", "", box.at(e2b.EnvdPort)...).is(204)
 
+	g.call("POST", "/sandboxes/"+box.ID+"/pause", `{"memory":false}`, "X-API-KEY", key).is(204)
+	g.call("POST", "/v2/sandboxes/"+box.ID+"/connect", `{"timeout":50}`, "X-API-KEY", key).is(201)
+	if b, _ := g.store.Get(box.ID); b.Paused || b.Stopped {
+		t.Errorf("%+v", b)
+	}
 	g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key).is(204)
 	g.refused(g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key), 404, "not found")
 	g.refused(g.call("GET", "/health", "", box.at(e2b.EnvdPort)...), 502, "not found")
-	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf("pause %[1]s, resume %[1]s, remove %[1]s", box.ID)) {
+	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf("pause %[1]s, resume %[1]s, stop %[1]s, remove %[1]s", box.ID)) {
 		t.Error(got)
 	}
 	g.boxes.fail = errors.New("no engine")

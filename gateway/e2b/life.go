@@ -15,7 +15,7 @@ func (s *Server) Kill(ctx context.Context, id string) error { return s.destroy(c
 
 // Pause freezes what runs in a sandbox; one that is paused stays so.
 func (s *Server) Pause(ctx context.Context, id string) error {
-	if err := s.freeze(ctx, id); !errors.Is(err, corral.ErrConflict) {
+	if err := s.freeze(ctx, id, false); !errors.Is(err, corral.ErrConflict) {
 		return err
 	}
 	return nil
@@ -90,8 +90,9 @@ func (s *Server) forgetSessions(ctx context.Context, b Box) error {
 	return errors.Join(errs...)
 }
 
-// freeze pauses a sandbox. ErrConflict if it is paused already.
-func (s *Server) freeze(ctx context.Context, id string) error {
+// freeze pauses a sandbox, without what is in memory if that is to stop. ErrConflict if it
+// is paused already.
+func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
@@ -99,17 +100,24 @@ func (s *Server) freeze(ctx context.Context, id string) error {
 	defer release()
 	// What is noted first is what is done again: a sandbox that is noted as paused is
 	// frozen, or gets no call until it is resumed.
-	if _, err := s.cfg.Store.change(id, func(b *Box) error {
+	b, err := s.cfg.Store.change(id, func(b *Box) error {
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "", "Sandbox %s is already paused", id)
 		}
-		b.Paused = true
+		b.Paused, b.Stopped = true, stop
 		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	if err := s.cfg.Sandboxes.Pause(ctx, id); err != nil {
-		_, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused = false; return nil })
+	if stop {
+		err = s.cfg.Sandboxes.Stop(ctx, b.Agent, id)
+		s.procs.forget(id)
+	} else {
+		err = s.cfg.Sandboxes.Pause(ctx, id)
+	}
+	if err != nil {
+		_, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
 		return errors.Join(err, cerr)
 	}
 	return nil
@@ -129,10 +137,20 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 	if !b.Paused {
 		return false, nil
 	}
-	if err := s.cfg.Sandboxes.Resume(ctx, id); err != nil {
-		return false, err
+	stopped := b.Stopped
+	if !stopped {
+		err := s.cfg.Sandboxes.Resume(ctx, id)
+		if stopped = errors.Is(err, corral.ErrNotFound); err != nil && !stopped { // or the machine was restarted
+			return false, err
+		}
 	}
-	_, err = s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.End = false, end; return nil })
+	b, err = s.cfg.Store.change(id, func(b *Box) error {
+		b.Paused, b.Stopped, b.End = false, false, end
+		return nil
+	})
+	if err == nil && stopped { // commands go to it only when it is not paused any more
+		err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent)
+	}
 	s.again()
 	return true, err
 }
@@ -203,7 +221,7 @@ func (s *Server) atEnd(b Box) error {
 	defer cancel()
 	s.log.Info("the time of a sandbox of E2B's is over", "sandbox", b.ID, "agent", b.Agent, "pause", b.PauseAtEnd)
 	if b.PauseAtEnd {
-		if err := s.freeze(ctx, b.ID); !errors.Is(err, corral.ErrConflict) {
+		if err := s.freeze(ctx, b.ID, b.StopAtEnd); !errors.Is(err, corral.ErrConflict) {
 			return err
 		}
 		return nil

@@ -102,8 +102,6 @@ func (n newSandbox) check() error {
 		return refuse("workload identities (iam)")
 	case len(n.Volumes) > 0:
 		return refuse("volumes (volumeMounts)")
-	case n.Memory != nil && !*n.Memory:
-		return refuse("a pause without memory (autoPauseMemory)")
 	case n.Network != nil && len(n.Network.AllowOut) > 0:
 		return refuse("rules of what a sandbox may reach (network.allowOut)")
 	case n.Network != nil && (len(n.Network.Proxy) > 0 || len(n.Network.Rules) > 0):
@@ -183,7 +181,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	b := Box{
 		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: image, Metadata: n.Metadata, Env: n.Env,
-		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
+		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, StopAtEnd: n.Memory != nil && !*n.Memory, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
 	}
 	if n.Network != nil {
 		b.Host = n.Network.Host
@@ -435,12 +433,9 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	if body.Memory != nil && !*body.Memory {
-		return corral.Errorf(errors.ErrUnsupported, "leave keepMemory out", "this gateway does not have a pause without memory")
-	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.freeze(ctx, b.ID); err != nil {
+	if err := s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

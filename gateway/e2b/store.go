@@ -35,8 +35,10 @@ type Box struct {
 	Started time.Time `json:"started"`
 	End     time.Time `json:"end"` // when it is killed, or paused
 	Paused  bool      `json:"paused,omitempty"`
+	Stopped bool      `json:"stopped,omitempty"` // it was paused without what was in memory
 
 	PauseAtEnd   bool  `json:"pauseAtEnd,omitempty"`
+	StopAtEnd    bool  `json:"stopAtEnd,omitempty"` // with PauseAtEnd: without what is in memory
 	ResumeOnCall bool  `json:"resumeOnCall,omitempty"`
 	Internet     *bool `json:"internet,omitempty"` // what its maker said of it
 

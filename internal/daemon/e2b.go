@@ -114,6 +114,19 @@ func (s e2bSandboxes) executor(agent, name string) (Executor, error) {
 	return s.hosts.box(name, agent, ScopeKey(config.ScopeSession, agent, b.Session())).get()
 }
 
+// Stop implements e2b.Sandboxes.
+func (s e2bSandboxes) Stop(ctx context.Context, agent, name string) error {
+	ex, err := s.executor(agent, name)
+	if err != nil {
+		return err
+	}
+	stops, ok := ex.(interface{ Stop(context.Context) error })
+	if !ok {
+		return corral.Errorf(errors.ErrUnsupported, "", "the sandbox %s cannot be stopped", name)
+	}
+	return stops.Stop(ctx)
+}
+
 func (s e2bSandboxes) Files(ctx context.Context, agent, name string) (files.FS, error) {
 	ex, err := s.executor(agent, name)
 	if err != nil {
