@@ -216,12 +216,16 @@ type TLS struct {
 // DefaultE2BAgent is whose the sandboxes of E2B's clients are without E2B.Agent.
 const DefaultE2BAgent = "e2b"
 
+// DefaultE2BSandboxes is the default of E2B.Sandboxes.
+const DefaultE2BSandboxes = 100
+
 // E2B is what clients of E2B are served.
 type E2B struct {
 	Listen    policy.Setting[string]   `json:"listen" pattern:"^[^\\s]+:[0-9]{1,5}$" like:"127.0.0.1:3000" by:"gateway" doc:"Address and port to listen on for clients of E2B, with the TLS of the gateway; beyond the loopback interface only with tls and at least one key. Without one: none. Read when the gateway starts."`
 	Agent     policy.Setting[string]   `json:"agent" pattern:"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$" default:"e2b" like:"e2b" by:"gateway" doc:"The agent whose the sandboxes are that a key makes which is for several agents. Its settings of sandbox are theirs."`
 	Templates policy.Setting[[]string] `json:"templates" item:"^[A-Za-z0-9][A-Za-z0-9_.-]*=[^\\s]+$" like:"code=registry.example/code:1" form:"NAME=IMAGE" by:"gateway" doc:"Templates, as NAME=IMAGE. base is there in any case: without an image of its own it has that of the agent (sandbox.image)."`
 	Pool      policy.Setting[int]      `json:"pool" default:"0" min:"0" max:"100" by:"gateway" doc:"How many containers wait for new sandboxes of the template base, so that these need not. They are as configured for agent."`
+	Sandboxes policy.Setting[int]      `json:"sandboxes" default:"100" min:"1" max:"10000" by:"gateway" doc:"How many sandboxes clients may have at a time for one agent, paused ones counted."`
 	Root      policy.Setting[bool]     `json:"root" default:"false" by:"gateway" doc:"Take the user root that a client names for the sandbox's own user, without more rights than that has. Otherwise it is an error: there is no root in a sandbox."`
 }
 

@@ -63,7 +63,7 @@ func (s *Server) e2bTable(routes []e2b.Route, grant func(*http.Request) (*http.R
 		if rt.Stays {
 			handle = s.e2bStays(handle)
 		}
-		table = append(table, route{pattern: rt.Pattern, right: rt.Right, handle: handle, foreign: &foreign{grant}})
+		table = append(table, route{pattern: rt.Pattern, right: rt.Right, handle: withWholeBody(handle), foreign: &foreign{grant}})
 	}
 	return table
 }
@@ -100,6 +100,16 @@ func (s *Server) e2bMux(plane string, routes []route) http.Handler {
 		mux.Handle(rt.pattern, s.wrap(h))
 	}
 	return mux
+}
+
+// withWholeBody has a client cut off that sends nothing of a body that it announced.
+func withWholeBody(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = wholeBody{newSlowBody(w, r), r.Body}
+		}
+		return h(w, r)
+	}
 }
 
 // e2bStays counts a client that stays.

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -70,16 +71,18 @@ func (f *fakeBoxes) Stats(context.Context, string) (api.SandboxStats, error) {
 	return api.SandboxStats{Running: true, At: time.Now(), Memory: 7, CPU: int64(time.Second)}, nil
 }
 
-func (f *fakeBoxes) Remove(_ context.Context, name string) error { return f.note("remove " + name) }
-func (f *fakeBoxes) Pause(_ context.Context, name string) error  { return f.note("pause " + name) }
-func (f *fakeBoxes) Resume(_ context.Context, name string) error { return f.note("resume " + name) }
+func (f *fakeBoxes) Remove(_ context.Context, name string) error  { return f.note("remove " + name) }
+func (f *fakeBoxes) Pause(_ context.Context, name string) error   { return f.note("pause " + name) }
+func (f *fakeBoxes) Resume(_ context.Context, name string) error  { return f.note("resume " + name) }
+func (f *fakeBoxes) Stop(_ context.Context, _, name string) error { return f.note("stop " + name) }
 func (f *fakeBoxes) EndAfter(_ context.Context, _, name string, after time.Duration) error {
 	return f.note(fmt.Sprintf("end %s after %d s", name, int(after.Round(time.Second).Seconds())))
 }
 func (f *fakeBoxes) Forget(string) error { return nil }
 
-func (f *fakeBoxes) Files(context.Context, string, string) (files.FS, error) {
-	return files.Directory{Root: e2b.Home, Path: f.dir}, nil
+func (f *fakeBoxes) Files(_ context.Context, _, name string) (files.FS, error) {
+	dir := filepath.Join(f.dir, name)
+	return files.Directory{Root: e2b.Home, Path: dir}, os.MkdirAll(dir, 0o700)
 }
 
 func (f *fakeBoxes) DialPort(ctx context.Context, _, _ string, port int) (net.Conn, error) {
@@ -96,20 +99,21 @@ type e2bRig struct {
 	store    *e2b.Store
 	keys     *access.Store
 	settings config.E2B
+	stateDir string
 	url      string
 }
 
 func newE2BRig(t *testing.T) *e2bRig {
 	t.Helper()
 	dir := testdir.New(t)
-	g := &e2bRig{boxes: &fakeBoxes{dir: t.TempDir()}}
+	g := &e2bRig{boxes: &fakeBoxes{dir: t.TempDir()}, stateDir: filepath.Join(dir, "e2b")}
 	g.settings.Templates = policy.Setting[[]string]{Value: []string{"code=corral/code:1"}}
 	var err error
 	if g.keys, err = access.Open(filepath.Join(dir, api.KeysFile)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.keys.Close)
-	if g.store, err = e2b.OpenStore(filepath.Join(dir, "e2b")); err != nil {
+	if g.store, err = e2b.OpenStore(g.stateDir); err != nil {
 		t.Fatal(err)
 	}
 	g.rig = newRig(t, func(c *Config) {
@@ -196,12 +200,12 @@ func TestE2BControl(t *testing.T) {
 	for body, want := range map[string]string{
 		`{`: "malformed", `{"timeout":-1}`: "Timeout", `{"timeout":86401}`: "Timeout", `{"iam":{}}`: "iam", `{"volumeMounts":[{}]}`: "volumes",
 		`{"network":{"allowOut":["1.1.1.1"]}}`: "allowOut", `{"network":{"rules":{"h":[]}}}`: "network.rules",
-		`{"autoPauseMemory":false}`: "without memory", `{"allow_internet_access":false}`: "reaches nothing",
+		`{"allow_internet_access":false}`: "reaches nothing",
 	} {
 		g.refused(g.call("POST", "/sandboxes", body, "X-API-KEY", key), 400, want)
 	}
 	g.refused(g.call("POST", "/sandboxes", `{"templateID":"none"}`, "X-API-KEY", key), 404, "none")
-	g.refused(g.call("POST", "/sandboxes/x/snapshots", "{}", "X-API-KEY", key), 501, "snapshots")
+	g.refused(g.call("POST", "/v3/templates", "{}", "X-API-KEY", key), 501, "templates")
 	if left := g.store.List(); len(left) > 0 {
 		t.Errorf("what was refused is kept: %v", left)
 	}
@@ -256,11 +260,16 @@ func TestE2BControl(t *testing.T) {
 	g.call("POST", "/v2/sandboxes/"+box.ID+"/connect", `{"timeout":50}`, "X-API-KEY", key).is(201)
 	g.call("GET", "/health", "", box.at(e2b.EnvdPort)...).is(204)
 
+	g.call("POST", "/sandboxes/"+box.ID+"/pause", `{"memory":false}`, "X-API-KEY", key).is(204)
+	g.call("POST", "/v2/sandboxes/"+box.ID+"/connect", `{"timeout":50}`, "X-API-KEY", key).is(201)
+	if b, _ := g.store.Get(box.ID); b.Paused || b.Stopped {
+		t.Errorf("%+v", b)
+	}
 	g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key).is(204)
 	g.refused(g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key), 404, "not found")
 	g.refused(g.call("GET", "/health", "", box.at(e2b.EnvdPort)...), 502, "not found")
 	if got := strings.Join(g.boxes.log, ", "); !strings.HasSuffix(got, fmt.Sprintf(
-		"end %[1]s after 502 s, end %[1]s after 0 s, pause %[1]s, resume %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, remove %[1]s", box.ID)) {
+		"end %[1]s after 502 s, end %[1]s after 0 s, pause %[1]s, resume %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, end %[1]s after 0 s, stop %[1]s, end %[1]s after 52 s, end %[1]s after 52 s, remove %[1]s", box.ID)) {
 		t.Error(got)
 	}
 	g.boxes.fail = errors.New("no engine")
@@ -481,4 +490,72 @@ func TestE2BPorts(t *testing.T) {
 	}
 	g.refused(g.call("GET", "/", "", "Host", host(e2bMade{ID: "inone"}, port)), 502, "not found")
 	g.refused(g.call("GET", "/", "", "Host", host(public, "99999")), 502, "not found")
+}
+
+// Snapshots and forks begin with what was there, and are of one agent.
+func TestE2BSnapshots(t *testing.T) {
+	g := newE2BRig(t)
+	key, other := g.newKey("k", access.Agent, "e2b"), g.newKey("o", access.Agent, "other")
+	read := func(m e2bMade) string { return g.call("GET", "/files?path=d/a", "", m.at(e2b.EnvdPort)...).body }
+	write := func(m e2bMade, text string) {
+		g.call("POST", "/files?path=d/a", text, append(m.at(e2b.EnvdPort), "Content-Type", "application/octet-stream")...).is(200)
+	}
+	box := g.create(key, `{"templateID":"code","envVars":{"X":"y"}}`)
+	write(box, "first")
+	var snap struct {
+		ID    string `json:"snapshotID"`
+		Names []string
+	}
+	taken := g.call("POST", "/sandboxes/"+box.ID+"/snapshots", `{"name":"snap"}`, "X-API-KEY", key).is(201)
+	if err := json.Unmarshal([]byte(taken.body), &snap); err != nil || len(snap.Names) != 1 || snap.Names[0] != "snap:latest" {
+		t.Fatalf("%s, %v", taken.body, err)
+	}
+	g.refused(g.call("POST", "/sandboxes/"+box.ID+"/snapshots", `{"name":"../x"}`, "X-API-KEY", key), 400, "name")
+	g.refused(g.call("POST", "/sandboxes/"+box.ID+"/snapshots", `{}`, "X-API-KEY", other), 404, "not found")
+	write(box, "second")
+	for _, name := range []string{snap.ID, "snap", "snap:latest"} {
+		again := g.create(key, `{"templateID":"`+name+`"}`)
+		if got := read(again); got != "first" {
+			t.Errorf("of %s: %q", name, got)
+		}
+		if b, _ := g.store.Get(again.ID); b.Image != "corral/code:1" {
+			t.Errorf("of %s: %+v", name, b)
+		}
+		g.refused(g.call("POST", "/sandboxes", `{"templateID":"`+name+`"}`, "X-API-KEY", other), 404, "not found")
+	}
+
+	var forks []struct{ Sandbox e2bMade }
+	if err := json.Unmarshal([]byte(g.call("POST", "/sandboxes/"+box.ID+"/fork", `{"count":2}`, "X-API-KEY", key).is(201).body), &forks); err != nil || len(forks) != 2 {
+		t.Fatalf("%v, %v", forks, err)
+	}
+	write(forks[0].Sandbox, "third")
+	if a, b, c := read(forks[0].Sandbox), read(forks[1].Sandbox), read(box); a != "third" || b != "second" || c != "second" {
+		t.Errorf("%q, %q, %q", a, b, c)
+	}
+	if b, _ := g.store.Get(forks[1].Sandbox.ID); b.Env["X"] != "y" || b.Token == box.Token {
+		t.Errorf("%+v", b)
+	}
+	g.refused(g.call("POST", "/sandboxes/"+box.ID+"/fork", `{"count":21}`, "X-API-KEY", key), 400, "count")
+
+	// They outlive the sandbox and the gateway.
+	g.call("DELETE", "/sandboxes/"+box.ID, "", "X-API-KEY", key).is(204)
+	again, err := e2b.OpenStore(g.stateDir)
+	if err != nil || len(again.List()) != 5 {
+		t.Fatalf("%v, %v", again, err)
+	}
+	for query, want := range map[string]bool{"": true, "?sandboxID=" + box.ID: true, "?name=snap": true, "?name=other": false, "?sandboxID=x": false} {
+		body := g.call("GET", "/snapshots"+query, "", "X-API-KEY", key).is(200).body
+		if strings.Contains(body, snap.ID) != want {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+	if body := g.call("GET", "/snapshots", "", "X-API-KEY", other).is(200).body; body != "[]\n" {
+		t.Error(body)
+	}
+	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", other), 404, "no snapshot")
+	g.call("DELETE", "/templates/snap", "", "X-API-KEY", key).is(204)
+	g.refused(g.call("DELETE", "/templates/"+snap.ID, "", "X-API-KEY", key), 404, "no snapshot")
+	if left, err := filepath.Glob(filepath.Join(g.stateDir, "snapshots", "*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
 }

@@ -250,6 +250,20 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// A wholeBody is a slowBody for one who may have more to do after all of it was read.
+type wholeBody struct {
+	*slowBody
+	io.Closer
+}
+
+func (b wholeBody) Read(p []byte) (int, error) {
+	n, err := b.slowBody.Read(p)
+	if err != nil {
+		err = b.done(err)
+	}
+	return n, err
+}
+
 // done takes the deadline away, or its end would seem to be the connection's.
 func (b *slowBody) done(err error) error {
 	if derr := b.rc.SetReadDeadline(time.Time{}); err == nil && derr != nil && !errors.Is(derr, http.ErrNotSupported) {

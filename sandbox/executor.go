@@ -216,7 +216,13 @@ func (e *Executor) open() []*box {
 
 // Remove removes the containers, with whatever runs in them, and the private
 // workspace. The next command makes new ones. Records and logs of commands stay.
-func (e *Executor) Remove(ctx context.Context) error {
+func (e *Executor) Remove(ctx context.Context) error { return e.remove(ctx, true) }
+
+// Stop removes the containers, with whatever runs in them. The private workspace stays, and
+// the next command gets a container with it.
+func (e *Executor) Stop(ctx context.Context) error { return e.remove(ctx, false) }
+
+func (e *Executor) remove(ctx context.Context, workspace bool) error {
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
 	if err != nil {
 		return err
@@ -238,7 +244,7 @@ func (e *Executor) Remove(ctx context.Context) error {
 	if err := dropSecrets(e.stateDir, e.name); err != nil {
 		return err
 	}
-	if rec.Workspace != "" {
+	if workspace && rec.Workspace != "" {
 		if err := removeWorkspace(ctx, e.engine, e.stateDir, rec.Workspace); err != nil {
 			return err
 		}
@@ -246,7 +252,9 @@ func (e *Executor) Remove(ctx context.Context) error {
 	if err := os.Remove(pausedMark(e.stateDir, e.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	rec.Boxes, rec.Workspace = nil, ""
+	if rec.Boxes = nil; workspace {
+		rec.Workspace = ""
+	}
 	return saveSandbox(e.stateDir, rec, true)
 }
 

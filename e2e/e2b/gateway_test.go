@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -199,11 +200,17 @@ func (g *rig) try(env []string, program string, args ...string) (string, error) 
 	return out.String(), nil
 }
 
+// npm puts packages into the rig's directory.
+func (g *rig) npm(packages ...string) {
+	g.Helper()
+	g.ok(os.WriteFile(filepath.Join(g.dir, "package.json"), []byte(`{"private":true}`), 0o600))
+	g.run(nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--silent"}, packages...)...)
+}
+
 // install puts the published SDK, and a script, into the rig's directory.
 func (g *rig) install(script string) {
 	g.Helper()
-	g.ok(os.WriteFile(filepath.Join(g.dir, "package.json"), []byte(`{"private":true}`), 0o600))
-	g.run(nil, "npm", "install", "--no-audit", "--no-fund", "--silent", "e2b@2.51.0", "ws@8.18.3")
+	g.npm("e2b@2.51.0", "ws@8.18.3")
 	text, err := os.ReadFile(filepath.Join("testdata", script))
 	g.ok(err)
 	g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
@@ -215,6 +222,72 @@ func TestSDK(t *testing.T) {
 	g.install("script.mjs")
 	t.Log(g.run(g.env(), "node", "script.mjs"))
 	g.nothingLeft()
+}
+
+// The published command line, unmodified.
+func TestCLI(t *testing.T) {
+	g := newRig(t)
+	g.npm("@e2b/cli@2.19.0", "e2b@2.51.0")
+	id := strings.TrimSpace(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
+	cli := func(args ...string) (string, error) {
+		return g.try(g.env(), "node", append([]string{"node_modules/.bin/e2b", "sandbox"}, args...)...)
+	}
+	ok := func(want string, args ...string) {
+		t.Helper()
+		if out, err := cli(args...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+	ok(id, "list")
+	ok("State: running", "info", id)
+	ok("hello\n", "exec", id, "echo", "hello")
+	out, err := cli("exec", id, "--", "sh", "-c", "exit 4")
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	ok("paused", "pause", id)
+	ok(id, "list", "--state", "paused")
+	ok("resumed", "resume", id)
+	g.terminal(id)
+	ok("killed", "kill", id)
+	if out, err := cli("exec", id, "true"); err == nil {
+		t.Errorf("after its end: %s", out)
+	}
+	g.nothingLeft()
+}
+
+// terminal has the command line connect a terminal to a sandbox.
+func (g *rig) terminal(id string) {
+	g.Helper()
+	ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "script", "-qfec", "node node_modules/.bin/e2b sandbox connect "+id, "/dev/null")
+	cmd.Dir, cmd.Env = g.dir, append(os.Environ(), g.env()...)
+	in, err := cmd.StdinPipe()
+	g.ok(err)
+	out, err := cmd.StdoutPipe()
+	g.ok(err)
+	g.ok(cmd.Start())
+	var seen strings.Builder
+	typed, buf := 0, make([]byte, 4096)
+	for {
+		n, err := out.Read(buf)
+		seen.Write(buf[:n])
+		switch {
+		case typed == 0 && strings.Contains(seen.String(), "$ "): // the prompt
+			fmt.Fprintln(in, "echo $((6*7)) `id -un`")
+			typed++
+		case typed == 1 && strings.Contains(seen.String(), "42 user"):
+			fmt.Fprintln(in, "exit")
+			typed++
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err := cmd.Wait(); err != nil || typed != 2 {
+		g.Errorf("%v\n%s", err, seen.String())
+	}
 }
 
 // The gateway is killed while twenty commands of a client run: their output and their ends

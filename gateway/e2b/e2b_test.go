@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -16,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/internal/test/damagetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -32,8 +34,11 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := Box{ID: newID(), Agent: "a", Env: map[string]string{"SECRET": "s"}, Started: time.Now().UTC(), End: time.Now().Add(time.Hour).UTC(), Token: newToken()}
-	if err := s.add(b); err != nil {
+	if err := s.add(b, 1); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.add(Box{ID: newID(), Agent: "a"}, 1); !errors.Is(err, api.ErrTooMany) {
+		t.Errorf("one too many: %v", err)
 	}
 	if got, ok := s.Of("a", b.Session()); !ok || got.ID != b.ID {
 		t.Errorf("%+v", got)

@@ -157,10 +157,13 @@ func unexpired(r *http.Request, now time.Time) error {
 	return nil
 }
 
+// maxLink bounds the query of a link whose sandbox has to be found: each is tried.
+const maxLink = 8 << 10
+
 // Signer is the sandbox whose token a request for a file was signed by. Clients that are
 // told one address for all sandboxes (E2B_SANDBOX_URL) make links that do not say.
 func (s *Server) Signer(r *http.Request) (id string, ok bool) {
-	if r.URL.Path != "/files" || !strings.HasPrefix(r.URL.Query().Get("signature"), "v1_") {
+	if r.URL.Path != "/files" || len(r.URL.RawQuery) > maxLink || !strings.HasPrefix(r.URL.Query().Get("signature"), "v1_") {
 		return "", false
 	}
 	for _, b := range s.cfg.Store.List() {

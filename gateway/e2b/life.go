@@ -10,6 +10,24 @@ import (
 	"github.com/corral-exec/corral"
 )
 
+// Kill removes a sandbox, as its client can.
+func (s *Server) Kill(ctx context.Context, id string) error { return s.destroy(ctx, id) }
+
+// Pause freezes what runs in a sandbox; one that is paused stays so.
+func (s *Server) Pause(ctx context.Context, id string) error {
+	if err := s.freeze(ctx, id, false); !errors.Is(err, corral.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// Resume has what runs in a sandbox go on, as long as it could when it was made without a
+// time-out.
+func (s *Server) Resume(ctx context.Context, id string) error {
+	_, err := s.thaw(ctx, id, time.Now().Add(defaultTime*time.Second).UTC())
+	return err
+}
+
 // destroy removes a sandbox with all that is kept of it. It is forgotten last, so that one
 // that could not be removed is tried again at its deadline, also in a later life.
 func (s *Server) destroy(ctx context.Context, id string) error {
@@ -90,8 +108,9 @@ func (s *Server) bound(ctx context.Context, b Box) {
 	}
 }
 
-// freeze pauses a sandbox. ErrConflict if it is paused already.
-func (s *Server) freeze(ctx context.Context, id string) error {
+// freeze pauses a sandbox, without what is in memory if that is to stop. ErrConflict if it
+// is paused already.
+func (s *Server) freeze(ctx context.Context, id string, stop bool) error {
 	release, err := s.turns.Take(ctx, id)
 	if err != nil {
 		return err
@@ -103,15 +122,21 @@ func (s *Server) freeze(ctx context.Context, id string) error {
 		if b.Paused {
 			return corral.Errorf(corral.ErrConflict, "", "Sandbox %s is already paused", id)
 		}
-		b.Paused = true
+		b.Paused, b.Stopped = true, stop
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	s.bound(ctx, b) // else it would end as soon as it goes on
-	if err := s.cfg.Sandboxes.Pause(ctx, id); err != nil {
-		b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused = false; return nil })
+	if stop {
+		err = s.cfg.Sandboxes.Stop(ctx, b.Agent, id)
+		s.procs.forget(id)
+	} else {
+		err = s.cfg.Sandboxes.Pause(ctx, id)
+	}
+	if err != nil {
+		b, cerr := s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.Stopped = false, false; return nil })
 		s.bound(ctx, b)
 		return errors.Join(err, cerr)
 	}
@@ -132,11 +157,23 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 	if !b.Paused {
 		return false, nil
 	}
-	if err := s.cfg.Sandboxes.Resume(ctx, id); err != nil {
-		return false, err
+	stopped := b.Stopped
+	if !stopped {
+		err := s.cfg.Sandboxes.Resume(ctx, id)
+		if stopped = errors.Is(err, corral.ErrNotFound); err != nil && !stopped { // or the machine was restarted
+			return false, err
+		}
 	}
-	b, err = s.cfg.Store.change(id, func(b *Box) error { b.Paused, b.End = false, end; return nil })
-	s.bound(ctx, b)
+	b, err = s.cfg.Store.change(id, func(b *Box) error {
+		b.Paused, b.Stopped, b.End = false, false, end
+		return nil
+	})
+	if err == nil && stopped { // commands go to it only when it is not paused any more
+		err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent)
+	}
+	if err == nil {
+		s.bound(ctx, b)
+	}
 	s.again()
 	return true, err
 }
@@ -207,7 +244,7 @@ func (s *Server) atEnd(b Box) error {
 	defer cancel()
 	s.log.Info("the time of a sandbox of E2B's is over", "sandbox", b.ID, "agent", b.Agent, "pause", b.PauseAtEnd)
 	if b.PauseAtEnd {
-		if err := s.freeze(ctx, b.ID); !errors.Is(err, corral.ErrConflict) {
+		if err := s.freeze(ctx, b.ID, b.StopAtEnd); !errors.Is(err, corral.ErrConflict) {
 			return err
 		}
 		return nil

@@ -1,6 +1,8 @@
 package e2b
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
 )
 
@@ -25,6 +28,10 @@ func (s *Server) Control() []Route {
 		{Pattern: "POST /sandboxes/{id}/timeout", Right: access.Run, Handle: s.setTimeout},
 		{Pattern: "POST /sandboxes/{id}/refreshes", Right: access.Run, Handle: s.refresh},
 		{Pattern: "POST /sandboxes/{id}/pause", Right: access.Run, Handle: s.pause},
+		{Pattern: "POST /sandboxes/{id}/snapshots", Right: access.Run, Handle: s.snapshot},
+		{Pattern: "POST /sandboxes/{id}/fork", Right: access.Run, Handle: s.fork},
+		{Pattern: "GET /snapshots", Right: access.Read, Handle: s.listSnapshots},
+		{Pattern: "DELETE /templates/{id}", Right: access.Run, Handle: s.removeTemplate},
 		{Pattern: "GET /templates", Right: access.Read, Handle: s.listTemplates},
 		{Pattern: "GET /templates/aliases/{alias}", Right: access.Read, Handle: s.getAlias},
 		{Pattern: "GET /teams", Right: access.Read, Handle: s.listTeams},
@@ -35,7 +42,7 @@ func (s *Server) Control() []Route {
 			Route{Pattern: "POST " + version + "/sandboxes/{id}/connect", Right: access.Run, Handle: s.connect})
 	}
 	for _, pattern := range []string{
-		"PUT /sandboxes/{id}/network", "POST /sandboxes/{id}/fork", "POST /sandboxes/{id}/snapshots", "GET /snapshots",
+		"PUT /sandboxes/{id}/network", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs",
 		"/volumes", "/volumes/{rest...}", "/secrets", "/secrets/{rest...}", "/v3/templates", "/v2/templates/{rest...}", "/templates/{rest...}",
 	} {
 		routes = append(routes, Route{Pattern: pattern, Right: access.Run, Handle: missing})
@@ -95,8 +102,6 @@ func (n newSandbox) check() error {
 		return refuse("workload identities (iam)")
 	case len(n.Volumes) > 0:
 		return refuse("volumes (volumeMounts)")
-	case n.Memory != nil && !*n.Memory:
-		return refuse("a pause without memory (autoPauseMemory)")
 	case n.Network != nil && len(n.Network.AllowOut) > 0:
 		return refuse("rules of what a sandbox may reach (network.allowOut)")
 	case n.Network != nil && (len(n.Network.Proxy) > 0 || len(n.Network.Rules) > 0):
@@ -153,10 +158,6 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if n.Template == "" {
 		n.Template = DefaultTemplate
 	}
-	image, ok := Image(s.cfg.Settings(), n.Template)
-	if !ok {
-		return corral.Errorf(corral.ErrNotFound, "add it to gateway.e2b.templates", "template '%.80s' not found", n.Template)
-	}
 	if err := n.check(); err != nil {
 		return err
 	}
@@ -169,9 +170,18 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	fill := func(context.Context, Box) error { return nil }
+	image, ok := Image(s.cfg.Settings(), n.Template)
+	if !ok {
+		snap, found := s.cfg.Store.snaps.find(func(a string) bool { return a == agent }, n.Template)
+		if !found {
+			return corral.Errorf(corral.ErrNotFound, "add it to gateway.e2b.templates", "template '%.80s' not found", n.Template)
+		}
+		image, fill = snap.Image, func(ctx context.Context, b Box) error { return s.unpack(ctx, b, snap) }
+	}
 	b := Box{
 		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: image, Metadata: n.Metadata, Env: n.Env,
-		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
+		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, StopAtEnd: n.Memory != nil && !*n.Memory, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
 	}
 	if n.Network != nil {
 		b.Host = n.Network.Host
@@ -179,16 +189,17 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			b.Traffic = newToken()
 		}
 	}
-	b, err = s.make(r, b, n.Network.closed() || n.Internet != nil && !*n.Internet)
+	b, err = s.make(r, b, n.Network.closed() || n.Internet != nil && !*n.Internet, fill)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusCreated, s.made(b))
 }
 
-// make makes a sandbox. It is kept first: what is made afterwards is found by it.
-func (s *Server) make(r *http.Request, b Box, closed bool) (Box, error) {
-	if err := s.cfg.Store.add(b); err != nil {
+// make makes a sandbox, and has fill put something into it. It is kept first: what is made
+// afterwards is found by it.
+func (s *Server) make(r *http.Request, b Box, closed bool, fill func(context.Context, Box) error) (Box, error) {
+	if err := s.cfg.Store.add(b, cmp.Or(s.cfg.Settings().Sandboxes.Value, config.DefaultE2BSandboxes)); err != nil {
 		return b, err
 	}
 	ctx, cancel := cleanly(s.enter(r, b).Context())
@@ -200,6 +211,9 @@ func (s *Server) make(r *http.Request, b Box, closed bool) (Box, error) {
 	}
 	if err == nil && closed && of.Network != "" && of.Network != "none" {
 		err = corral.Errorf(corral.ErrInvalid, "set sandbox.network to none for agent "+b.Agent, "a sandbox that reaches nothing was asked for, and those of agent %s are on the network %s", b.Agent, of.Network)
+	}
+	if err == nil {
+		err = fill(ctx, b)
 	}
 	if err == nil && r.Context().Err() != nil { // its maker is gone, and nobody would know its ID
 		err = r.Context().Err()
@@ -425,12 +439,9 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	if body.Memory != nil && !*body.Memory {
-		return corral.Errorf(errors.ErrUnsupported, "leave keepMemory out", "this gateway does not have a pause without memory")
-	}
 	ctx, cancel := cleanly(r.Context())
 	defer cancel()
-	if err := s.freeze(ctx, b.ID); err != nil {
+	if err := s.freeze(ctx, b.ID, body.Memory != nil && !*body.Memory); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

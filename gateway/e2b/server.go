@@ -46,6 +46,8 @@ type Sandboxes interface {
 	// Pause freezes all that runs in it, and Resume has it go on.
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
+	// Stop ends what runs in it; its files stay, and Warm has it ready again.
+	Stop(ctx context.Context, agent, name string) error
 	// Files are its files.
 	Files(ctx context.Context, agent, name string) (files.FS, error)
 	// DialPort connects to a port of it.
@@ -144,10 +146,13 @@ func boxOf(ctx context.Context) Box { return ctx.Value(boxKey{}).(Box) }
 // enter notes the sandbox of a request, for what is done with it: by whose right, and
 // where commands go.
 func (s *Server) enter(r *http.Request, b Box) *http.Request {
-	ctx := context.WithValue(r.Context(), boxKey{}, b)
+	return r.WithContext(s.within(r.Context(), b))
+}
+
+func (s *Server) within(ctx context.Context, b Box) context.Context {
 	caller := config.CallerFrom(ctx)
 	caller.Session = b.Session()
-	return r.WithContext(config.WithCaller(ctx, caller))
+	return config.WithCaller(context.WithValue(ctx, boxKey{}, b), caller)
 }
 
 // agentFor is whose a key's sandboxes are: the one that the key is for, or else the one

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 	"github.com/corral-exec/corral/internal/state/journal"
@@ -34,8 +35,10 @@ type Box struct {
 	Started time.Time `json:"started"`
 	End     time.Time `json:"end"` // when it is killed, or paused
 	Paused  bool      `json:"paused,omitempty"`
+	Stopped bool      `json:"stopped,omitempty"` // it was paused without what was in memory
 
 	PauseAtEnd   bool  `json:"pauseAtEnd,omitempty"`
+	StopAtEnd    bool  `json:"stopAtEnd,omitempty"` // with PauseAtEnd: without what is in memory
 	ResumeOnCall bool  `json:"resumeOnCall,omitempty"`
 	Internet     *bool `json:"internet,omitempty"` // what its maker said of it
 
@@ -60,7 +63,8 @@ func newID() string { return "i" + corral.NewID()[:19] }
 
 // A Store has the sandboxes, each in a file. It may be used from any goroutine.
 type Store struct {
-	dir string
+	dir   string
+	snaps *snapshots
 
 	mu    sync.Mutex
 	boxes map[string]Box
@@ -70,6 +74,10 @@ type Store struct {
 // read is an error: a sandbox whose deadline is not known would run for ever.
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{dir: dir, boxes: map[string]Box{}}
+	var err error
+	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots")); err != nil {
+		return nil, fmt.Errorf("cannot read the snapshots of E2B's clients: %w", err)
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read the sandboxes of E2B's clients: %w", err)
@@ -129,10 +137,19 @@ func (s *Store) List() []Box {
 	return list
 }
 
-// add keeps a new sandbox.
-func (s *Store) add(b Box) error {
+// add keeps a new sandbox, unless its agent has as many as it may.
+func (s *Store) add(b Box, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.boxes {
+		if other.Agent == b.Agent {
+			n++
+		}
+	}
+	if n >= most {
+		return corral.Errorf(api.ErrTooMany, "kill some, or raise gateway.e2b.sandboxes", "the agent %s has %d sandboxes, and no more may be", b.Agent, n)
+	}
 	return s.write(b)
 }
 

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	pb "github.com/corral-exec/corral/gateway/e2b/envdpb"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -22,6 +23,7 @@ import (
 // files can do. What is made and removed between two looks is not seen.
 const (
 	lookEvery   = 250 * time.Millisecond
+	lookShare   = 20     // a look takes at most this part of the time
 	maxWatched  = 10_000 // files in a directory that is watched
 	maxWatchers = 64     // of a sandbox
 )
@@ -133,7 +135,11 @@ func (s *Server) watch(c call, req *connect.Request[pb.WatchDirRequest], to *con
 	if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Start{Start: &pb.WatchDirResponse_StartEvent{}}}); err != nil {
 		return err
 	}
-	every := time.NewTicker(lookEvery)
+	if err := s.watchers.enter(c.box.ID); err != nil {
+		return err
+	}
+	defer s.watchers.leave(c.box.ID)
+	every := time.NewTimer(lookEvery)
 	defer every.Stop()
 	idle := keepAlive(req.Header())
 	for silent := time.Now(); ; {
@@ -142,10 +148,12 @@ func (s *Server) watch(c call, req *connect.Request[pb.WatchDirRequest], to *con
 			return s.cut(c, nil)
 		case <-every.C:
 		}
+		began := time.Now()
 		events, err := w.next(c, f)
 		if err != nil {
 			return err
 		}
+		every.Reset(max(lookEvery, lookShare*time.Since(began)))
 		for _, e := range events {
 			if err := to.Send(&pb.WatchDirResponse{Event: &pb.WatchDirResponse_Filesystem{Filesystem: e}}); err != nil {
 				return err
@@ -166,6 +174,30 @@ func (s *Server) watch(c call, req *connect.Request[pb.WatchDirRequest], to *con
 type watchers struct {
 	mu sync.Mutex
 	of map[string]map[string]*watch // by the sandbox's ID and their own
+	// streams are how many clients are told at once of what happens, by the sandbox's ID.
+	streams map[string]int
+}
+
+// enter counts a client of a sandbox that is told at once.
+func (ws *watchers) enter(id string) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.streams[id] == maxWatchers {
+		return corral.Errorf(api.ErrTooMany, "remove some", "the sandbox has %d watchers", maxWatchers)
+	}
+	if ws.streams == nil {
+		ws.streams = map[string]int{}
+	}
+	ws.streams[id]++
+	return nil
+}
+
+func (ws *watchers) leave(id string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.streams[id]--; ws.streams[id] == 0 {
+		delete(ws.streams, id)
+	}
 }
 
 func (ws *watchers) forget(id string) {
@@ -193,7 +225,7 @@ func (s *Server) createWatcher(c call, q *pb.CreateWatcherRequest) (*pb.CreateWa
 		ws.of[c.box.ID] = map[string]*watch{}
 	}
 	if len(ws.of[c.box.ID]) == maxWatchers {
-		return nil, corral.Errorf(corral.ErrUnavailable, "remove some", "the sandbox has %d watchers", maxWatchers)
+		return nil, corral.Errorf(api.ErrTooMany, "remove some", "the sandbox has %d watchers", maxWatchers)
 	}
 	ws.of[c.box.ID][id] = w
 	return &pb.CreateWatcherResponse{WatcherId: id}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/sandbox/files"
 )
@@ -129,6 +130,19 @@ func (s e2bSandboxes) EndAfter(ctx context.Context, agent, name string, after ti
 	return ends.EndAfter(ctx, after)
 }
 
+// Stop implements e2b.Sandboxes.
+func (s e2bSandboxes) Stop(ctx context.Context, agent, name string) error {
+	ex, err := s.executor(agent, name)
+	if err != nil {
+		return err
+	}
+	stops, ok := ex.(interface{ Stop(context.Context) error })
+	if !ok {
+		return corral.Errorf(errors.ErrUnsupported, "", "the sandbox %s cannot be stopped", name)
+	}
+	return stops.Stop(ctx)
+}
+
 func (s e2bSandboxes) Files(ctx context.Context, agent, name string) (files.FS, error) {
 	ex, err := s.executor(agent, name)
 	if err != nil {
@@ -155,4 +169,40 @@ func (s e2bSandboxes) Forget(name string) error {
 		return nil
 	}
 	return l.Close()
+}
+
+// watched are a gateway's sandboxes for its API: what is done with one of E2B's is done as
+// its client would do it, so that both see the same.
+type watched struct {
+	*Sandboxes
+	hosts *hosts
+	e2b   *e2b.Server
+}
+
+var _ gateway.Sandboxes = watched{}
+
+func (w watched) isE2B(name string) bool {
+	_, ok := w.hosts.e2b.Get(name)
+	return ok
+}
+
+func (w watched) Remove(ctx context.Context, name string) error {
+	if w.isE2B(name) {
+		return w.e2b.Kill(ctx, name)
+	}
+	return w.Sandboxes.Remove(ctx, name)
+}
+
+func (w watched) Pause(ctx context.Context, name string) error {
+	if w.isE2B(name) {
+		return w.e2b.Pause(ctx, name)
+	}
+	return w.Sandboxes.Pause(ctx, name)
+}
+
+func (w watched) Resume(ctx context.Context, name string) error {
+	if w.isE2B(name) {
+		return w.e2b.Resume(ctx, name)
+	}
+	return w.Sandboxes.Resume(ctx, name)
 }

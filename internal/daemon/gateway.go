@@ -144,7 +144,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 
 func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
-		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Sandboxes: s.keeper(), Files: s.hosts.files, DialPort: s.hosts.dialPort, Log: s.log,
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts},
 	}
@@ -180,6 +180,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
 	})
 	cfg.E2B = s.e2b
+	cfg.Sandboxes = watched{s.keeper(), s.hosts, s.e2b}
 	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
 		return err
 	}

@@ -223,7 +223,10 @@ func (a *agentHosts) route(ctx context.Context, cmd corral.Command) (*corral.Rou
 	if err != nil {
 		return router, route, err
 	}
-	_, e2b := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
+	box, e2b := a.hosts.e2bBox(a.name, config.CallerFrom(ctx).Session)
+	if box.Paused {
+		return router, route, corral.Errorf(corral.ErrUnavailable, "corral sandbox resume "+box.ID, "the sandbox %s is paused", box.ID)
+	}
 	f := fence{required: e2b || a.hosts.opt.SettingsOf(c).Mode == ModeRequired, elevated: a.hosts.elevated}
 	if route.Reason == corral.RouteElevated && !f.elevated && ctx.Value(letThroughKey{}) == nil {
 		if err := c.Tools.Elevated.Check(config.CallerFrom(ctx).Sender); err != nil {

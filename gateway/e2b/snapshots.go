@@ -1,0 +1,310 @@
+package e2b
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/internal/lazy"
+	"github.com/corral-exec/corral/internal/state/atomicfile"
+	"github.com/corral-exec/corral/internal/state/journal"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// A Snapshot is the home directory of a sandbox at one moment, which is all of it that
+// lasts: the rest is its image, and what is in memory. A sandbox that is made of it begins
+// with a copy. It is kept as a tar archive.
+type Snapshot struct {
+	ID       string    `json:"id"`
+	Name     string    `json:"name,omitempty"`
+	Agent    string    `json:"agent"`
+	Sandbox  string    `json:"sandbox"` // of which it was made
+	Template string    `json:"template"`
+	Image    string    `json:"image,omitempty"`
+	Created  time.Time `json:"created"`
+	Bytes    int64     `json:"bytes"`
+}
+
+// is reports whether a client means it by a text: its ID, or its name, with or without
+// E2B's tag for the newest.
+func (s Snapshot) is(text string) bool {
+	text = strings.TrimSuffix(text, ":latest")
+	return text != "" && (text == s.ID || text == s.Name)
+}
+
+var (
+	snapshotID   = lazy.Regexp(`^s[a-z0-9]{19}$`)
+	snapshotName = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+)
+
+// Bounds of snapshots.
+const (
+	maxSnapshots = 100 // of an agent
+	maxForks     = 20  // of one call
+)
+
+// snapshots are those that are kept.
+type snapshots struct {
+	dir string
+
+	mu  sync.Mutex
+	all map[string]Snapshot
+}
+
+// openSnapshots reads what there is in a directory. An archive that no snapshot has is what
+// a crash left.
+func openSnapshots(dir string) (*snapshots, error) {
+	s := &snapshots{dir: dir, all: map[string]Snapshot{}}
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range list {
+		id, ok := strings.CutSuffix(f.Name(), ".json")
+		if !ok || !snapshotID().MatchString(id) {
+			continue
+		}
+		var snap Snapshot
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err == nil {
+			err = journal.Unseal(data, &snap)
+		}
+		if err != nil {
+			return nil, corral.Errorf(corral.ErrUnavailable, "remove the file, and with it the snapshot", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+		}
+		s.all[id] = snap
+	}
+	for _, f := range list {
+		if id, ok := strings.CutSuffix(f.Name(), ".tar"); ok && s.all[id].ID == "" {
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *snapshots) file(id, kind string) string { return filepath.Join(s.dir, id+kind) }
+
+// of are an agent's, the newest first.
+func (s *snapshots) of(sees func(agent string) bool) []Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.DeleteFunc(slices.Collect(maps.Values(s.all)), func(x Snapshot) bool { return !sees(x.Agent) })
+	slices.SortFunc(list, func(a, b Snapshot) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// find is the newest that a text means.
+func (s *snapshots) find(sees func(agent string) bool, text string) (Snapshot, bool) {
+	list := s.of(sees)
+	i := slices.IndexFunc(list, func(x Snapshot) bool { return x.is(text) })
+	if i < 0 {
+		return Snapshot{}, false
+	}
+	return list[i], true
+}
+
+// take makes a snapshot of what write writes.
+func (s *snapshots) take(snap Snapshot, write func(*os.File) error) (_ Snapshot, err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return snap, err
+	}
+	name := s.file(snap.ID, ".tar")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return snap, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}()
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return snap, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return snap, err
+	}
+	snap.Bytes = info.Size()
+	data, err := journal.Seal(snap)
+	if err != nil {
+		return snap, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := atomicfile.Write(s.file(snap.ID, ".json"), data, atomicfile.Options{Durable: true}); err != nil {
+		return snap, err
+	}
+	s.all[snap.ID] = snap
+	return snap, nil
+}
+
+func (s *snapshots) remove(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.Remove(s.file(id, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	delete(s.all, id)
+	return os.Remove(s.file(id, ".tar"))
+}
+
+// snapshotInfo is a snapshot as clients see it.
+type snapshotInfo struct {
+	ID    string   `json:"snapshotID"`
+	Names []string `json:"names"`
+}
+
+func (s Snapshot) info() snapshotInfo {
+	i := snapshotInfo{ID: s.ID, Names: []string{}}
+	if s.Name != "" {
+		i.Names = append(i.Names, s.Name+":latest")
+	}
+	return i
+}
+
+// home is the way to the files of a sandbox, for all of its home directory.
+func (s *Server) home(ctx context.Context, b Box) (files.FS, error) {
+	return s.cfg.Sandboxes.Files(ctx, b.Agent, b.ID)
+}
+
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Name string `json:"name"`
+	}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	if body.Name != "" && !snapshotName().MatchString(body.Name) {
+		return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%.40q cannot name a snapshot", body.Name)
+	}
+	if n := len(s.cfg.Store.snaps.of(func(agent string) bool { return agent == b.Agent })); n >= maxSnapshots {
+		return corral.Errorf(corral.ErrUnavailable, "remove some", "the agent %s has %d snapshots, and no more may be", b.Agent, n)
+	}
+	f, err := s.home(s.enter(r, b).Context(), b)
+	if err != nil {
+		return err
+	}
+	snap := Snapshot{ID: "s" + newID()[1:], Name: body.Name, Agent: b.Agent, Sandbox: b.ID, Template: b.Template, Image: b.Image, Created: time.Now().UTC()}
+	snap, err = s.cfg.Store.snaps.take(snap, func(to *os.File) error {
+		_, err := f.Download(r.Context(), Home, to, files.Limits{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot make a snapshot of %s: %w", b.ID, err)
+	}
+	return writeJSON(w, http.StatusCreated, snap.info())
+}
+
+func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request) error {
+	q, list := r.URL.Query(), []snapshotInfo{}
+	for _, snap := range s.cfg.Store.snaps.of(access.From(r.Context()).Sees) {
+		if box, name := q.Get("sandboxID"), q.Get("name"); (box == "" || snap.Sandbox == box) && (name == "" || snap.is(name)) {
+			list = append(list, snap.info())
+		}
+	}
+	return writeJSON(w, http.StatusOK, list) // there are not so many that pages are needed
+}
+
+// removeTemplate removes a snapshot: templates are configured.
+func (s *Server) removeTemplate(w http.ResponseWriter, r *http.Request) error {
+	snap, ok := s.cfg.Store.snaps.find(access.From(r.Context()).Sees, r.PathValue("id"))
+	if !ok {
+		return corral.Errorf(corral.ErrNotFound, "", "there is no snapshot %.80q", r.PathValue("id"))
+	}
+	if err := s.cfg.Store.snaps.remove(snap.ID); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// unpack has a new sandbox begin with a snapshot.
+func (s *Server) unpack(ctx context.Context, b Box, snap Snapshot) error {
+	f, err := s.home(ctx, b)
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(s.cfg.Store.snaps.file(snap.ID, ".tar"))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = f.Upload(ctx, Home, from, files.Limits{})
+	return err
+}
+
+// forked is one of the sandboxes that a fork makes, or why there is none.
+type forked struct {
+	Sandbox *made      `json:"sandbox,omitempty"`
+	Error   *errorBody `json:"error,omitempty"`
+}
+
+// fork makes sandboxes that begin with a copy of the home directory of another, with its
+// metadata and variables. What runs there does not run in them.
+func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.find(r)
+	if err != nil {
+		return err
+	}
+	body := struct {
+		Timeout *int64 `json:"timeout"`
+		Count   int    `json:"count"`
+	}{Count: 1}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	if body.Count < 1 || body.Count > maxForks {
+		return corral.Errorf(corral.ErrInvalid, "", "count must be 1 to %d", maxForks)
+	}
+	end, err := until(body.Timeout)
+	if err != nil {
+		return err
+	}
+	from, err := s.home(s.enter(r, b).Context(), b)
+	if err != nil {
+		return err
+	}
+	list := make([]forked, body.Count)
+	for i := range list {
+		one := b
+		one.ID, one.Key, one.Paused, one.Token = newID(), access.From(r.Context()).Ref(), false, newToken()
+		one.Started, one.End = time.Now().UTC(), end
+		if b.Traffic != "" {
+			one.Traffic = newToken()
+		}
+		one, err := s.make(r, one, false, func(ctx context.Context, one Box) error {
+			to, err := s.home(ctx, one)
+			if err == nil {
+				_, err = files.Copy(ctx, from, Home+"/.", to, Home, files.Limits{})
+			}
+			return err
+		})
+		if err != nil {
+			status, message := Status(err)
+			list[i].Error = &errorBody{Code: status, Message: message}
+			continue
+		}
+		m := s.made(one)
+		list[i].Sandbox = &m
+	}
+	return writeJSON(w, http.StatusCreated, list)
+}
