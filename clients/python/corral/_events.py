@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Optional
 
 from ._http import Call, Feed, Query, Transport
@@ -26,11 +27,9 @@ class Event:
     signal: Optional[int] = None
     signal_name: Optional[str] = None
     session: Optional[Dict[str, Any]] = None  # of started and exit
-
-    @property
-    def text(self) -> str:
-        """The output, with U+FFFD for what is not UTF-8."""
-        return self.data.decode("utf-8", "replace")
+    # The output with U+FFFD for what is not UTF-8. A character of which data has only the
+    # beginning is in the text of the next event of the same stream.
+    text: str = ""
 
 
 def parse(line: bytes) -> Event:
@@ -60,6 +59,7 @@ class AsyncStream(Feed[Event]):
         self._first, self._then, self._follow = first, then, follow
         self.session = session
         self.offset = offset  # where the rest begins
+        self._decoders: Dict[str, codecs.IncrementalDecoder] = {}
 
     async def __aenter__(self) -> "AsyncStream":
         return self
@@ -83,7 +83,17 @@ class AsyncStream(Feed[Event]):
         self.session = event.session or self.session
         self._anew = event.type == "pause" and self._follow
         self._over = event.type in ("exit", "pause") and not self._anew
-        return event
+        return replace(event, text=self._text(event))
+
+    def _text(self, event: Event) -> str:
+        if event.type in ("stdout", "stderr"):
+            decoder = self._decoders.setdefault(event.type, codecs.getincrementaldecoder("utf-8")("replace"))
+            return decoder.decode(event.data)
+        if event.type in ("gap", "exit"):  # the ends of characters will not come
+            text = "".join(decoder.decode(b"", True) for decoder in self._decoders.values())
+            self._decoders.clear()
+            return text
+        return ""
 
 
 class AsyncEvents(Feed[Dict[str, Any]]):
@@ -97,7 +107,7 @@ class AsyncEvents(Feed[Dict[str, Any]]):
     def __init__(self, transport: Transport, after: Optional[int], all_agents: bool, once: bool) -> None:
         super().__init__(transport)
         self.after, self._all, self._whole = after, all_agents, once
-        self._kind, self._data = b"", b""
+        self._forget()
 
     async def __aenter__(self) -> "AsyncEvents":
         return self
@@ -106,28 +116,33 @@ class AsyncEvents(Feed[Dict[str, Any]]):
         await self.close()
 
     def _call(self) -> Call:
-        self._kind, self._data = b"", b""
+        self._forget()
         query: Query = {"after": self.after, "agent": "*" if self._all else None, "once": self._whole}
         return Call("GET", ("events",), query, accept="text/event-stream")
+
+    def _forget(self) -> None:
+        """What is known of an event before its end, which is an empty line."""
+        self._kind, self._data, self._id = b"", b"", self.after
 
     def _understand(self, line: bytes) -> Optional[Dict[str, Any]]:
         name, _, value = line.rstrip(b"\r").partition(b":")
         value = value[1:] if value.startswith(b" ") else value
         try:
             if name == b"id":
-                self.after = int(value)
+                self._id = int(value)
             elif name == b"event":
                 self._kind = value
             elif name == b"data":
                 self._data += value + b"\n"
                 if len(self._data) > self.most:
                     raise ValueError(f"more than {self.most} bytes")
-            elif not line.strip() and self._data:
-                event: Dict[str, Any] = json.loads(self._data)
-                if self._kind.decode() == MISSED:
-                    event = {"type": MISSED, "seq": int(event["next"])}
-                    self.after = event["seq"]
-                self._kind, self._data = b"", b""
+            elif not line.strip():
+                event: Optional[Dict[str, Any]] = json.loads(self._data) if self._data else None
+                if event and self._kind.decode() == MISSED:
+                    self._id = int(event["next"])
+                    event = {"type": MISSED, "seq": self._id}
+                self.after = self._id
+                self._forget()
                 return event
         except (ValueError, KeyError, TypeError) as e:
             raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e

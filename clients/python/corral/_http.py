@@ -8,7 +8,7 @@ import json
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Any, Generic, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Generic, Mapping, Optional, Tuple, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 from ._net import Network, Pipe
@@ -202,8 +202,8 @@ class Transport:
             raise InvalidError("the token, the agent, the session or the sender cannot be in a header", hint="give it as one line of text")
         self.reached = False
 
-    async def open(self, call: Call) -> Answer:
-        """One try. NoAnswer if there is none."""
+    async def open(self, call: Call, hold: Callable[[Answer], None] = lambda _: None) -> Answer:
+        """One try. NoAnswer if there is none. hold is given the answer before it comes."""
         head = self._head(call)
         try:
             pipe = await self.network.connect(self.place)
@@ -212,6 +212,7 @@ class Transport:
         self.reached = True
         answer = Answer(pipe, call.timeout or self.timeout)
         try:
+            hold(answer)
             await answer.send(head, call.body)
             await answer.begin()
             if answer.status < 400 or call.rest:
@@ -334,6 +335,12 @@ class Feed(Generic[E]):
         """Whether the call is to be repeated after that answer."""
         return True
 
+    def _hold(self, answer: Answer) -> None:
+        if self._over:  # closed meanwhile
+            raise StopAsyncIteration
+        self._answer = answer
+        answer.quiet = _QUIET
+
     def _drop(self) -> None:
         if self._answer is not None:
             self._answer.close()
@@ -369,11 +376,10 @@ class Feed(Generic[E]):
             error: Exception = ConnectionError("the output was cut")
             try:
                 if self._answer is None:
-                    self._answer = await self._transport.open(self._call())
-                    self._answer.quiet = _QUIET
-                    if self._over:  # closed meanwhile
-                        raise StopAsyncIteration
+                    await self._transport.open(self._call(), self._hold)
                 answer = self._answer
+                if answer is None:  # closed meanwhile
+                    raise StopAsyncIteration
                 line = await answer.line(self.most)
                 if line is not None:
                     item = self._understand(line)

@@ -134,7 +134,11 @@ class AsyncPipe:
 
     def __del__(self) -> None:  # of a stream that is just dropped, in any thread
         if not self._writer.transport.is_closing() and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._writer.transport.abort)
+            self._loop.call_soon_threadsafe(_end, self._writer)
+
+
+def _end(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
 
 
 class Asyncio:
@@ -167,7 +171,7 @@ async def _open(place: Place) -> _Streams:
     try:
         place.check(streams[1].get_extra_info("ssl_object").getpeercert(binary_form=True))
     except BaseException:
-        streams[1].transport.abort()
+        _end(streams[1])
         raise
     return streams
 
@@ -190,4 +194,4 @@ async def _unix(path: str) -> socket.socket:
 
 def _abort(opening: "asyncio.Future[_Streams]") -> None:
     if not opening.cancelled() and opening.exception() is None:
-        opening.result()[1].transport.abort()
+        _end(opening.result()[1])
