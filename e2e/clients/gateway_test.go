@@ -5,6 +5,7 @@ package clients_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/state/selfcert"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
@@ -27,12 +29,12 @@ func build(t *testing.T, dir string) string {
 
 // A gateway is a process of its own, which can be killed and started again.
 type gateway struct {
-	t          *testing.T
-	program    string
-	state      string
-	work       string
-	flags      []string
-	cmd        *exec.Cmd
+	t       *testing.T
+	program string
+	state   string
+	work    string
+	flags   []string
+	cmd     *exec.Cmd
 }
 
 // startGateway starts a gateway, which the end of the test ends.
@@ -169,4 +171,16 @@ func (g *gateway) token() string {
 		g.t.Fatal(err)
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// fingerprint is that of the certificate in a file.
+func fingerprint(t *testing.T, file []byte) string {
+	t.Helper()
+	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			return selfcert.Fingerprint(block.Bytes)
+		}
+	}
+	t.Fatal("the file has no certificate")
+	return ""
 }

@@ -20,11 +20,9 @@ import (
 func TestTypeScript(t *testing.T) {
 	enginetest.New(t) // with the image
 	dir := testdir.New(t)
-	program := filepath.Join(dir, "corral")
-	run(t, dir, nil, "go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-
+	program := build(t, dir)
 	source := filepath.Join(dir, "source")
-	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "README.md", "src", "test"} {
+	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "tsconfig.browser.json", "README.md", "src", "test"} {
 		copyTo(t, filepath.Join(source, name), filepath.Join("../../clients/ts", name))
 	}
 	run(t, source, nil, "npm", "ci", "--no-audit", "--no-fund")
@@ -48,7 +46,9 @@ func TestTypeScript(t *testing.T) {
 		t.Fatalf("the tests are %q: %v", tests, err)
 	}
 	env := []string{"CORRAL_BIN=" + program, "CORRAL_TEST_IMAGE=" + images.Busybox, "CORRAL_TEST_DIR=" + dir, "NODE_OPTIONS="}
-	t.Log(run(t, user, env, "node", append([]string{"--test"}, tests...)...))
+	out := run(t, user, env, "node", append([]string{"--test", "--test-reporter=tap"}, tests...)...)
+	t.Log(out)
+	passed(t, out, func(name string) string { return `(?m)^ *ok \d+ - scenario ` + name + `$` })
 }
 
 var example = regexp.MustCompile("(?ms)^```ts\n(.*?)^```$")
