@@ -53,7 +53,8 @@ func TestPython(t *testing.T) {
 		return `(?m)^test_scenario_` + strings.ReplaceAll(name, "-", "_") + ` \(.*\) \.\.\. ok$`
 	})
 	if mypy, err := exec.LookPath("mypy"); err == nil {
-		t.Log(run(t, dir, nil, mypy, "--strict", "--python-version", "3.9", "--cache-dir", filepath.Join(dir, "mypy"), filepath.Join(source, "corral")))
+		published := []string{"MYPYPATH=" + filepath.Join(dir, "tests", "published")}
+		t.Log(run(t, dir, published, mypy, "--strict", "--python-version", "3.9", "--cache-dir", filepath.Join(dir, "mypy"), filepath.Join(source, "corral")))
 	}
 }
 

@@ -89,6 +89,14 @@ export async function read(signal: AbortSignal): Promise<number | null> {
 }
 `)
 	run(t, user, nil, "node", append(check, "--lib", "es2022,dom", "browser.ts")...)
+
+	// The adapter is what the AI SDK wants, whose package is with the sources.
+	writeFile(t, filepath.Join(source, "ai.ts"), `import type { Experimental_SandboxSession } from "ai";
+import { Corral } from "@corral-exec/client";
+import { sandboxSession } from "@corral-exec/client/ai";
+export const session: Experimental_SandboxSession = sandboxSession(new Corral({ url: "http://localhost:7777" }), { sandbox: "main" });
+`)
+	run(t, source, nil, "node", append(check, "--lib", "es2022,dom", "--skipLibCheck", "--typeRoots", types, "--types", "node", "ai.ts")...)
 }
 
 func writeFile(t *testing.T, name, text string) {
