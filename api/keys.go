@@ -17,23 +17,31 @@ type Key struct {
 	Agents []string `json:"agents"`
 	// Hosts are those that its commands may run on: sandbox, gateway, node. Empty: all.
 	Hosts []string `json:"hosts"`
-	// MaxSessions is how many sessions of its agents may run at a time; 0: as many as
-	// the gateway lets an agent have.
-	MaxSessions int `json:"maxSessions"`
-	// Rate is how many requests a second it may make, as many of them at once;
-	// 0: there is no limit.
-	Rate      float64    `json:"rate"`
+	Quota
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
+// A Quota is how much the agents of a key may have at a time, all together. 0 is no limit
+// but those for all.
+type Quota struct {
+	MaxSessions int `json:"maxSessions"` // that run
+	// Sandboxes that have a container, and what those may use together: Memory in bytes,
+	// and processors.
+	MaxSandboxes int     `json:"maxSandboxes"`
+	MaxMemory    int64   `json:"maxMemory"`
+	MaxCPUs      float64 `json:"maxCpus"`
+	// Rate is how many requests a second the key itself may make, as many of them at once.
+	Rate float64 `json:"rate"`
+}
+
 // Self is what the caller's own key allows.
 type Self struct {
-	Name        string   `json:"name"`
-	Role        string   `json:"role"`
-	Agents      []string `json:"agents"`
-	Hosts       []string `json:"hosts"`
-	MaxSessions int      `json:"maxSessions"`
+	Name   string   `json:"name"`
+	Role   string   `json:"role"`
+	Agents []string `json:"agents"`
+	Hosts  []string `json:"hosts"`
+	Quota
 }
 
 // Resource says to clients of MCP how they are let in: OAuth 2.0 Protected Resource
@@ -47,13 +55,12 @@ type Resource struct {
 
 // NewKey is the body of a key to make.
 type NewKey struct {
-	Name        string   `json:"name"`
-	Role        string   `json:"role"`
-	Agents      []string `json:"agents,omitempty"`
-	Hosts       []string `json:"hosts,omitempty"`
-	MaxSessions int      `json:"maxSessions,omitempty"`
-	Rate        float64  `json:"rate,omitempty"`
-	TTL         Duration `json:"ttl,omitempty"` // 0: it does not expire
+	Name   string   `json:"name"`
+	Role   string   `json:"role"`
+	Agents []string `json:"agents,omitempty"`
+	Hosts  []string `json:"hosts,omitempty"`
+	Quota
+	TTL Duration `json:"ttl,omitempty"` // 0: it does not expire
 }
 
 // MadeKey is a key that was made, and its secret, which is told this once.

@@ -26,7 +26,7 @@ func (s *Server) keyRoutes() []route {
 func (s *Server) ownKey(w http.ResponseWriter, r *http.Request) error {
 	g := access.From(r.Context())
 	return writeJSON(w, http.StatusOK, api.Self{
-		Name: g.Name, Role: string(g.Role), Agents: append([]string{}, g.Agents...), Hosts: append([]string{}, g.Hosts...), MaxSessions: g.Max,
+		Name: g.Name, Role: string(g.Role), Agents: append([]string{}, g.Agents...), Hosts: append([]string{}, g.Hosts...), Quota: g.Quota,
 	})
 }
 

@@ -179,7 +179,7 @@ func TestTenants(t *testing.T) {
 // A quota of sessions holds to the unit, and one of requests says when to come back.
 func TestQuotas(t *testing.T) {
 	g, keys := keyRig(t)
-	key := g.key(keys, api.NewKey{Name: "few", Role: "agent", Agents: []string{"few-*"}, MaxSessions: 3})
+	key := g.key(keys, api.NewKey{Name: "few", Role: "agent", Agents: []string{"few-*"}, Quota: api.Quota{MaxSessions: 3}})
 	begun := make(chan int)
 	for i := range 12 {
 		go func() {
@@ -198,7 +198,7 @@ func TestQuotas(t *testing.T) {
 		!strings.Contains(text, `corral_key_requests_total{answer="served",key="few"} 3`) {
 		t.Errorf("metrics: %s", text)
 	}
-	slow := g.key(keys, api.NewKey{Name: "slow", Role: "viewer", Rate: 0.01})
+	slow := g.key(keys, api.NewKey{Name: "slow", Role: "viewer", Quota: api.Quota{Rate: 0.01}})
 	g.as(slow, "GET", "/v1/sessions", "").is(200)
 	if a := g.as(slow, "GET", "/v1/sessions", "").code(429, "too-many"); a.header.Get("Retry-After") == "" {
 		t.Errorf("%v", a.header)

@@ -106,9 +106,23 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 	}
 	changed := len(there) != len(rec.Boxes) || rec.Owner != set.Owner || rec.Key != set.Key
 	rec.Boxes, rec.Owner, rec.Key = there, set.Owner, set.Key
-	b, pooled, err := e.choose(ctx, set, &rec, fresh)
-	if err != nil {
-		return nil, err
+	b, pooled := (*box)(nil), false
+	if !fresh {
+		if b, err = e.match(ctx, set, rec.Boxes); err != nil {
+			return nil, err
+		}
+	}
+	if b == nil {
+		noted := func() {}
+		if set.Admit != nil {
+			if noted, err = set.Admit(ctx, Limits{Memory: set.Memory, Swap: set.Swap, CPUs: set.CPUs, Pids: set.Pids}); err != nil {
+				return nil, err
+			}
+		}
+		defer noted()
+		if b, pooled, err = e.another(ctx, set, &rec); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.refer(b, rec, changed, !pooled); err != nil {
 		return nil, err
@@ -116,14 +130,8 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 	return e.use(b, set, id, pooled)
 }
 
-// choose returns the box for new commands: one that is as configured, one from the
-// pool, or else one that is made. The sandbox is locked.
-func (e *Executor) choose(ctx context.Context, set *setup, rec *sandboxRecord, fresh bool) (b *box, pooled bool, err error) {
-	if !fresh {
-		if b, err = e.match(ctx, set, rec.Boxes); err != nil || b != nil {
-			return b, false, err
-		}
-	}
+// another returns a box that is from the pool, or else is made. The sandbox is locked.
+func (e *Executor) another(ctx context.Context, set *setup, rec *sandboxRecord) (b *box, pooled bool, err error) {
 	if b, err = e.claim(ctx, set, rec); err != nil || b != nil {
 		return b, true, err
 	}

@@ -137,6 +137,11 @@ type Config struct {
 	// the context of the first Start allows. Nil: a missing image is an error.
 	EnsureImage func(ctx context.Context, image string) error
 
+	// Admit says why the sandbox may not have a container now, which is asked before one
+	// is made or taken from the pool. noted is called when [Sandboxes] has it, or there
+	// is none. Nil: it may.
+	Admit func(ctx context.Context, want Limits) (noted func(), err error)
+
 	Log *slog.Logger
 
 	allowed // what complete makes of it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -31,7 +32,7 @@ func open(t *testing.T, path string) *Store {
 func TestKeys(t *testing.T) {
 	path := filepath.Join(testdir.New(t), "keys.json")
 	s := open(t, path)
-	made, err := s.Create(api.NewKey{Name: "acme", Role: "agent", Agents: []string{"acme-*"}, Hosts: []string{"sandbox"}, MaxSessions: 3, Rate: 5})
+	made, err := s.Create(api.NewKey{Name: "acme", Role: "agent", Agents: []string{"acme-*"}, Hosts: []string{"sandbox"}, Quota: api.Quota{MaxSessions: 3, Rate: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatalf("life %d: %v", life, err)
 		}
-		if g.Role != Agent || !g.Sees("acme-1") || g.Sees("other") || g.All() || g.Max != 3 || s.Grant(g.Ref()) != g {
+		if g.Role != Agent || !g.Sees("acme-1") || g.Sees("other") || g.All() || g.Quota.MaxSessions != 3 || s.Grant(g.Ref()) != g {
 			t.Errorf("life %d: %+v", life, g)
 		}
 		if g.CheckHost(corral.HostSandbox) != nil || !errors.Is(g.CheckHost(corral.HostGateway), corral.ErrDenied) {
@@ -135,8 +136,11 @@ func TestBadKeys(t *testing.T) {
 		"a bad pattern":  {Name: "a", Role: "agent", Agents: []string{"["}},
 		"an empty agent": {Name: "a", Role: "agent", Agents: []string{""}},
 		"another host":   {Name: "a", Role: "agent", Hosts: []string{"moon"}},
-		"sessions":       {Name: "a", Role: "agent", MaxSessions: -1},
-		"a rate":         {Name: "a", Role: "agent", Rate: -1},
+		"sessions":       {Name: "a", Role: "agent", Quota: api.Quota{MaxSessions: -1}},
+		"sandboxes":      {Name: "a", Role: "agent", Quota: api.Quota{MaxSandboxes: -1}},
+		"memory":         {Name: "a", Role: "agent", Quota: api.Quota{MaxMemory: -1}},
+		"processors":     {Name: "a", Role: "agent", Quota: api.Quota{MaxCPUs: math.NaN()}},
+		"a rate":         {Name: "a", Role: "agent", Quota: api.Quota{Rate: -1}},
 		"a time":         {Name: "a", Role: "agent", TTL: -1},
 	} {
 		if _, err := s.Create(n); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
@@ -192,7 +196,7 @@ func TestDamagedFile(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	s := open(t, filepath.Join(testdir.New(t), "keys.json"))
-	made, err := s.Create(api.NewKey{Name: "a", Role: "agent", Rate: 3})
+	made, err := s.Create(api.NewKey{Name: "a", Role: "agent", Quota: api.Quota{Rate: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type Grant struct {
 	Role   Role
 	Agents []string // patterns; empty: all
 	Hosts  []string // empty: all
-	Max    int      // of sessions that run; 0: no limit of its own
+	Quota  api.Quota
 
 	rate  *rate.Limiter
 	alive context.Context // ends when the key is revoked or has expired; nil: never
@@ -101,7 +101,7 @@ type grantKey struct{}
 
 // WithGrant notes by what right something is done with ctx.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
-	key := session.Key{Name: g.Name, Max: g.Max, Of: g.Sees}
+	key := session.Key{Name: g.Name, Max: g.Quota.MaxSessions, Of: g.Sees}
 	if g.alive != nil {
 		key.Ended = g.alive.Done()
 	}

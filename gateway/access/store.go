@@ -37,6 +37,7 @@ const (
 	maxAgents = 64
 	maxTTL    = 10 * 366 * 24 * time.Hour
 	maxRate   = 1e6 // requests a second
+	maxCPUs   = 1e6
 )
 
 // A Store has the keys of a gateway, in a file: their hashes, not their secrets.
@@ -118,7 +119,7 @@ func read(path string) (f file, err error) {
 }
 
 func (s *Store) hold(r record) *held {
-	g := &Grant{Name: r.Name, ID: r.ID, Role: Role(r.Role), Agents: r.Agents, Hosts: r.Hosts, Max: r.MaxSessions}
+	g := &Grant{Name: r.Name, ID: r.ID, Role: Role(r.Role), Agents: r.Agents, Hosts: r.Hosts, Quota: r.Quota}
 	if r.Rate > 0 {
 		g.rate = rate.NewLimiter(rate.Limit(r.Rate), max(1, int(math.Ceil(r.Rate))))
 	}
@@ -207,7 +208,7 @@ func (s *Store) Create(n api.NewKey) (api.MadeKey, error) {
 	now := time.Now().UTC().Truncate(time.Second)
 	k := api.Key{
 		ID: id, Name: n.Name, Role: n.Role, Agents: append([]string{}, n.Agents...), Hosts: append([]string{}, n.Hosts...),
-		MaxSessions: n.MaxSessions, Rate: n.Rate, CreatedAt: now,
+		Quota: n.Quota, CreatedAt: now,
 	}
 	if ttl := time.Duration(n.TTL); ttl != 0 {
 		if ttl < 0 || ttl > maxTTL {
@@ -313,6 +314,12 @@ func check(k api.Key) error {
 		return corral.Errorf(corral.ErrInvalid, "use a text of up to 128 bytes, without a /, that says whose it is", "%.80q is no name of a key", k.Name)
 	case k.MaxSessions < 0:
 		return corral.Errorf(corral.ErrInvalid, "use 0 for no limit", "a key cannot have %d sessions", k.MaxSessions)
+	case k.MaxSandboxes < 0:
+		return corral.Errorf(corral.ErrInvalid, "use 0 for no limit", "a key cannot have %d sandboxes", k.MaxSandboxes)
+	case k.MaxMemory < 0:
+		return corral.Errorf(corral.ErrInvalid, "use bytes, 0 for no limit", "sandboxes of a key cannot have %d bytes of memory", k.MaxMemory)
+	case !(k.MaxCPUs >= 0 && k.MaxCPUs <= maxCPUs):
+		return corral.Errorf(corral.ErrInvalid, "use processors, 0 for no limit", "sandboxes of a key cannot have %v processors", k.MaxCPUs)
 	case !(k.Rate >= 0 && k.Rate <= maxRate):
 		return corral.Errorf(corral.ErrInvalid, "use requests a second, 0 for no limit", "%v is no rate of requests", k.Rate)
 	case len(k.Agents) > maxAgents:

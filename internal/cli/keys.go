@@ -69,6 +69,9 @@ func (a *app) keysCreate() *cobra.Command {
 	f.StringArrayVar(&n.Hosts, "host", nil, "`HOST`: sandbox, gateway or node, where its commands may run; may be repeated")
 	must(cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions([]string{"sandbox", "gateway", "node"}, cobra.ShellCompDirectiveNoFileComp)))
 	f.IntVar(&n.MaxSessions, "max-sessions", 0, "`N`: how many sessions of its agents may run at a time (default as many as an agent may have)")
+	f.IntVar(&n.MaxSandboxes, "max-sandboxes", 0, "`N`: how many sandboxes of its agents may have a container")
+	f.Var(size{&n.MaxMemory, false}, "max-memory", "`SIZE`: memory that these may use together, such as 8g")
+	f.Float64Var(&n.MaxCPUs, "max-cpus", 0, "`N`: processors that these may use together")
 	f.Float64Var(&n.Rate, "rate", 0, "`N`: requests a second (default no limit)")
 	f.Var(&ttl, "ttl", "`TIME`: how long it can be used, such as 2160h (default for ever)")
 	return withJSON(cmd)
@@ -93,7 +96,7 @@ func (a *app) keysLs() *cobra.Command {
 }
 
 func keysTable(list []client.Key, now time.Time) table {
-	t := table{headings: []string{"ID", "NAME", "ROLE", "AGENTS", "HOSTS", "SESSIONS", "RATE", "EXPIRES"}}
+	t := table{headings: []string{"ID", "NAME", "ROLE", "AGENTS", "HOSTS", "SESSIONS", "SANDBOXES", "RATE", "EXPIRES"}}
 	limit := func(n float64) string {
 		if n == 0 {
 			return "-"
@@ -110,7 +113,7 @@ func keysTable(list []client.Key, now time.Time) table {
 		}
 		row := []string{
 			k.ID, visible(k.Name), k.Role, visible(cmp.Or(strings.Join(k.Agents, " "), "all")), cmp.Or(strings.Join(k.Hosts, " "), "all"),
-			limit(float64(k.MaxSessions)), limit(k.Rate), expires,
+			limit(float64(k.MaxSessions)), limit(float64(k.MaxSandboxes)), limit(k.Rate), expires,
 		}
 		cells := make([]cell, len(row))
 		for i, text := range row {

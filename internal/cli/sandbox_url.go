@@ -18,9 +18,9 @@ func (a *app) sandboxURL() *cobra.Command {
 sandbox, if the gateway has a domain for ports (gateway.domain). Each port of each
 sandbox has a host name, and so an origin, of its own.
 
-With --token it is one to open once in a browser, which can open the port from then
-on. It has a secret after the #: whoever has it can reach all ports of the sandbox.
-Programs send a key, or the token that --json prints.`,
+With --token it is one to open in a browser, which reaches the port from then on.
+It has a secret after the #, which opens all ports of the sandbox. Programs send a
+key, or the token that --json prints.`,
 		Example: `  corral sandbox url main 8000
   corral sandbox url --token main 8000`,
 		ValidArgsFunction: first(a.completeKnownSandboxes),

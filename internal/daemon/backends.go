@@ -52,6 +52,8 @@ type SandboxOptions struct {
 	Progress Progress
 	Pool     *sandbox.Pool // nil: none
 	Log      *slog.Logger  // nil: nothing is logged
+	// Admit is sandbox.Config.Admit.
+	Admit func(ctx context.Context, want sandbox.Limits) (noted func(), err error)
 }
 
 // Progress shows how it goes with getting an image.

@@ -49,7 +49,8 @@ type hosts struct {
 	mu     sync.Mutex
 	agents map[string]*agentHosts
 	boxes  map[string]*lazySandbox // by name
-	warm   WarmPool                // nil while none is wanted
+	quotas quotas
+	warm   WarmPool // nil while none is wanted
 }
 
 // agentHosts are those of one agent.

@@ -46,7 +46,7 @@ func configOf(eng engines.Engine, o SandboxOptions) sandbox.Config {
 		Memory: o.Memory, CPUs: o.CPUs, Pids: int64(o.Pids),
 		Swap: o.Swap, Tmp: o.Tmp, FileSize: o.FileSize, NoFiles: o.OpenFiles,
 		WorkspaceSize: o.WorkspaceSize, WorkspaceMedium: sandbox.Medium(o.Medium), OutputRate: o.OutputRate, Lifetime: o.Lifetime,
-		Pool: o.Pool, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets, SetupCommand: o.SetupCommand,
+		Pool: o.Pool, Admit: o.Admit, Binds: o.Binds, BindRoots: o.BindRoots, Network: o.Network, Seccomp: o.Seccomp, AppArmor: o.AppArmor, Secrets: o.Secrets, SetupCommand: o.SetupCommand,
 		EnsureImage: func(ctx context.Context, image string) error {
 			store := images.Store{Engine: eng.Images()}
 			_, err := store.Ensure(ctx, image, o.Progress.Show)

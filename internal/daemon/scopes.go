@@ -92,6 +92,7 @@ func (h *hosts) box(name, agent, key string) *lazySandbox {
 			settings := h.opt.SettingsOf(h.policies.agent(agent))
 			settings.Name, settings.Owner, settings.Key = name, agent, key
 			o := h.sandboxOptions(settings)
+			o.Admit = h.quotas.admit(h.stateDir, name, agent)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			if h.warm != nil && o.Engine == h.engineOf("") {
