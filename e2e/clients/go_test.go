@@ -441,8 +441,9 @@ func testRole(t *testing.T, p *place) {
 }
 
 func testQuota(t *testing.T, p *place) {
-	secret := key(t, p, client.NewKey{Name: "small", Role: "agent", Agents: []string{"small"}, MaxSessions: 1})
-	c := p.host.byTCP("http", client.Options{Token: secret, Agent: "small", Retry: -1})
+	n := client.NewKey{Name: "small", Role: "agent", Agents: []string{"small"}}
+	n.MaxSessions = 1
+	c := p.host.byTCP("http", client.Options{Token: key(t, p, n), Agent: "small", Retry: -1})
 	q := begin(t, c, corral.Command{Shell: "sleep 60"})
 	_, err := c.Start(t.Context(), corral.Command{Shell: "true"})
 	is(t, err, api.ErrTooMany)

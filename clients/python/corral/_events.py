@@ -129,6 +129,8 @@ class AsyncEvents(Feed[Dict[str, Any]]):
         value = value[1:] if value.startswith(b" ") else value
         try:
             if name == b"id":
+                if not value.isdigit():
+                    raise ValueError("no number of an event")
                 self._id = int(value)
             elif name == b"event":
                 self._kind = value

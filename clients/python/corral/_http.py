@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import random
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Generic, Mapping, Optional, Tuple, TypeVar, Union
@@ -87,7 +88,7 @@ class Answer:
         """Reads the status and the headers."""
         while True:
             first = (await self._until(b"\r\n")).split(None, 2)
-            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
+            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-9]\d\d", first[1]):
                 raise ConnectionError(f"that is no answer of HTTP: {first!r:.100}")
             self.status = int(first[1])
             head = b""
@@ -107,7 +108,7 @@ class Answer:
         elif self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             self._chunked = True
         elif length:
-            if not length.isdecimal():
+            if not re.fullmatch("[0-9]{1,18}", length):
                 raise ConnectionError(f"a length that is not understood: {length:.100}")
             self._left = int(length)
             self.ended = self._left == 0
@@ -118,10 +119,9 @@ class Answer:
         """What is there of the body; empty at the end."""
         if self._chunked and self._left == 0 and not self.ended:
             size = (await self._until(b"\r\n")).split(b";")[0].strip()
-            try:
-                self._left = int(size, 16)
-            except ValueError as e:
-                raise ConnectionError(f"a chunk that is not understood: {size!r:.100}") from e
+            if not re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size):
+                raise ConnectionError(f"a chunk that is not understood: {size!r:.100}")
+            self._left = int(size, 16)
             if self._left == 0:
                 while await self._until(b"\r\n") != b"\r\n":
                     pass  # a trailer
@@ -226,7 +226,7 @@ class Transport:
             raise
         answer.close()
         after = answer.headers.get("Retry-After", "")
-        error = from_answer(answer.status, body, int(after) if after.isdecimal() else 0)
+        error = from_answer(answer.status, body, int(after) if re.fullmatch("[0-9]{1,9}", after) else 0)
         if answer.status == 503 and after:
             raise NoAnswer(error, away=True) from error
         raise error
