@@ -52,10 +52,8 @@ func TestPython(t *testing.T) {
 	passed(t, out, func(name string) string {
 		return `(?m)^test_scenario_` + strings.ReplaceAll(name, "-", "_") + ` \(.*\) \.\.\. ok$`
 	})
-	if mypy, err := exec.LookPath("mypy"); err == nil {
-		published := []string{"MYPYPATH=" + filepath.Join(dir, "tests", "published")}
-		t.Log(run(t, dir, published, mypy, "--strict", "--python-version", "3.9", "--cache-dir", filepath.Join(dir, "mypy"), filepath.Join(source, "corral")))
-	}
+	published := []string{"MYPYPATH=" + filepath.Join(dir, "tests", "published")}
+	t.Log(run(t, dir, published, "mypy", "--strict", "--python-version", "3.9", "--cache-dir", filepath.Join(dir, "mypy"), filepath.Join(source, "corral")))
 }
 
 // passed demands that the output of tests says of each scenario that its test ran, and
