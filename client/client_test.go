@@ -22,7 +22,7 @@ import (
 
 func TestOptions(t *testing.T) {
 	for _, o := range []client.Options{
-		{}, {Socket: "s", URL: "http://x"}, {URL: "x"}, {URL: "ftp://x"}, {URL: "http://"}, {Socket: "s", Agent: "not a name"},
+		{}, {Socket: "s", URL: "http://x"}, {URL: "x"}, {URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x", Fingerprint: "00"}, {Socket: "s", Agent: "not a name"},
 	} {
 		if c, err := client.New(o); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%+v: %v, %v", o, c, err)

@@ -99,10 +99,11 @@ func TestDialPort(t *testing.T) {
 	if _, err := c.Sessions(ctx, false); !errors.Is(err, corral.ErrDenied) || corral.Hint(err) == "" {
 		t.Errorf("another certificate: %v", err)
 	}
-	// And of one that is known by its fingerprint.
+	// And of one that is known by its fingerprint, also as openssl prints it.
 	sums(t, g.client(func(o *client.Options) {
 		o.Socket, o.URL, o.Token = "", secure.URL, strings.Repeat("t", 32)
-		o.Fingerprint = selfcert.Fingerprint(secure.Certificate().Raw)
+		known := selfcert.Fingerprint(secure.Certificate().Raw)
+		o.Fingerprint = strings.ToUpper(known[:2] + ":" + known[2:])
 	}), port)
 }
 

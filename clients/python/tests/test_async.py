@@ -198,6 +198,8 @@ class TestEnds(unittest.IsolatedAsyncioTestCase):
         for options in ({"agent": "a\nb"}, {"token": "a\r\nb"}, {"session": "\ud800"}):
             with self.assertRaises(corral.InvalidError):
                 corral.AsyncClient(url="http://x", **options)
+        with self.assertRaisesRegex(corral.InvalidError, "https"):
+            corral.AsyncClient(url="http://x", fingerprint="00" * 32)
         for url in ("http://u:p@x", "http://x:port", "http://x?y", "https://"):
             with self.assertRaises(corral.InvalidError):
                 corral.AsyncClient(url=url)

@@ -12,7 +12,7 @@ import { request as secure } from "node:https";
 import { Readable } from "node:stream";
 import type { TLSSocket } from "node:tls";
 
-import { DeniedError } from "./errors.js";
+import { DeniedError, InvalidError } from "./errors.js";
 
 export interface NodeOptions {
   /** The path of the gateway's socket, gateway.sock in its state directory. Host and port of the URL do not matter then. */
@@ -33,8 +33,11 @@ export function nodeFetch(options: NodeOptions): typeof fetch {
     if (options.socket !== undefined) {
       settings.socketPath = options.socket;
     }
+    const pinned = want !== undefined;
+    if (pinned && url.protocol !== "https:") {
+      return Promise.reject(new InvalidError(`${url.origin} has no certificate, and a fingerprint was given`, { hint: "write it with https://" }));
+    }
     return new Promise<Response>((resolve, reject) => {
-      const pinned = want !== undefined && url.protocol === "https:";
       const sent: ClientRequest = pinned
         ? secure(url, { ...settings, rejectUnauthorized: false, minVersion: "TLSv1.2" })
         : url.protocol === "https:"

@@ -263,6 +263,7 @@ describe("scenarios", { timeout: 300_000 }, () => {
     const data = randomBytes(1 << 20);
     assert.ok(Buffer.from((await client.run("cat", { stdin: data })).stdout).equals(data));
     await assert.rejects(secure.client({ fetch: nodeFetch({ fingerprint: "00".repeat(32) }) }).run("true"), api.DeniedError);
+    await assert.rejects(gateway.client({ fetch: nodeFetch({ fingerprint }) }).run("true"), api.InvalidError);
     await assert.rejects(secure.client({ fetch: nodeFetch({}), retry: 0 }).run("true"), api.UnavailableError);
     await assert.rejects(secure.client({ retry: 0 }).run("true"), api.UnavailableError);
     const local = new api.Corral({ url: "http://localhost", fetch: nodeFetch({ socket: join(secure.state, "gateway.sock") }) });
