@@ -3,16 +3,11 @@
 package clients_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,13 +19,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/corral-exec/corral"
-	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/policy/approval"
-	"github.com/corral-exec/corral/sandbox/files"
 	"github.com/corral-exec/corral/session"
 )
 
@@ -239,30 +232,6 @@ func testTerminal(t *testing.T, p *place) {
 	}
 }
 
-func testFiles(t *testing.T, p *place) {
-	c := p.boxed.client(client.Options{})
-	output(t, c, corral.Command{Shell: "true"}) // there is a sandbox
-	f := c.Files("main")
-	data := make([]byte, 64<<20)
-	_, _ = rand.Read(data)
-	info, err := f.Write(t.Context(), "d/é g", bytes.NewReader(data), files.WriteOptions{Parents: true, Mode: 0o600, Limit: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, info.Size, 64<<20)
-	sum, _ := output(t, c, corral.Command{Shell: "sha256sum <'d/é g'"})
-	equal(t, strings.Fields(sum)[0], fmt.Sprintf("%x", sha256.Sum256(data)))
-	var got bytes.Buffer
-	if err := f.Read(t.Context(), "d/é g", files.ReadOptions{}, func(files.Info) (io.Writer, error) { return &got, nil }); err != nil || !bytes.Equal(got.Bytes(), data) {
-		t.Fatalf("%d bytes, %v", got.Len(), err)
-	}
-	if err := f.Remove(t.Context(), "d", true); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.Stat(t.Context(), "d/é g")
-	is(t, err, fs.ErrNotExist)
-}
-
 func testRestart(t *testing.T, p *place) {
 	g := startGateway(t, p.program)
 	c := g.client(client.Options{Retry: time.Minute})
@@ -414,101 +383,6 @@ func testAgents(t *testing.T, p *place) {
 	}
 }
 
-func testWrongKey(t *testing.T, p *place) {
-	for _, key := range []string{strings.Repeat("x", 32), "corralkey_" + strings.Repeat("x", 52), ""} {
-		_, err := p.host.byTCP("http", client.Options{Token: key}).Start(t.Context(), corral.Command{Shell: "true"})
-		is(t, err, corral.ErrDenied)
-		equal(t, corral.Hint(err) != "", true)
-	}
-}
-
-func key(t *testing.T, p *place, n client.NewKey) string {
-	t.Helper()
-	made, err := p.host.client(client.Options{}).NewKey(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made.Secret
-}
-
-func testRole(t *testing.T, p *place) {
-	viewer := p.host.byTCP("http", client.Options{Token: key(t, p, client.NewKey{Name: "watcher", Role: "viewer"})})
-	if _, err := viewer.Sessions(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	_, err := viewer.Start(t.Context(), corral.Command{Shell: "true"})
-	is(t, err, corral.ErrDenied)
-}
-
-func testQuota(t *testing.T, p *place) {
-	n := client.NewKey{Name: "small", Role: "agent", Agents: []string{"small"}}
-	n.MaxSessions = 1
-	c := p.host.byTCP("http", client.Options{Token: key(t, p, n), Agent: "small", Retry: -1})
-	q := begin(t, c, corral.Command{Shell: "sleep 60"})
-	_, err := c.Start(t.Context(), corral.Command{Shell: "true"})
-	is(t, err, api.ErrTooMany)
-	if _, err := q.(*client.Process).Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, exit := output(t, c, corral.Command{Shell: "true"})
-	equal(t, exit.Success(), true)
-}
-
-func testSandboxes(t *testing.T, p *place) {
-	c := p.boxed.client(client.Options{})
-	output(t, c, corral.Command{Shell: "echo kept >kept"})
-	list, err := c.Sandboxes(t.Context())
-	if err != nil || len(list) != 1 || list[0].Name != "main" {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	if box, err := c.Sandbox(t.Context(), "main"); err != nil || box.State != api.SandboxRunning {
-		t.Fatalf("%+v, %v", box, err)
-	}
-	if stats, err := c.SandboxStats(t.Context(), "main"); err != nil || stats.Memory <= 0 {
-		t.Fatalf("%+v, %v", stats, err)
-	}
-	if made, err := c.RecreateSandbox(t.Context(), "main"); err != nil || made.Container == "" {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	text, _ := output(t, c, corral.Command{Shell: "cat kept"})
-	equal(t, text, "kept\n")
-}
-
-func testPort(t *testing.T, p *place) {
-	c := p.boxed.client(client.Options{})
-	server := begin(t, c, corral.Command{Shell: "mkdir -p www; echo hello from inside >www/hello; exec busybox httpd -f -p 127.0.0.1:8080 -h www"})
-	inside := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return c.DialPort(ctx, "main", 8080)
-	}}}
-	get := func(url string) (int, string, error) {
-		resp, err := inside.Get(url)
-		if err != nil {
-			return 0, "", err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(body), err
-	}
-	status, body, err := get("http://inside/hello?x=1")
-	for i := 0; i < 100 && errors.Is(err, corral.ErrNotListening); i++ {
-		time.Sleep(100 * time.Millisecond)
-		status, body, err = get("http://inside/hello?x=1")
-	}
-	if err != nil || status != 200 || body != "hello from inside\n" {
-		t.Fatalf("%d, %q, %v", status, body, err)
-	}
-	if status, _, err = get("http://inside/none"); err != nil || status != 404 {
-		t.Fatalf("%d, %v", status, err)
-	}
-	_, err = c.DialPort(t.Context(), "main", 8081)
-	is(t, err, corral.ErrNotListening)
-	_, err = c.SandboxAddress(t.Context(), "main", 8080) // no domain
-	is(t, err, corral.ErrNotFound)
-	if _, err := server.(*client.Process).Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func testGap(t *testing.T, p *place) {
 	q := begin(t, p.host.client(client.Options{}), corral.Command{Shell: "head -c 3000000 /dev/zero", Log: corral.LogLimit{Head: 1000, Tail: 2000}})
 	ended(t, q)
@@ -563,23 +437,6 @@ func testErrors(t *testing.T, p *place) {
 	_, err = nobody.Start(t.Context(), corral.Command{Shell: "true"})
 	is(t, err, corral.ErrUnavailable)
 	equal(t, strings.Contains(corral.Hint(err), "corral gateway"), true)
-}
-
-func testTLS(t *testing.T, p *place) {
-	config := filepath.Join(testdir.New(t), "corral.json5")
-	writeFile(t, config, "{ gateway: { tls: { self: true } } }")
-	g := startGateway(t, p.program, "--config", config)
-	pem, err := os.ReadFile(filepath.Join(g.state, "gateway.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := g.byTCP("https", client.Options{Token: g.token(), Fingerprint: fingerprint(t, pem)})
-	text, _ := output(t, c, corral.Command{Shell: "echo over TLS"})
-	equal(t, text, "over TLS\n")
-	_, err = g.byTCP("https", client.Options{Token: g.token(), Fingerprint: strings.Repeat("00", 32)}).Start(t.Context(), corral.Command{Shell: "true"})
-	is(t, err, corral.ErrDenied)
-	_, err = g.byTCP("https", client.Options{Token: g.token()}).Start(t.Context(), corral.Command{Shell: "true"})
-	is(t, err, corral.ErrUnavailable)
 }
 
 func testConcurrent(t *testing.T, p *place) {

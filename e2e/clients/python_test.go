@@ -1,7 +1,5 @@
 //go:build e2e
 
-// Package clients_test runs the tests of clients in other languages, against the
-// gateway as it is now.
 package clients_test
 
 import (

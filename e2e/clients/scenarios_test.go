@@ -1,3 +1,5 @@
+// Package clients runs the tests of the clients in each language, against the gateway as
+// it is now. What all of them are tested with is in scenarios.md.
 package clients_test
 
 import (
