@@ -105,6 +105,9 @@ func (c *Client) try(ctx context.Context, req call, take func(*http.Response) er
 		if e := (*url.Error)(nil); errors.As(err, &e) { // it says "Post http://localhost/…", which is nowhere
 			err = e.Err
 		}
+		if errors.Is(err, corral.ErrDenied) { // by us: it is another certificate
+			return err
+		}
 		if hint := pointless(err); hint != "" && ctx.Err() == nil {
 			return corral.Errorf(corral.ErrUnavailable, hint, "there is no gateway at %s: %w", c.where, err)
 		}

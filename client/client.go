@@ -108,9 +108,12 @@ func New(o Options) (*Client, error) {
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 			return nil, corral.Errorf(corral.ErrInvalid, "write it like http://127.0.0.1:7777", "%q is no address of a gateway", o.URL)
 		}
+		if o.Fingerprint != "" && base.Scheme == "http" {
+			return nil, corral.Errorf(corral.ErrInvalid, "write it with https://", "%q has no certificate, and a fingerprint was given", o.URL)
+		}
 		c.where, c.base, c.tcp = base.Redacted(), *base, true
 	}
-	c.dial, c.tls = dial, selfcert.Pinned(o.Fingerprint, tls.VersionTLS12, "log in again, if it is the right gateway: corral login")
+	c.dial, c.tls = dial, selfcert.Pinned(strings.ReplaceAll(o.Fingerprint, ":", ""), tls.VersionTLS12, "log in again, if it is the right gateway: corral login")
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: dial, TLSClientConfig: c.tls, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute, DisableCompression: true,
 		WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 
 func TestOptions(t *testing.T) {
 	for _, o := range []client.Options{
-		{}, {Socket: "s", URL: "http://x"}, {URL: "x"}, {URL: "ftp://x"}, {URL: "http://"}, {Socket: "s", Agent: "not a name"},
+		{}, {Socket: "s", URL: "http://x"}, {URL: "x"}, {URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x", Fingerprint: "00"}, {Socket: "s", Agent: "not a name"},
 	} {
 		if c, err := client.New(o); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%+v: %v, %v", o, c, err)
@@ -149,6 +150,36 @@ func TestEvents(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%+v, %v", e, err)
 		}
+	}
+}
+
+// An event that is cut in the middle is asked for again.
+func TestEventsCut(t *testing.T) {
+	var asked []string
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("after"))
+		if len(asked) == 1 {
+			_, _ = io.WriteString(w, "id: 8\nevent: exec.finished\ndata: {\"seq\":8}\n\nid: 9\nevent: exec.finished\ndata: {\"se")
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "id: 9\nevent: exec.finished\ndata: {\"seq\":9}\n\n")
+	}))
+	defer front.Close()
+	c, err := client.New(client.Options{URL: front.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var got []int64
+	for e, err := range c.Events(t.Context(), client.EventOptions{After: 3, Once: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Seq)
+	}
+	if !slices.Equal(got, []int64{8, 9}) || !slices.Equal(asked, []string{"3", "8"}) {
+		t.Errorf("the events %d, asked for after %q", got, asked)
 	}
 }
 

@@ -112,8 +112,11 @@ type decoder[E any] func(kind string, data []byte) (e E, after int64, err error)
 func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(E) bool) (int64, error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, 4096), maxEvent)
+	// What is known of an event before its end, which is an empty line: one that was cut is
+	// asked for again.
 	var kind string
 	var data []byte
+	id := after
 	for lines.Scan() {
 		field, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
@@ -123,7 +126,7 @@ func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(
 			if err != nil || n < 0 {
 				return after, fmt.Errorf("%w: an event has the id %q", api.ErrInternal, value)
 			}
-			after = n
+			id = n
 		case field == "event":
 			kind = value
 		case field == "data":
@@ -131,12 +134,15 @@ func readEvents[E any](body io.Reader, after int64, decode decoder[E], use func(
 				return after, fmt.Errorf("%w: an event has more than %d bytes", api.ErrInternal, maxEvent)
 			}
 			data = append(append(data, value...), '\n')
-		case field == "" && value == "" && data != nil:
+		case field == "" && value == "" && data == nil:
+			after, kind = id, ""
+		case field == "" && value == "":
 			e, next, err := decode(kind, data)
 			if err != nil {
 				return after, err
 			}
-			after = cmp.Or(next, after)
+			after = cmp.Or(next, id)
+			id = after
 			if !use(e) {
 				return after, nil
 			}

@@ -90,10 +90,20 @@ func TestDialPort(t *testing.T) {
 	if _, err := c.DialPort(t.Context(), "box", port); !errors.Is(err, corral.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a certificate of nobody's: %v", err)
 	}
-	// And of one that is known by its fingerprint.
+	// Of another one than is known: no waiting helps.
+	c = g.client(func(o *client.Options) {
+		o.Socket, o.URL, o.Token, o.Fingerprint, o.Retry = "", secure.URL, strings.Repeat("t", 32), strings.Repeat("00", 32), time.Hour
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := c.Sessions(ctx, false); !errors.Is(err, corral.ErrDenied) || corral.Hint(err) == "" {
+		t.Errorf("another certificate: %v", err)
+	}
+	// And of one that is known by its fingerprint, also as openssl prints it.
 	sums(t, g.client(func(o *client.Options) {
 		o.Socket, o.URL, o.Token = "", secure.URL, strings.Repeat("t", 32)
-		o.Fingerprint = selfcert.Fingerprint(secure.Certificate().Raw)
+		known := selfcert.Fingerprint(secure.Certificate().Raw)
+		o.Fingerprint = strings.ToUpper(known[:2] + ":" + known[2:])
 	}), port)
 }
 

@@ -31,6 +31,7 @@ test=(
 	/usr/bin/vim:vim # programs that are driven on terminals, also in an image made of them
 	/usr/bin/htop:htop
 	/usr/bin/python3:python3
+	mypy:mypy # the types of the client in Python
 	/usr/bin/ssh-keygen:openssh-client
 	/usr/sbin/sshd:openssh-server
 	nats-server:nats-server # a message server of somebody else's

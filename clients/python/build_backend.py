@@ -56,7 +56,10 @@ def _metadata() -> bytes:
 
 
 def _package() -> List[str]:
-    return sorted("corral/" + n for n in os.listdir(os.path.join(HERE, "corral")) if n.endswith(".py") or n == "py.typed")
+    found = []
+    for directory in ("corral", "corral/adapters"):
+        found += [f"{directory}/{n}" for n in os.listdir(os.path.join(HERE, directory)) if n.endswith(".py") or n == "py.typed"]
+    return sorted(found)
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: Optional[str] = None) -> str:

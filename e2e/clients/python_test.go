@@ -1,7 +1,5 @@
 //go:build e2e
 
-// Package clients_test runs the tests of clients in other languages, against the
-// gateway as it is now.
 package clients_test
 
 import (
@@ -9,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +32,7 @@ func TestPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := testdir.New(t)
-	program := filepath.Join(dir, "corral")
-	run(t, dir, nil, "go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-
+	program := build(t, dir)
 	wheels := filepath.Join(dir, "wheels")
 	made := strings.Fields(run(t, dir, nil, "python3", filepath.Join(source, "build_backend.py"), wheels))
 	if len(made) != 2 || !strings.HasSuffix(made[0], "-py3-none-any.whl") {
@@ -48,7 +45,24 @@ func TestPython(t *testing.T) {
 	if at := run(t, dir, env, "python3", "-c", "import corral; print(corral.__file__)"); !strings.HasPrefix(at, made[0]) {
 		t.Fatalf("the package is from %s", at)
 	}
-	t.Log(run(t, dir, env, "python3", "-W", "error", "-m", "unittest", "-v"))
+	out := run(t, dir, env, "python3", "-W", "error", "-m", "unittest", "-v")
+	t.Log(out)
+	passed(t, out, func(name string) string {
+		return `(?m)^test_scenario_` + strings.ReplaceAll(name, "-", "_") + ` \(.*\) \.\.\. ok$`
+	})
+	published := []string{"MYPYPATH=" + filepath.Join(dir, "tests", "published")}
+	t.Log(run(t, dir, published, "mypy", "--strict", "--python-version", "3.9", "--cache-dir", filepath.Join(dir, "mypy"), filepath.Join(source, "corral")))
+}
+
+// passed demands that the output of tests says of each scenario that its test ran, and
+// was not skipped.
+func passed(t *testing.T, out string, line func(name string) string) {
+	t.Helper()
+	for _, name := range names(t) {
+		if !regexp.MustCompile(line(name)).MatchString(out) {
+			t.Errorf("the test of the scenario %s did not run", name)
+		}
+	}
 }
 
 func run(t *testing.T, dir string, env []string, program string, args ...string) string {

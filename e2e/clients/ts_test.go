@@ -20,11 +20,9 @@ import (
 func TestTypeScript(t *testing.T) {
 	enginetest.New(t) // with the image
 	dir := testdir.New(t)
-	program := filepath.Join(dir, "corral")
-	run(t, dir, nil, "go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-
+	program := build(t, dir)
 	source := filepath.Join(dir, "source")
-	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "README.md", "src", "test"} {
+	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "tsconfig.browser.json", "README.md", "src", "test"} {
 		copyTo(t, filepath.Join(source, name), filepath.Join("../../clients/ts", name))
 	}
 	run(t, source, nil, "npm", "ci", "--no-audit", "--no-fund")
@@ -48,7 +46,9 @@ func TestTypeScript(t *testing.T) {
 		t.Fatalf("the tests are %q: %v", tests, err)
 	}
 	env := []string{"CORRAL_BIN=" + program, "CORRAL_TEST_IMAGE=" + images.Busybox, "CORRAL_TEST_DIR=" + dir, "NODE_OPTIONS="}
-	t.Log(run(t, user, env, "node", append([]string{"--test"}, tests...)...))
+	out := run(t, user, env, "node", append([]string{"--test", "--test-reporter=tap"}, tests...)...)
+	t.Log(out)
+	passed(t, out, func(name string) string { return `(?m)^ *ok \d+ - scenario ` + name + `$` })
 }
 
 var example = regexp.MustCompile("(?ms)^```ts\n(.*?)^```$")
@@ -89,6 +89,14 @@ export async function read(signal: AbortSignal): Promise<number | null> {
 }
 `)
 	run(t, user, nil, "node", append(check, "--lib", "es2022,dom", "browser.ts")...)
+
+	// The adapter is what the AI SDK wants, whose package is with the sources.
+	writeFile(t, filepath.Join(source, "ai.ts"), `import type { Experimental_SandboxSession } from "ai";
+import { Corral } from "@corral-exec/client";
+import { sandboxSession } from "@corral-exec/client/ai";
+export const session: Experimental_SandboxSession = sandboxSession(new Corral({ url: "http://localhost:7777" }), { sandbox: "main" });
+`)
+	run(t, source, nil, "node", append(check, "--lib", "es2022,dom", "--skipLibCheck", "--typeRoots", types, "--types", "node", "ai.ts")...)
 }
 
 func writeFile(t *testing.T, name, text string) {

@@ -8,14 +8,16 @@
 
 A Client finds the gateway as the program corral does, and speaks HTTP with it. It goes on
 by itself when the gateway restarts: output is read on from the offset that was reached, so
-no byte is lost or read twice. It is synchronous, and may be used by several threads.
+no byte is lost or read twice. It is synchronous, and may be used by several threads. An
+AsyncClient has the same methods for asyncio.
 """
 
-from ._client import Client
-from ._events import Event, Stream
-from ._files import Files
-from ._sandbox import Sandbox
-from ._session import Result, Session
+from ._client import AsyncClient
+from ._events import AsyncEvents, AsyncStream, Event
+from ._files import AsyncFiles
+from ._sandbox import AsyncSandbox, Fetched
+from ._session import AsyncSession, Result
+from ._sync import Client, Events, Files, Sandbox, Session, Stream
 from .errors import (
     ApprovalPendingError,
     BadDirectoryError,
@@ -27,9 +29,11 @@ from .errors import (
     InvalidError,
     LostError,
     NotFoundError,
+    NotListeningError,
     RunningError,
     StdinClosedError,
     TooLargeError,
+    TooManyError,
     UnauthorizedError,
     UnavailableError,
     UnsupportedError,
@@ -39,6 +43,12 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ApprovalPendingError",
+    "AsyncClient",
+    "AsyncEvents",
+    "AsyncFiles",
+    "AsyncSandbox",
+    "AsyncSession",
+    "AsyncStream",
     "BadDirectoryError",
     "Client",
     "ConflictError",
@@ -46,11 +56,14 @@ __all__ = [
     "DeniedError",
     "EndedError",
     "Event",
+    "Events",
+    "Fetched",
     "Files",
     "InternalError",
     "InvalidError",
     "LostError",
     "NotFoundError",
+    "NotListeningError",
     "Result",
     "RunningError",
     "Sandbox",
@@ -58,6 +71,7 @@ __all__ = [
     "StdinClosedError",
     "Stream",
     "TooLargeError",
+    "TooManyError",
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedError",

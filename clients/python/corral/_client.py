@@ -7,16 +7,18 @@ import json
 import secrets
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from ._events import TYPE, Stream
-from ._http import Call, Place, Transport, find
-from ._sandbox import Sandbox
-from ._session import Result, Session, collect, log_call
+from ._events import TYPE, AsyncEvents, AsyncStream
+from ._http import Call, Transport
+from ._net import Asyncio, Network
+from ._place import Place, find
+from ._sandbox import AsyncSandbox
+from ._session import AsyncSession, Result, collect, log_call
 from .errors import EndedError, InvalidError
 
 Command = Union[str, Sequence[str]]
 
 
-class Client:
+class AsyncClient:
     """Speaks to one gateway, for one agent.
 
     Without socket and url it looks for the gateway as the program corral does: at
@@ -27,48 +29,51 @@ class Client:
     or the only one that the key is for.
 
     retry is for how many seconds a gateway that was reached may be away before a call
-    fails; timeout is how long it may be silent in a call.
+    fails; timeout is how long it may be silent in a call. A task that is cancelled ends its
+    call at once, and closes the connection. What was started goes on.
     """
+
+    _network: Network = Asyncio()
 
     def __init__(self, *, socket: str = "", url: str = "", token: str = "", fingerprint: str = "",
                  state_dir: Optional[str] = None, agent: str = "", session: str = "", sender: str = "", retry: float = 30.0, timeout: float = 600.0) -> None:
         if socket and url:
             raise InvalidError("both a socket and a URL were given", hint="a gateway is at one of them")
         place = Place(socket, url, token, fingerprint) if socket or url else find(state_dir)
-        self._transport = Transport(place, agent=agent, session=session, sender=sender, retry=retry, timeout=timeout)
+        self._transport = Transport(self._network, place, agent=agent, session=session, sender=sender, retry=retry, timeout=timeout)
 
-    def __enter__(self) -> "Client":
+    async def __aenter__(self) -> "AsyncClient":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Nothing is open between calls. Commands and streams go on."""
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         """UnavailableError if the gateway takes no commands now."""
-        self._transport.json("GET", "ready")
+        await self._transport.json("GET", "ready")
 
     # Commands
 
-    def run(self, command: Command, *, stdin: bytes = b"", max_output: int = 16 << 20, **options: Any) -> Result:
+    async def run(self, /, command: Command, *, stdin: bytes = b"", max_output: int = 16 << 20, **options: Any) -> Result:
         """Runs a command to its end. A command that fails is no error: look at exit_code.
 
         Of the output at most max_output bytes are kept. stdin is all of its input. The
         options are those of start.
         """
         if not stdin:
-            return collect(self.stream(command, **options), max_output)
-        session = self.start(command, stdin=True, **options)
+            return await collect(self.stream(command, **options), max_output)
+        session = await self.start(command, stdin=True, **options)
         try:
-            session.write(stdin)
-            session.close_stdin()
+            await session.write(stdin)
+            await session.close_stdin()
         except EndedError:
             pass  # it did not read all of it
-        return session.result(max_output=max_output)
+        return await session.result(max_output=max_output)
 
-    def start(self, command: Command, **options: Any) -> Session:
+    async def start(self, command: Command, **options: Any) -> AsyncSession:
         """Starts a command in the background.
 
         command is shell text, or a list of arguments. The options are id, workdir, env, stdin,
@@ -77,98 +82,103 @@ class Client:
         "tail": BYTES}). With an id of your own, to start it again returns the same session.
         """
         body = _start(command, options)
-        return Session(self._transport, self._transport.json("POST", "sessions", body=body))
+        return AsyncSession(self._transport, await self._transport.json("POST", "sessions", body=body))
 
-    def stream(self, command: Command, **options: Any) -> Stream:
+    def stream(self, command: Command, **options: Any) -> AsyncStream:
         """Starts a command, and returns its events: started, its output, exit."""
         call = Call("POST", ("sessions",), {}, json.dumps(_start(command, options)).encode(), accept=TYPE)
-        return Stream(self._transport, call, log_call)
+        return AsyncStream(self._transport, call, log_call)
 
-    def tool(self, name: str, **arguments: Any) -> Dict[str, Any]:
+    async def tool(self, name: str, /, **arguments: Any) -> Dict[str, Any]:
         """Calls a tool, such as exec or process, as an agent does."""
         path = (name,) if name in ("exec", "process") else ("tools", name)
-        result: Dict[str, Any] = self._transport.json("POST", *path, body=arguments, once=True)
+        result: Dict[str, Any] = await self._transport.json("POST", *path, body=arguments, once=True)
         return result
 
-    def explain(self, command: Command, **options: Any) -> Dict[str, Any]:
+    async def explain(self, /, command: Command, **options: Any) -> Dict[str, Any]:
         """Says whether a command would run. Nothing is started."""
         body = _start(command, options)
         del body["id"]
-        report: Dict[str, Any] = self._transport.json("POST", "explain", body=body)
+        report: Dict[str, Any] = await self._transport.json("POST", "explain", body=body)
         return report
 
     # Sessions
 
-    def sessions(self, *, all_agents: bool = False) -> List[Session]:
+    async def sessions(self, *, all_agents: bool = False) -> List[AsyncSession]:
         """The sessions, the newest first. info of each is its status."""
-        answer = self._transport.json("GET", "sessions", query={"agent": "*" if all_agents else None})
-        return [Session(self._transport, info) for info in answer["sessions"]]
+        answer = await self._transport.json("GET", "sessions", query={"agent": "*" if all_agents else None})
+        return [AsyncSession(self._transport, info) for info in answer["sessions"]]
 
-    def session(self, id: str) -> Session:
+    async def session(self, id: str) -> AsyncSession:
         """The session of that ID."""
-        return Session(self._transport, self._transport.json("GET", "sessions", id))
+        return AsyncSession(self._transport, await self._transport.json("GET", "sessions", id))
+
+    def events(self, after: Optional[int] = None, *, all_agents: bool = False, once: bool = False) -> AsyncEvents:
+        """What happens to the sessions: after the event of that number (0: all that is kept),
+        or else from now on. once: only the events that there are."""
+        return AsyncEvents(self._transport, after, all_agents, once)
 
     # Sandboxes
 
-    def sandboxes(self) -> List[Dict[str, Any]]:
+    async def sandboxes(self) -> List[Dict[str, Any]]:
         """The sandboxes of all agents."""
-        found: List[Dict[str, Any]] = self._transport.json("GET", "sandboxes")["sandboxes"]
+        found: List[Dict[str, Any]] = (await self._transport.json("GET", "sandboxes"))["sandboxes"]
         return found
 
-    def sandbox(self, name: str) -> Sandbox:
+    def sandbox(self, name: str) -> AsyncSandbox:
         """The sandbox of that name, with its files."""
-        return Sandbox(self._transport, name)
+        return AsyncSandbox(self._transport, name)
 
     # Approvals
 
-    def approvals(self, *, state: str = "", agent: str = "") -> List[Dict[str, Any]]:
+    async def approvals(self, *, state: str = "", agent: str = "") -> List[Dict[str, Any]]:
         """What commands wait for (state="pending"), or waited for."""
-        found: List[Dict[str, Any]] = self._transport.json("GET", "approvals", query={"state": state, "agent": agent})["approvals"]
+        found: List[Dict[str, Any]] = (await self._transport.json("GET", "approvals", query={"state": state, "agent": agent}))["approvals"]
         return found
 
-    def approval(self, ref: str) -> Dict[str, Any]:
+    async def approval(self, ref: str) -> Dict[str, Any]:
         """An approval, by its ID, its slug, or a beginning of one."""
-        found: Dict[str, Any] = self._transport.json("GET", "approvals", ref)
+        found: Dict[str, Any] = await self._transport.json("GET", "approvals", ref)
         return found
 
-    def answer(self, ref: str, decision: str, *, scope: str = "", by: str = "") -> Dict[str, Any]:
+    async def answer(self, ref: str, decision: str, *, scope: str = "", by: str = "") -> Dict[str, Any]:
         """Answers an approval: allow-once, allow-always or deny."""
         body = _without_empty({"decision": decision, "scope": scope, "by": by})
-        found: Dict[str, Any] = self._transport.json("POST", "approvals", ref, body=body, once=True)
+        found: Dict[str, Any] = await self._transport.json("POST", "approvals", ref, body=body, once=True)
         return found
 
-    def deny_all(self, *, agent: str = "", by: str = "") -> List[Dict[str, Any]]:
+    async def deny_all(self, *, agent: str = "", by: str = "") -> List[Dict[str, Any]]:
         """Denies all pending approvals, or all of one agent."""
         body = _without_empty({"decision": "deny", "agent": agent, "by": by})
-        denied: List[Dict[str, Any]] = self._transport.json("POST", "approvals", body=body)["approvals"]
+        denied: List[Dict[str, Any]] = (await self._transport.json("POST", "approvals", body=body))["approvals"]
         return denied
 
     # Nodes
 
-    def nodes(self) -> List[Dict[str, Any]]:
+    async def nodes(self) -> List[Dict[str, Any]]:
         """The paired nodes. NotFoundError if the gateway does not listen for any."""
-        found: List[Dict[str, Any]] = self._transport.json("GET", "nodes")["nodes"]
+        found: List[Dict[str, Any]] = (await self._transport.json("GET", "nodes"))["nodes"]
         return found
 
-    def node(self, ref: str) -> Dict[str, Any]:
+    async def node(self, ref: str) -> Dict[str, Any]:
         """A node, by its ID, key or name."""
-        found: Dict[str, Any] = self._transport.json("GET", "nodes", ref)
+        found: Dict[str, Any] = await self._transport.json("GET", "nodes", ref)
         return found
 
-    def node_requests(self) -> List[Dict[str, Any]]:
+    async def node_requests(self) -> List[Dict[str, Any]]:
         """The machines that ask to be nodes."""
-        found: List[Dict[str, Any]] = self._transport.json("GET", "nodes", "requests")["requests"]
+        found: List[Dict[str, Any]] = (await self._transport.json("GET", "nodes", "requests"))["requests"]
         return found
 
-    def approve_node(self, ref: str, *, name: str = "", labels: Optional[Mapping[str, str]] = None, by: str = "") -> Dict[str, Any]:
+    async def approve_node(self, ref: str, *, name: str = "", labels: Optional[Mapping[str, str]] = None, by: str = "") -> Dict[str, Any]:
         """Makes a machine that asks a node."""
         body = _without_empty({"decision": "approve", "name": name, "labels": dict(labels or {}), "by": by})
-        node: Dict[str, Any] = self._transport.json("POST", "nodes", "requests", ref, body=body, once=True)
+        node: Dict[str, Any] = await self._transport.json("POST", "nodes", "requests", ref, body=body, once=True)
         return node
 
-    def reject_node(self, ref: str, *, by: str = "") -> None:
+    async def reject_node(self, ref: str, *, by: str = "") -> None:
         """Turns a machine that asks away."""
-        self._transport.json("POST", "nodes", "requests", ref, body=_without_empty({"decision": "reject", "by": by}), once=True)
+        await self._transport.json("POST", "nodes", "requests", ref, body=_without_empty({"decision": "reject", "by": by}), once=True)
 
 
 def _without_empty(body: Dict[str, Any]) -> Dict[str, Any]:

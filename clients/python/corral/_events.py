@@ -1,20 +1,18 @@
-"""The output of a session as events, read on where a connection was cut."""
+"""The output of a session as events, and the events of sessions."""
 
 from __future__ import annotations
 
 import base64
+import codecs
 import json
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, Optional
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Optional
 
-from ._http import _CUT, Answer, Call, NoAnswer, Patience, Transport
+from ._http import Call, Feed, Query, Transport
 from .errors import InternalError, UnavailableError
 
 TYPE = "application/x-ndjson"
-
-# The gateway says something every 15 seconds.
-_QUIET = 60.0
-_MAX_LINE = 4 << 20
+MISSED = "corral.missed"  # the type of an event: some before its seq are no longer kept
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,9 @@ class Event:
     signal: Optional[int] = None
     signal_name: Optional[str] = None
     session: Optional[Dict[str, Any]] = None  # of started and exit
-
-    @property
-    def text(self) -> str:
-        """The output, with U+FFFD for what is not UTF-8."""
-        return self.data.decode("utf-8", "replace")
+    # The output with U+FFFD for what is not UTF-8. A character of which data has only the
+    # beginning is in the text of the next event of the same stream.
+    text: str = ""
 
 
 def parse(line: bytes) -> Event:
@@ -50,93 +46,106 @@ def parse(line: bytes) -> Event:
         raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e
 
 
-def _lines(answer: Answer) -> Iterator[bytes]:
-    """Lines that are whole. It just ends if the answer was cut."""
-    rest = b""
-    while True:
-        try:
-            piece = answer.some()
-        except _CUT:
-            return
-        if not piece:
-            return
-        *whole, rest = (rest + piece).split(b"\n")
-        if len(rest) > _MAX_LINE:
-            raise InternalError(f"a line of more than {_MAX_LINE} bytes")
-        yield from whole
+class AsyncStream(Feed[Event]):
+    """Iterates over a session's events: async for, or next by next.
 
-
-class Stream:
-    """Iterates over a session's events, over as many connections as it takes.
-
-    first is the call that begins it; then is asked for the call that goes on from an
-    offset, once the session is known. session is known after the first event.
+    session is known after the first event. To leave it before its end, use it in async
+    with, or close it. The command goes on.
     """
 
     def __init__(self, transport: Transport, first: Call, then: Callable[[Dict[str, Any], int], Call],
                  session: Optional[Dict[str, Any]] = None, offset: int = 0, follow: bool = True) -> None:
-        self._transport, self._first, self._then, self._follow = transport, first, then, follow
+        super().__init__(transport)
+        self._first, self._then, self._follow = first, then, follow
         self.session = session
         self.offset = offset  # where the rest begins
-        self._answer: Optional[Answer] = None
-        self._events = self._read()
+        self._decoders: Dict[str, codecs.IncrementalDecoder] = {}
 
-    def __iter__(self) -> Iterator[Event]:
+    async def __aenter__(self) -> "AsyncStream":
         return self
 
-    def __next__(self) -> Event:
-        return next(self._events)
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-    def __enter__(self) -> "Stream":
+    def _call(self) -> Call:
+        return self._first if self.session is None else self._then(self.session, self.offset)
+
+    def _bears(self, e: UnavailableError) -> bool:
+        return self.session is not None  # the command was started: what it runs on may come back
+
+    def _understand(self, line: bytes) -> Optional[Event]:
+        event = parse(line)
+        if event.type == "ping":
+            return None
+        if event.offset != self.offset:
+            raise InternalError(f"an event from {event.offset}, and it was to be from {self.offset}")
+        self.offset = event.next
+        self.session = event.session or self.session
+        self._anew = event.type == "pause" and self._follow
+        self._over = event.type in ("exit", "pause") and not self._anew
+        return replace(event, text=self._text(event))
+
+    def _text(self, event: Event) -> str:
+        if event.type in ("stdout", "stderr"):
+            decoder = self._decoders.setdefault(event.type, codecs.getincrementaldecoder("utf-8")("replace"))
+            return decoder.decode(event.data)
+        if event.type in ("gap", "exit"):  # the ends of characters will not come
+            text = "".join(decoder.decode(b"", True) for decoder in self._decoders.values())
+            self._decoders.clear()
+            return text
+        return ""
+
+
+class AsyncEvents(Feed[Dict[str, Any]]):
+    """Iterates over what happens to the sessions: each event is the API's JSON.
+
+    after is the number (seq) of the last event that was seen.
+    """
+
+    most = 16 << 20
+
+    def __init__(self, transport: Transport, after: Optional[int], all_agents: bool, once: bool) -> None:
+        super().__init__(transport)
+        self.after, self._all, self._whole = after, all_agents, once
+        self._forget()
+
+    async def __aenter__(self) -> "AsyncEvents":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-    def close(self) -> None:
-        """Lets go of the stream. The command goes on."""
-        self._events.close()
-        if self._answer is not None:
-            self._answer.close()
-            self._answer = None
+    def _call(self) -> Call:
+        self._forget()
+        query: Query = {"after": self.after, "agent": "*" if self._all else None, "once": self._whole}
+        return Call("GET", ("events",), query, accept="text/event-stream")
 
-    def _read(self) -> Iterator[Event]:
-        patience = Patience(self._transport.retry)
-        call = self._first
-        while True:
-            error: Exception
-            try:
-                self._answer = self._transport.open(call)
-                self._answer.quiet_limit(_QUIET)
-                for line in _lines(self._answer):
-                    event = parse(line)
-                    if event.type == "ping":
-                        continue
-                    if event.offset != self.offset:
-                        raise InternalError(f"an event from {event.offset}, and it was to be from {self.offset}")
-                    patience.succeeded()
-                    self.offset = event.next
-                    if event.session is not None:
-                        self.session = event.session
-                    if event.type == "pause" and self._follow:
-                        break
-                    yield event
-                    if event.type in ("exit", "pause"):
-                        return
-                error = ConnectionError("the output was cut")
-            except NoAnswer as e:
-                if not (e.away or self._transport.reached):
-                    raise self._transport.unreachable(e) from e
-                error = e.cause
-            except UnavailableError as e:
-                if self.session is None:
-                    raise
-                error = e  # the command was started: what it runs on may come back
-            finally:
-                if self._answer is not None:
-                    self._answer.close()
-                    self._answer = None
-            if not patience.wait():
-                raise self._transport.unreachable(NoAnswer(error)) from error
-            if self.session is not None:
-                call = self._then(self.session, self.offset)
+    def _forget(self) -> None:
+        """What is known of an event before its end, which is an empty line."""
+        self._kind, self._data, self._id = b"", b"", self.after
+
+    def _understand(self, line: bytes) -> Optional[Dict[str, Any]]:
+        name, _, value = line.rstrip(b"\r").partition(b":")
+        value = value[1:] if value.startswith(b" ") else value
+        try:
+            if name == b"id":
+                if not value.isdigit():
+                    raise ValueError("no number of an event")
+                self._id = int(value)
+            elif name == b"event":
+                self._kind = value
+            elif name == b"data":
+                self._data += value + b"\n"
+                if len(self._data) > self.most:
+                    raise ValueError(f"more than {self.most} bytes")
+            elif not line.strip():
+                event: Optional[Dict[str, Any]] = json.loads(self._data) if self._data else None
+                if event and self._kind.decode() == MISSED:
+                    self._id = int(event["next"])
+                    event = {"type": MISSED, "seq": self._id}
+                self.after = self._id
+                self._forget()
+                return event
+        except (ValueError, KeyError, TypeError) as e:
+            raise InternalError(f"an event that is not understood: {line[:100]!r}: {e}") from e
+        return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, AsyncIterator, Dict, Optional
 
 from ._http import Call, Query, Transport
 
 
-class Files:
+class AsyncFiles:
     """The files of a sandbox of the agent. Paths are absolute, or relative to the workspace."""
 
     def __init__(self, transport: Transport, sandbox: str) -> None:
@@ -18,41 +18,42 @@ class Files:
         return Call(method, ("sandboxes", self._sandbox, "files", *under), {"path": path, **(query or {})}, body,
                     kind="application/octet-stream", once=once)
 
-    def _json(self, call: Call) -> Any:
-        text, _ = self._transport.bytes(call)
+    async def _json(self, call: Call) -> Any:
+        text, _ = await self._transport.bytes(call)
         return json.loads(text) if text else None
 
-    def read(self, path: str, *, offset: int = 0, limit: int = 0) -> bytes:
+    async def read(self, path: str, *, offset: int = 0, limit: int = 0) -> bytes:
         """The content of a file: all of it, or at most limit bytes. At most 64 MiB."""
-        data, _ = self._transport.bytes(self._call("GET", path, "content", query={"offset": offset or None, "limit": limit or None}))
+        data, _ = await self._transport.bytes(self._call("GET", path, "content", query={"offset": offset or None, "limit": limit or None}))
         return data
 
-    def write(self, path: str, data: bytes, *, mode: Optional[int] = None, parents: bool = False, new: bool = False) -> Dict[str, Any]:
+    async def write(self, path: str, data: bytes, *, mode: Optional[int] = None, parents: bool = False, new: bool = False) -> Dict[str, Any]:
         """Writes a file as a whole. new: it must not be there."""
         query: Query = {"mode": f"{mode:o}" if mode is not None else None, "parents": parents, "new": new}
-        info: Dict[str, Any] = self._json(self._call("PUT", path, "content", query=query, body=data, once=new))
+        info: Dict[str, Any] = await self._json(self._call("PUT", path, "content", query=query, body=data, once=new))
         return info
 
-    def list(self, path: str = ".") -> Iterator[Dict[str, Any]]:
+    async def list(self, path: str = ".") -> AsyncIterator[Dict[str, Any]]:
         """What is in a directory."""
         after: Optional[str] = None
         while True:
-            page = self._json(self._call("GET", path, query={"after": after}))
-            yield from page["entries"]
+            page = await self._json(self._call("GET", path, query={"after": after}))
+            for entry in page["entries"]:
+                yield entry
             after = page.get("next")
             if not after:
                 return
 
-    def stat(self, path: str) -> Dict[str, Any]:
+    async def stat(self, path: str) -> Dict[str, Any]:
         """Describes a file."""
-        info: Dict[str, Any] = self._json(self._call("GET", path, "stat"))
+        info: Dict[str, Any] = await self._json(self._call("GET", path, "stat"))
         return info
 
-    def mkdir(self, path: str, *, mode: Optional[int] = None, parents: bool = False) -> None:
+    async def mkdir(self, path: str, *, mode: Optional[int] = None, parents: bool = False) -> None:
         """Makes a directory. parents: also those above it, and it may be there."""
         query: Query = {"mode": f"{mode:o}" if mode is not None else None, "parents": parents}
-        self._json(self._call("POST", path, "directory", query=query, once=not parents))
+        await self._json(self._call("POST", path, "directory", query=query, once=not parents))
 
-    def remove(self, path: str, *, all: bool = False) -> None:
+    async def remove(self, path: str, *, all: bool = False) -> None:
         """Removes a file, or with all a directory and what is in it."""
-        self._json(self._call("DELETE", path, query={"all": all}, once=True))
+        await self._json(self._call("DELETE", path, query={"all": all}, once=True))

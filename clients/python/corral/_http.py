@@ -2,81 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
+import io
 import json
-import os
 import random
-import socket
-import ssl
+import re
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Callable, Generic, Mapping, Optional, Tuple, TypeVar, Union
+from urllib.parse import quote, urlencode
 
-from .errors import CorralError, DeniedError, InvalidError, LostError, UnavailableError, from_answer
+from ._net import Network, Pipe
+from ._place import Place
+from .errors import CorralError, InternalError, InvalidError, LostError, UnavailableError, from_answer
 
-SOCKET_FILE = "gateway.sock"
-TOKEN_FILE = "gateway.token"
 START_HINT = "start one: corral gateway"
 
-_CONNECT = 10.0  # seconds
 _MAX_ANSWER = 64 << 20
-_CUT = (OSError, http.client.HTTPException)
+_MAX_HEAD = 64 << 10
+_PIECE = 256 << 10
+_QUIET = 60.0  # for streams: the gateway says something every 15 seconds
 
 Query = Mapping[str, Union[str, int, bool, None]]
-
-
-def state_dir() -> str:
-    """The state directory that the program corral uses."""
-    named = os.environ.get("CORRAL_STATE_DIR", "")
-    if named:
-        return named
-    xdg = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(xdg):
-        return os.path.join(xdg, "corral")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return "/var/lib/corral"
-    return os.path.join(os.path.expanduser("~"), ".local", "state", "corral")
-
-
-@dataclass
-class Place:
-    """Where a gateway is: a Unix socket, or a URL and its token."""
-
-    socket: str = ""
-    url: str = ""
-    token: str = ""
-    fingerprint: str = ""  # SHA-256 of the certificate; empty: one that this machine trusts
-
-    def __str__(self) -> str:
-        return self.socket or self.url
-
-
-def find(directory: Optional[str]) -> Place:
-    """Where the program corral would look: at CORRAL_URL, or else in a state directory."""
-    base = directory or state_dir()
-    url = os.environ.get("CORRAL_URL", "") if directory is None else ""
-    if not url:
-        return Place(socket=os.path.join(base, SOCKET_FILE))
-    name = os.environ.get("CORRAL_TOKEN_FILE", "") or os.path.join(base, TOKEN_FILE)
-    try:
-        with open(name, encoding="ascii") as f:
-            token = f.read(4096).strip()
-    except (OSError, ValueError) as e:
-        raise UnavailableError(f"cannot read the token of the gateway at {url}: {e}", hint="name its token file in CORRAL_TOKEN_FILE") from e
-    return Place(url=url, token=token)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+E = TypeVar("E")
 
 
 class NoAnswer(Exception):
@@ -100,9 +48,10 @@ class Call:
     header: Mapping[str, str] = field(default_factory=dict)
     once: bool = False  # sending it again might do something again
     timeout: Optional[float] = None  # seconds of silence; None: the transport's
+    rest: str = ""  # what follows path and is not the gateway's; with it, no answer is an error
 
     def target(self) -> str:
-        target = "/v1/" + "/".join(quote(p, safe="") for p in self.path)
+        target = "/v1/" + "/".join(quote(p, safe="") for p in self.path) + quote(self.rest, safe="/?&=%:@!$'()*+,;~-._[]")
         query = {k: _text(v) for k, v in self.query.items() if v is not None and v is not False and v != ""}
         return target + "?" + urlencode(query) if query else target
 
@@ -112,154 +61,196 @@ def _text(value: Union[str, int, bool, None]) -> str:
 
 
 class Answer:
-    """An answer that is being read."""
+    """An answer that is being read. A cut is an OSError."""
 
-    def __init__(self, conn: http.client.HTTPConnection, sock: socket.socket, resp: http.client.HTTPResponse) -> None:
-        self._conn, self._sock, self.resp = conn, sock, resp
+    status: int
+    headers: http.client.HTTPMessage
 
-    def quiet_limit(self, seconds: float) -> None:
-        """How long there may be nothing to read."""
-        self._sock.settimeout(seconds)
+    def __init__(self, pipe: Pipe, quiet: float) -> None:
+        self.quiet = quiet  # seconds for which there may be nothing to read
+        self.ended = False  # the end was read
+        self._pipe = pipe
+        self._raw = bytearray()  # was received, and is not read
+        self._body = bytearray()  # of line: was read, and is not returned
+        self._left: Optional[int] = 0  # of the body, or of its chunk; None: to the end of the connection
+        self._chunked = False
 
-    def read(self) -> bytes:
-        """All of it. http.client does not notice every cut, such as one in the headers."""
-        if self.resp.status == 204:
-            return b""
-        data, announced = bytearray(), -1
-        if not self.resp.chunked:
-            text = self.resp.headers.get("Content-Length", "")
-            if not text.isdecimal():
-                raise http.client.IncompleteRead(b"")
-            announced = int(text)
-        while len(data) != announced:
-            piece = self.some()
-            if not piece:
+    def close(self) -> None:
+        self._pipe.close()
+
+    async def send(self, head: bytes, body: Optional[bytes]) -> None:
+        rest = memoryview(body or b"")
+        await self._pipe.send(head + rest[:_PIECE], self.quiet)
+        for at in range(_PIECE, len(rest), _PIECE):
+            await self._pipe.send(rest[at:at + _PIECE], self.quiet)
+
+    async def begin(self) -> None:
+        """Reads the status and the headers."""
+        while True:
+            first = (await self._until(b"\r\n")).split(None, 2)
+            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-9]\d\d", first[1]):
+                raise ConnectionError(f"that is no answer of HTTP: {first!r:.100}")
+            self.status = int(first[1])
+            head = b""
+            while not head.endswith(b"\r\n\r\n") and head != b"\r\n":
+                head += await self._until(b"\r\n")
+                if len(head) > _MAX_HEAD:
+                    raise ConnectionError(f"headers of more than {_MAX_HEAD} bytes")
+            if self.status >= 200:
                 break
+        try:
+            self.headers = http.client.parse_headers(io.BytesIO(head))
+        except http.client.HTTPException as e:
+            raise ConnectionError(f"headers that are not understood: {e!r}") from e
+        length = self.headers.get("Content-Length", "")
+        if self.status in (204, 304):
+            self.ended = True
+        elif self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            self._chunked = True
+        elif length:
+            if not re.fullmatch("[0-9]{1,18}", length):
+                raise ConnectionError(f"a length that is not understood: {length:.100}")
+            self._left = int(length)
+            self.ended = self._left == 0
+        else:
+            self._left = None
+
+    async def some(self) -> bytes:
+        """What is there of the body; empty at the end."""
+        if self._chunked and self._left == 0 and not self.ended:
+            size = (await self._until(b"\r\n")).split(b";")[0].strip()
+            if not re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size):
+                raise ConnectionError(f"a chunk that is not understood: {size!r:.100}")
+            self._left = int(size, 16)
+            if self._left == 0:
+                while await self._until(b"\r\n") != b"\r\n":
+                    pass  # a trailer
+                self.ended = True
+        if self.ended:
+            return b""
+        if not self._raw and not await self._receive():
+            if self._left is not None:
+                raise ConnectionError("the answer was cut")
+            self.ended = True
+        piece = bytes(self._raw[:self._left])
+        del self._raw[:len(piece)]
+        if self._left is not None:
+            self._left -= len(piece)
+            if self._left == 0 and self._chunked:
+                if await self._until(b"\r\n") != b"\r\n":
+                    raise ConnectionError("a chunk without an end")
+            elif self._left == 0:
+                self.ended = True
+        return piece
+
+    async def read(self) -> bytes:
+        """All of the body."""
+        data = bytearray()
+        while True:
+            piece = await self.some()
+            if not piece:
+                return bytes(data)
             data += piece
             if len(data) > _MAX_ANSWER:
                 raise InvalidError(f"the answer has more than {_MAX_ANSWER} bytes", hint="ask for less at a time")
-        if announced >= 0 and len(data) != announced:
-            raise http.client.IncompleteRead(bytes(data))
-        return bytes(data)
 
-    def some(self) -> bytes:
-        """What is there; empty at the end."""
-        return self.resp.read1(64 << 10)
+    async def line(self, most: int) -> Optional[bytes]:
+        """The next whole line of the body; None: there is none, or the answer was cut (not ended)."""
+        seen = 0
+        while True:
+            end = self._body.find(b"\n", seen)
+            if end >= 0:
+                line = bytes(self._body[:end])
+                del self._body[:end + 1]
+                return line
+            seen = len(self._body)
+            if seen > most:
+                raise InternalError(f"a line of more than {most} bytes")
+            try:
+                piece = await self.some()
+            except OSError:
+                return None
+            if not piece:
+                return None
+            self._body += piece
 
-    def close(self) -> None:
-        self.resp.close()
-        self._conn.close()
+    async def _receive(self) -> bool:
+        piece = await self._pipe.receive(self.quiet)
+        self._raw += piece
+        return bool(piece)
 
-
-class Patience:
-    """Waits between tries, longer and longer. It runs out when there is no success."""
-
-    def __init__(self, retry: float) -> None:
-        self._retry = retry
-        self.succeeded()
-
-    def succeeded(self) -> None:
-        self._until: Optional[float] = None
-        self._pause = 0.01
-
-    def wait(self) -> bool:
-        """False: there is to be no further try."""
-        now = time.monotonic()
-        if self._until is None:
-            self._until = now + self._retry
-        pause = self._pause * random.uniform(0.5, 1)
-        if now + pause > self._until:
-            return False
-        self._pause = min(self._pause * 1.5, 1.0)
-        time.sleep(pause)
-        return True
-
-
-class _PinnedConnection(http.client.HTTPSConnection):
-    """TLS with a server whose certificate has a fingerprint, whoever signed it."""
-
-    def __init__(self, host: str, port: Optional[int], fingerprint: str) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # it is known by itself
-        super().__init__(host, port, timeout=_CONNECT, context=context)
-        self._want = fingerprint.replace(":", "").lower()
-
-    def connect(self) -> None:
-        super().connect()
-        got = hashlib.sha256(self.sock.getpeercert(binary_form=True) or b"").hexdigest()
-        if got != self._want:
-            self.close()
-            raise DeniedError(f"the gateway's certificate has the fingerprint {got}, and not {self._want}",
-                              hint="compare it with the one in the gateway's log")
+    async def _until(self, end: bytes) -> bytes:
+        while True:
+            at = self._raw.find(end)
+            if at >= 0:
+                at += len(end)
+                found = bytes(self._raw[:at])
+                del self._raw[:at]
+                return found
+            if len(self._raw) > _MAX_HEAD:
+                raise ConnectionError(f"a line of HTTP of more than {_MAX_HEAD} bytes")
+            if not await self._receive():
+                raise ConnectionError("the answer was cut")
 
 
 class Transport:
-    def __init__(self, place: Place, *, agent: str, session: str, sender: str, retry: float, timeout: float) -> None:
-        self.place, self.retry, self.timeout = place, retry, timeout
-        self.header = {"Corral-Agent": agent} if agent else {}
-        if session:
-            self.header["Corral-Session"] = session
-        if sender:
-            self.header["Corral-Sender"] = sender
-        if place.token:
-            self.header["Authorization"] = "Bearer " + place.token
-        self._url = urlsplit(place.url.rstrip("/")) if place.url else None
-        if self._url and (self._url.scheme not in ("http", "https") or not self._url.hostname):
-            raise InvalidError(f"{place.url!r} is no address of a gateway", hint="write it like http://127.0.0.1:7777")
+    def __init__(self, network: Network, place: Place, *, agent: str, session: str, sender: str, retry: float, timeout: float) -> None:
+        self.network, self.place, self.retry, self.timeout = network, place, retry, timeout
+        self.header = {"Corral-Agent": agent, "Corral-Session": session, "Corral-Sender": sender,
+                       "Authorization": place.token and "Bearer " + place.token}
+        if any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for value in self.header.values() for c in value):
+            raise InvalidError("the token, the agent, the session or the sender cannot be in a header", hint="give it as one line of text")
         self.reached = False
 
-    def _connection(self) -> http.client.HTTPConnection:
-        if self._url is None:
-            return _UnixConnection(self.place.socket, _CONNECT)
-        host, port = self._url.hostname or "", self._url.port
-        if self._url.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=_CONNECT)
-        if not self.place.fingerprint:
-            return http.client.HTTPSConnection(host, port, timeout=_CONNECT)
-        return _PinnedConnection(host, port, self.place.fingerprint)
-
-    def open(self, call: Call) -> Answer:
-        """One try. NoAnswer if there is none."""
-        conn = self._connection()
+    async def open(self, call: Call, hold: Callable[[Answer], None] = lambda _: None) -> Answer:
+        """One try. NoAnswer if there is none. hold is given the answer before it comes."""
+        head = self._head(call)
         try:
-            conn.connect()
+            pipe = await self.network.connect(self.place)
         except OSError as e:
-            conn.close()
             raise NoAnswer(e) from e
         self.reached = True
-        sock = conn.sock
-        sock.settimeout(call.timeout or self.timeout)
-        header = {"Accept": call.accept, "Connection": "close", **self.header, **call.header}
-        if call.body is not None:
-            header["Content-Type"] = call.kind
-        prefix = self._url.path if self._url else ""
+        answer = Answer(pipe, call.timeout or self.timeout)
         try:
-            conn.request(call.method, prefix + call.target(), body=call.body, headers=header)
-            resp = conn.getresponse()
-            answer = Answer(conn, sock, resp)
-            if resp.status < 400:
+            hold(answer)
+            await answer.send(head, call.body)
+            await answer.begin()
+            if answer.status < 400 or call.rest:
                 return answer
-            body = answer.read()
-        except _CUT as e:
-            conn.close()
+            body = await answer.read()
+        except OSError as e:
+            answer.close()
             raise NoAnswer(e, sent=True) from e
+        except BaseException:  # a task that is cancelled, too
+            answer.close()
+            raise
         answer.close()
-        error = from_answer(resp.status, body)
-        if resp.status == 503 and resp.headers.get("Retry-After"):
+        after = answer.headers.get("Retry-After", "")
+        error = from_answer(answer.status, body, int(after) if re.fullmatch("[0-9]{1,9}", after) else 0)
+        if answer.status == 503 and after:
             raise NoAnswer(error, away=True) from error
         raise error
 
-    def bytes(self, call: Call) -> Tuple[bytes, "http.client.HTTPMessage"]:
+    def _head(self, call: Call) -> bytes:
+        header = {"Host": self.place.authority, "Accept": call.accept, "Accept-Encoding": "identity", "Connection": "close",
+                  **self.header, **call.header}
+        if call.body is not None:
+            header["Content-Type"] = call.kind
+        if call.body is not None or call.method not in ("GET", "HEAD", "DELETE"):
+            header["Content-Length"] = str(len(call.body or b""))
+        lines = [f"{call.method} {self.place.prefix}{call.target()} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in header.items() if value]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    async def bytes(self, call: Call) -> Tuple[bytes, Answer]:
         """Sends a call until it is answered."""
-        patience, sent = Patience(self.retry), False
+        patience, sent = Patience(self), False
         while True:
             try:
-                answer = self.open(call)
+                answer = await self.open(call)
                 try:
-                    return answer.read(), answer.resp.headers
-                except _CUT as e:
+                    return await answer.read(), answer
+                except OSError as e:
                     raise NoAnswer(e, sent=True) from e
                 finally:
                     answer.close()
@@ -267,15 +258,15 @@ class Transport:
                 sent = sent or e.sent
                 if sent and call.once:
                     raise self.lost(call, e.cause) from e
-                if not (e.away or self.reached) or not patience.wait():
+                if not (e.away or self.reached) or not await patience.wait():
                     if sent and call.method != "GET":
                         raise self.lost(call, e.cause) from e
                     raise self.unreachable(e) from e
 
-    def json(self, method: str, *path: str, query: Optional[Query] = None, body: Any = None, **more: Any) -> Any:
+    async def json(self, method: str, *path: str, query: Optional[Query] = None, body: Any = None, **more: Any) -> Any:
         """Sends a call with JSON, and returns the answer's."""
         data = None if body is None else json.dumps(body).encode()
-        text, _ = self.bytes(Call(method, path, query or {}, data, **more))
+        text, _ = await self.bytes(Call(method, path, query or {}, data, **more))
         return json.loads(text) if text else None
 
     def unreachable(self, e: NoAnswer) -> CorralError:
@@ -289,3 +280,127 @@ class Transport:
             f"the connection to the gateway was cut, and it is not known what became of {call.method} {'/'.join(call.path)}: {cause}",
             hint="look before doing it again",
         )
+
+
+class Patience:
+    """Waits between tries, longer and longer. It runs out when there is no success."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._until: Optional[float] = None
+        self._pause = 0.01
+
+    async def wait(self) -> bool:
+        """False: there is to be no further try."""
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + self._transport.retry
+        pause = self._pause * random.uniform(0.5, 1)
+        if now + pause > self._until:
+            return False
+        self._pause = min(self._pause * 1.5, 1.0)
+        await self._transport.network.sleep(pause)
+        return True
+
+
+class Feed(Generic[E]):
+    """Iterates over what the lines of an answer say, over as many connections as it takes.
+
+    A kind of feed says what to ask for (_call) and what a line says (_understand). A task
+    that is cancelled closes the connection; the next item is then asked for anew.
+    """
+
+    most = 4 << 20  # bytes of a line
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._patience = Patience(transport)
+        self._answer: Optional[Answer] = None
+        self._over = False  # nothing comes after what _understand returned
+        self._anew = False  # nor does anything in this answer
+        self._whole = False  # the end of an answer is the end of all
+
+    def _call(self) -> Call:
+        """What goes on from here."""
+        raise NotImplementedError
+
+    def _understand(self, line: bytes) -> Optional[E]:
+        """What a line says; None: nothing."""
+        raise NotImplementedError
+
+    def _bears(self, e: UnavailableError) -> bool:
+        """Whether the call is to be repeated after that answer."""
+        return True
+
+    def _hold(self, answer: Answer) -> None:
+        if self._over:  # closed meanwhile
+            raise StopAsyncIteration
+        self._answer = answer
+        answer.quiet = _QUIET
+
+    def _drop(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = None
+
+    async def close(self) -> None:
+        """Lets go of the connection, also for a task that waits for an item. A command goes on."""
+        self._over = True
+        self._drop()
+
+    def __aiter__(self) -> "Feed[E]":
+        return self
+
+    async def __anext__(self) -> E:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            item = await self._next()
+        except Exception:
+            self._drop()
+            if self._over:
+                raise StopAsyncIteration from None
+            raise
+        except BaseException:  # a task that is cancelled
+            self._drop()
+            raise
+        if self._over:
+            self._drop()
+        return item
+
+    async def _next(self) -> E:
+        while True:
+            error: Exception = ConnectionError("the output was cut")
+            try:
+                if self._answer is None:
+                    await self._transport.open(self._call(), self._hold)
+                answer = self._answer
+                if answer is None:  # closed meanwhile
+                    raise StopAsyncIteration
+                line = await answer.line(self.most)
+                if line is not None:
+                    item = self._understand(line)
+                    if item is not None:
+                        self._patience.succeeded()
+                        if not self._anew:
+                            return item
+                    elif not self._anew:
+                        continue
+                    self._anew = False
+                elif self._over or answer.ended and self._whole:
+                    self._over = True
+                    raise StopAsyncIteration
+            except NoAnswer as e:
+                if not (e.away or self._transport.reached):
+                    raise self._transport.unreachable(e) from e
+                error = e.cause
+            except UnavailableError as e:
+                if not self._bears(e):
+                    raise
+                error = e
+            self._drop()
+            if not await self._patience.wait():
+                raise self._transport.unreachable(NoAnswer(error)) from error

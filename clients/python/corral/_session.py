@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Union
 
-from ._events import TYPE, Stream
+from ._events import TYPE, AsyncStream
 from ._http import Call, NoAnswer, Patience, Transport
 from .errors import CorralError, LostError, NotFoundError, UnavailableError
 
@@ -48,7 +48,7 @@ def _life(status: Dict[str, Any]) -> Dict[str, str]:
     return {"Corral-Started": started} if started else {}
 
 
-class Session:
+class AsyncSession:
     """A session of the gateway. Its methods raise NotFoundError when it was removed."""
 
     def __init__(self, transport: Transport, info: Dict[str, Any]) -> None:
@@ -57,68 +57,68 @@ class Session:
         self.id = str(info["sessionId"])
 
     def __repr__(self) -> str:
-        return f"<corral.Session {self.id}>"
+        return f"<corral.AsyncSession {self.id}>"
 
-    def _json(self, method: str, *path: str, **more: Any) -> Any:
-        return self._transport.json(method, "sessions", self.id, *path, header=_life(self.info), **more)
+    async def _json(self, method: str, *path: str, **more: Any) -> Any:
+        return await self._transport.json(method, "sessions", self.id, *path, header=_life(self.info), **more)
 
-    def status(self) -> Dict[str, Any]:
+    async def status(self) -> Dict[str, Any]:
         """The session now. status["status"] is running, completed, failed or unknown."""
-        self.info = self._json("GET")
+        self.info = await self._json("GET")
         return self.info
 
-    def log(self, offset: int = 0, *, follow: bool = True, limit: int = 0) -> Stream:
+    def log(self, offset: int = 0, *, follow: bool = True, limit: int = 0) -> AsyncStream:
         """The output from an offset as events: to the end of the session, or without
         follow what there is now."""
-        return Stream(self._transport, log_call(self.info, offset, follow, limit),
+        return AsyncStream(self._transport, log_call(self.info, offset, follow, limit),
                       lambda status, at: log_call(status, at, follow, limit), self.info, offset, follow)
 
-    def wait(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+    async def wait(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Waits for the end, and returns the status. TimeoutError if it runs on."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             step = _WAIT_STEP if until is None else max(0.0, min(_WAIT_STEP, until - time.monotonic()))
-            self.info = self._json("GET", "wait", query={"timeout": f"{step:.3f}"}, timeout=step + 60)
+            self.info = await self._json("GET", "wait", query={"timeout": f"{step:.3f}"}, timeout=step + 60)
             if self.info["status"] != "running":
                 return self.info
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"session {self.id} still runs after {timeout} seconds")
 
-    def result(self, *, max_output: int = 16 << 20) -> Result:
+    async def result(self, *, max_output: int = 16 << 20) -> Result:
         """Waits for the end, and returns it with the output from the beginning."""
-        return collect(self.log(), max_output)
+        return await collect(self.log(), max_output)
 
-    def kill(self) -> Dict[str, Any]:
+    async def kill(self) -> Dict[str, Any]:
         """Ends the session: SIGTERM, and SIGKILL after a grace."""
-        self.info = self._json("POST", "kill")
+        self.info = await self._json("POST", "kill")
         return self.info
 
-    def signal(self, signal: Union[str, int]) -> None:
+    async def signal(self, signal: Union[str, int]) -> None:
         """Sends a signal, such as "INT", to the whole process tree."""
-        self._json("POST", "signal", body={"signal": str(signal)}, once=True)
+        await self._json("POST", "signal", body={"signal": str(signal)}, once=True)
 
-    def resize(self, rows: int, cols: int) -> None:
+    async def resize(self, rows: int, cols: int) -> None:
         """Sets the size of the terminal."""
-        self._json("POST", "resize", body={"rows": rows, "cols": cols})
+        await self._json("POST", "resize", body={"rows": rows, "cols": cols})
 
-    def write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         """Writes to standard input. On an error, its attribute written is how many bytes the
         command took; LostError: that is not known."""
-        self._write(data, eof=False)
+        await self._write(data, eof=False)
 
-    def close_stdin(self) -> None:
+    async def close_stdin(self) -> None:
         """Ends standard input."""
-        self._write(b"", eof=True)
+        await self._write(b"", eof=True)
 
-    def _write(self, data: bytes, eof: bool) -> None:
-        patience, done = Patience(self._transport.retry), 0
+    async def _write(self, data: bytes, eof: bool) -> None:
+        patience, done = Patience(self._transport), 0
         while True:
             call = Call("POST", ("sessions", self.id, "stdin"), {"eof": eof}, data[done:],
                         kind="application/octet-stream", header=_life(self.info))
             try:
-                answer = self._transport.open(call)
+                answer = await self._transport.open(call)
                 try:
-                    taken = int(json.loads(answer.read())["written"])
+                    taken = int(json.loads(await answer.read())["written"])
                 finally:
                     answer.close()
                 if taken != len(data) - done:
@@ -129,7 +129,7 @@ class Session:
                     done += e.cause.written
                 elif e.sent and not eof:
                     raise self._transport.lost(call, e.cause) from e
-                if not (e.away or self._transport.reached) or not patience.wait():
+                if not (e.away or self._transport.reached) or not await patience.wait():
                     error = self._transport.unreachable(e)
                     error.written = done
                     raise error from e
@@ -139,20 +139,20 @@ class Session:
             except (OSError, ValueError, KeyError) as e:
                 raise self._transport.lost(call, e) from e
 
-    def remove(self, *, force: bool = False) -> None:
+    async def remove(self, *, force: bool = False) -> None:
         """Forgets an ended session, with its output. force: kills it first if it runs."""
         try:
-            self._json("DELETE", query={"force": force})
+            await self._json("DELETE", query={"force": force})
         except NotFoundError:
             pass  # removed before, perhaps by a try whose answer was cut
 
 
-def collect(stream: Stream, max_output: int) -> Result:
+async def collect(stream: AsyncStream, max_output: int) -> Result:
     """Reads a stream to its end."""
     parts: Dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     output, omitted = bytearray(), 0
-    with stream:
-        for event in stream:
+    async with stream:
+        async for event in stream:
             if event.type == "exit":
                 return Result(event.session or {}, event.exit_code, event.signal, event.signal_name,
                               bytes(parts["stdout"]), bytes(parts["stderr"]), bytes(output), omitted)

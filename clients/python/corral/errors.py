@@ -11,7 +11,8 @@ class CorralError(Exception):
 
     code = ""
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, status: int = 0, code: str = "", written: int = 0) -> None:
+    def __init__(self, message: str, *, hint: str = "", details: Any = None, status: int = 0, code: str = "", written: int = 0,
+                 retry_after: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint  # what to do about it
@@ -19,6 +20,7 @@ class CorralError(Exception):
         self.status = status  # of HTTP; 0: there was no answer
         self.code = code or type(self).code
         self.written = written  # bytes of input that the command took before the error
+        self.retry_after = retry_after  # seconds after which to try again, where the gateway says it; else 0
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
@@ -94,6 +96,12 @@ class StdinClosedError(EndedError):
     code = "stdin-closed"
 
 
+class TooManyError(CorralError):
+    """A quota of the key is used up. Nothing ran. See retry_after."""
+
+    code = "too-many"
+
+
 class UnsupportedError(CorralError):
     """The host cannot do that."""
 
@@ -110,6 +118,12 @@ class LostError(CorralError):
     """It is not known whether it was done. Repeating may do it twice."""
 
     code = "lost"
+
+
+class NotListeningError(CorralError):
+    """Nothing listens on that port of the sandbox."""
+
+    code = "not-listening"
 
 
 class InternalError(CorralError):
@@ -135,6 +149,7 @@ _BY_STATUS: Dict[int, Type[CorralError]] = {
     409: ConflictError,
     410: NotFoundError,
     413: TooLargeError,
+    429: TooManyError,
     501: UnsupportedError,
     502: LostError,
     503: UnavailableError,
@@ -142,7 +157,7 @@ _BY_STATUS: Dict[int, Type[CorralError]] = {
 }
 
 
-def from_answer(status: int, body: bytes) -> CorralError:
+def from_answer(status: int, body: bytes, retry_after: int = 0) -> CorralError:
     """The error in an answer with a status of 400 or more."""
     kind = _BY_STATUS.get(status, InvalidError if status < 500 else InternalError)
     try:
@@ -155,4 +170,4 @@ def from_answer(status: int, body: bytes) -> CorralError:
     code = str(error.get("code", ""))
     kind = _BY_CODE.get(code, kind) if code else kind
     return kind(str(message), hint=str(error.get("hint", "")), details=error.get("details"), status=status, code=code,
-                written=int(answer.get("written", 0)))
+                written=int(answer.get("written", 0)), retry_after=retry_after)

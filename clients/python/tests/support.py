@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ import unittest
 from typing import Optional
 
 import corral
+
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # it tells of each slow step of a test
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 

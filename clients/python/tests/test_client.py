@@ -170,7 +170,7 @@ class TestClient(GatewayTest):
             client.ready()
         with unittest.mock.patch.dict(os.environ, {"CORRAL_STATE_DIR": self.gateway.state, "CORRAL_URL": self.gateway.address()}):
             with corral.Client() as client:
-                self.assertTrue(str(client._transport.place).startswith("http://"))
+                self.assertTrue(str(client._inner._transport.place).startswith("http://"))
                 client.sessions()
 
     def test_threads(self) -> None:

@@ -2,6 +2,7 @@
 
 import { type Command, type StartOptions, startBody } from "./command.js";
 import { EVENTS_TYPE, Stream } from "./events.js";
+import { type EventsOptions, SessionEvents } from "./happenings.js";
 import { type Call, type CallOptions, Transport } from "./http.js";
 import { type Fields, Sandbox } from "./sandbox.js";
 import { Result, type ResultOptions, Session, type Status, collect, feed, logCall, pick } from "./session.js";
@@ -128,6 +129,11 @@ export class Corral {
   /** The session of that ID. */
   async session(id: string, options: CallOptions = {}): Promise<Session> {
     return new Session(this.#transport, await this.#json<Status>("GET", ["sessions", id], pick(options)));
+  }
+
+  /** Iterates over what happens to the sessions, such as the end of one with notifyOnExit. */
+  events(options: EventsOptions = {}): SessionEvents {
+    return new SessionEvents(this.#transport, options);
   }
 
   // Sandboxes

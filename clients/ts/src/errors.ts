@@ -88,6 +88,9 @@ export class UnavailableError extends CorralError {}
 /** It is not known whether it was done. Repeating may do it twice. */
 export class LostError extends CorralError {}
 
+/** Nothing listens on that port of the sandbox. */
+export class NotListeningError extends CorralError {}
+
 /** A defect. The gateway's log says more. */
 export class InternalError extends CorralError {}
 
@@ -111,6 +114,7 @@ const BY_CODE = new Map<string, Kind>([
   ["too-many", TooManyError],
   ["unsupported", UnsupportedError],
   ["unavailable", UnavailableError],
+  ["not-listening", NotListeningError],
   ["lost", LostError],
   ["internal", InternalError],
 ]);

@@ -1,14 +1,11 @@
-// The output of a session as events, read on where a connection was cut.
+// The output of a session as events.
 
-import { InternalError, UnavailableError } from "./errors.js";
-import { type Answer, type Call, type CallOptions, NoAnswer, Patience, type Transport } from "./http.js";
-import { LineParser } from "./lines.js";
+import { InternalError } from "./errors.js";
+import { Feed } from "./feed.js";
+import type { Call, CallOptions, Transport } from "./http.js";
 import type { Status } from "./session.js";
 
 export const EVENTS_TYPE = "application/x-ndjson";
-
-const QUIET = 60; // seconds; the gateway says something every 15
-const MAX_LINE = 4 << 20;
 
 interface EventBase {
   /** Where in the log it begins. */
@@ -115,139 +112,49 @@ export interface StreamCalls {
   follow?: boolean;
 }
 
-/**
- * Iterates over the events of a session, over as many connections as it takes. The first
- * request is sent when the first event is asked for.
- */
-export class Stream implements AsyncIterableIterator<Event> {
+/** Iterates over the events of a session. */
+export class Stream extends Feed<Event> {
   /** Known after the first event. */
   session: Status | undefined;
   /** Where the rest begins. */
   offset: number;
 
-  readonly #transport: Transport;
   readonly #calls: StreamCalls;
-  readonly #caller: AbortSignal | undefined;
-  readonly #stop = new AbortController();
-  readonly #abort = (): void => this.#stop.abort(this.#caller?.reason);
-  readonly #events: AsyncGenerator<Event, void, undefined>;
-  #closed = false;
+  readonly #text = new Text();
 
   constructor(transport: Transport, calls: StreamCalls, options: CallOptions = {}) {
-    this.#transport = transport;
+    super(transport, options);
     this.#calls = calls;
-    this.#caller = options.signal;
     this.session = calls.session;
     this.offset = calls.offset ?? 0;
-    this.#events = this.#read();
   }
 
-  [Symbol.asyncIterator](): this {
-    return this;
+  protected call(): Call {
+    return this.session === undefined ? this.#calls.first : this.#calls.then(this.session, this.offset);
   }
 
-  next(): Promise<IteratorResult<Event, void>> {
-    return this.#events.next();
+  protected override bears(): boolean {
+    return this.session !== undefined; // the command was started: what it runs on may come back
   }
 
-  /** Ends the stream, also for a caller that waits for an event. The command goes on. */
-  async return(): Promise<IteratorResult<Event, void>> {
-    this.#closed = true;
-    this.#stop.abort();
-    return this.#events.return();
-  }
-
-  /** The same as return. */
-  async close(): Promise<void> {
-    await this.return();
-  }
-
-  async *#read(): AsyncGenerator<Event, void, undefined> {
-    try {
-      if (this.#caller?.aborted) {
-        this.#abort();
-      }
-      this.#caller?.addEventListener("abort", this.#abort);
-      yield* this.#connections();
-    } catch (e) {
-      if (!this.#closed) {
-        throw e;
-      }
-    } finally {
-      this.#caller?.removeEventListener("abort", this.#abort);
+  protected understand(line: Uint8Array): { item?: Event; then?: "end" | "again" } {
+    const event = parseLine(line);
+    if (event.type === "ping") {
+      return {};
     }
-  }
-
-  async *#connections(): AsyncGenerator<Event, void, undefined> {
-    const signal = this.#stop.signal;
-    const patience = new Patience(this.#transport.retry, signal);
-    const text = new Text();
-    for (let call = this.#calls.first; ; ) {
-      let error: NoAnswer;
-      let answer: Answer | undefined;
-      try {
-        answer = await this.#transport.open({ ...call, signal, timeout: QUIET });
-        for await (const event of this.#received(answer, text)) {
-          patience.succeeded();
-          if (event.type === "pause" && this.#calls.follow !== false) {
-            break;
-          }
-          yield event;
-          if (event.type === "exit" || event.type === "pause") {
-            return;
-          }
-        }
-        error = new NoAnswer(new Error("the output was cut"), true);
-      } catch (e) {
-        if (e instanceof UnavailableError && this.session !== undefined) {
-          error = new NoAnswer(e, false, true); // the command was started: what it runs on may come back
-        } else if (!(e instanceof NoAnswer)) {
-          throw e;
-        } else if (!e.away && !this.#transport.reached) {
-          throw this.#transport.unreachable(e);
-        } else {
-          error = e;
-        }
-      } finally {
-        answer?.close();
-      }
-      if (!(await patience.wait())) {
-        throw this.#transport.unreachable(error);
-      }
-      if (this.session !== undefined) {
-        call = this.#calls.then(this.session, this.offset);
-      }
+    if (event.offset !== this.offset) {
+      throw new InternalError(`an event from ${event.offset}, and it was to be from ${this.offset}`);
     }
-  }
-
-  /** The events of one answer. It just ends if the answer was cut. */
-  async *#received(answer: Answer, text: Text): AsyncGenerator<Event, void, undefined> {
-    const lines = new LineParser(MAX_LINE);
-    for (;;) {
-      let piece: Uint8Array | undefined;
-      try {
-        piece = await answer.some();
-      } catch (e) {
-        if (e instanceof NoAnswer) {
-          return;
-        }
-        throw e;
-      }
-      if (piece === undefined) {
-        return;
-      }
-      for (const line of lines.push(piece)) {
-        const event = parseLine(line);
-        if (event.type === "ping") {
-          continue;
-        }
-        if (event.offset !== this.offset) {
-          throw new InternalError(`an event from ${event.offset}, and it was to be from ${this.offset}`);
-        }
-        this.offset = event.next;
-        this.session = event.session ?? this.session;
-        yield { ...event, text: decode(text, event) } as Event;
-      }
+    this.offset = event.next;
+    this.session = event.session ?? this.session;
+    const item = { ...event, text: decode(this.#text, event) } as Event;
+    switch (item.type) {
+      case "exit":
+        return { item, then: "end" };
+      case "pause":
+        return { item, then: this.#calls.follow === false ? "end" : "again" };
+      default:
+        return { item };
     }
   }
 }

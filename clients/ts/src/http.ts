@@ -24,6 +24,8 @@ export interface Call extends CallOptions {
   headers?: Record<string, string>;
   /** Sending it again might do something again. */
   once?: boolean;
+  /** What follows path and is not the gateway's. */
+  rest?: string;
   /** Seconds of silence after which the connection counts as cut. */
   timeout?: number;
 }
@@ -108,6 +110,9 @@ class Connection {
       return await step();
     } catch (e) {
       this.#caller?.throwIfAborted();
+      if (e instanceof CorralError) {
+        throw e; // of a fetch of the caller's
+      }
       const reason = this.#silent ? new Error(`nothing came for ${this.#quiet} seconds`) : e;
       throw new NoAnswer(reason, !wasNotSent(reason));
     } finally {
@@ -216,17 +221,21 @@ export class Transport {
     }
   }
 
-  #fetch(call: Call, signal: AbortSignal): Promise<Response> {
+  #fetch(call: Call, signal: AbortSignal | null): Promise<Response> {
     // A connection of its own for each request, where the platform lets us: one that was
     // kept open may be that of a killed gateway, and then it is not known what was sent.
     const headers: Record<string, string> = { Connection: "close", Accept: call.accept ?? "application/json", ...this.#place.headers, ...call.headers };
-    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: "error" };
+    const init: RequestInit = { method: call.method, headers, signal, cache: "no-store", credentials: "omit", redirect: call.rest === undefined ? "error" : "manual" };
     if (call.body !== undefined) {
       headers["Content-Type"] = call.type ?? "application/json";
       init.body = call.body as Uint8Array<ArrayBuffer>;
     }
     const send = this.#place.fetch;
-    return send(this.#base + target(call), init);
+    const url = this.#base + target(call);
+    if (call.rest !== undefined && !new URL(url).pathname.startsWith(new URL(this.#base + target({ ...call, rest: "/" })).pathname)) {
+      throw new InvalidError(`${JSON.stringify(call.rest)} leads out of the port`); // with ".."
+    }
+    return send(url, init);
   }
 
   /** Sends a call until it is answered. */
@@ -267,6 +276,21 @@ export class Transport {
     return parseJSON(await this.bytes(call)) as T;
   }
 
+  /** One try, of which any answer is returned as it is. */
+  async pass(call: Call): Promise<Response> {
+    call.signal?.throwIfAborted();
+    try {
+      return await this.#fetch(call, call.signal ?? null);
+    } catch (e) {
+      call.signal?.throwIfAborted();
+      if (e instanceof CorralError) {
+        throw e;
+      }
+      const error = new NoAnswer(e, !wasNotSent(e));
+      throw error.sent && call.method !== "GET" ? this.lost(call, error) : this.unreachable(error);
+    }
+  }
+
   unreachable(e: NoAnswer): unknown {
     if (e.reason instanceof CorralError) {
       return e.reason;
@@ -305,7 +329,7 @@ function target(call: Call): string {
       query.set(key, String(value));
     }
   }
-  const path = "/v1/" + call.path.map(segment).join("/");
+  const path = "/v1/" + call.path.map(segment).join("/") + (call.rest ?? "");
   return `${query}` === "" ? path : `${path}?${query}`;
 }
 

@@ -24,6 +24,7 @@ export {
   InvalidError,
   LostError,
   NotFoundError,
+  NotListeningError,
   RunningError,
   StdinClosedError,
   StillRunningError,
@@ -35,6 +36,7 @@ export {
 } from "./errors.js";
 export { type Event, type ExitEvent, type GapEvent, type OutputEvent, type PauseEvent, type StartedEvent, Stream } from "./events.js";
 export { type FileInfo, Files, type ReadOptions, type WriteOptions } from "./files.js";
+export { type EventsOptions, type SessionEvent, SessionEvents } from "./happenings.js";
 export type { CallOptions } from "./http.js";
-export { type Fields, Sandbox } from "./sandbox.js";
+export { type Address, type Fields, type FetchOptions, Sandbox } from "./sandbox.js";
 export { type LogOptions, Result, type ResultOptions, Session, type Status, type WaitOptions } from "./session.js";

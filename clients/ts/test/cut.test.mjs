@@ -192,6 +192,34 @@ test("events that make no sense", async (t) => {
   }
 });
 
+test("events go on after a cut, in the middle of one too", async (t) => {
+  const whole = 'id: 7\nevent: corral.missed\ndata: {"next":7}\n\n: ping\nid: 8\nevent: exec.finished\ndata: {"seq":8}\n\nid: 9\ndata: {"seq":\ndata: 9}\r\n\r\n';
+  let cut = 0;
+  const fake = await serve(t, ({ target }) => {
+    const after = Number(new URL(target, "http://x").searchParams.get("after"));
+    const rest = { 3: whole, 7: whole.slice(whole.indexOf(": ping")), 8: whole.slice(whole.indexOf("id: 9")), 9: "" }[after];
+    const body = chunked(Buffer.from(rest));
+    const at = cut;
+    cut = Infinity;
+    return body.subarray(0, at);
+  });
+  for (let at = 0; at <= chunked(Buffer.from(whole)).length; at++) {
+    cut = at;
+    const seen = [];
+    for await (const event of fake.client().events({ after: 3, once: true })) {
+      seen.push(event.seq);
+    }
+    assert.deepEqual(seen, [7, 8, 9], `cut at ${at}`);
+  }
+});
+
+test("events of sessions that make no sense", async (t) => {
+  for (const text of ["id: x\n\n", "id: -1\n\n", "data: {\n\n", 'event: corral.missed\ndata: {}\n\n', "x".repeat((16 << 20) + 1)]) {
+    const fake = await serve(t, () => answer(200, text));
+    await assert.rejects(fake.client().events().next(), api.InternalError, text.slice(0, 60));
+  }
+});
+
 test("calls of files", async (t) => {
   const pages = [{ entries: [{ path: "/w/a" }], next: "a" }, { entries: [{ path: "/w/b" }] }];
   const fake = await serve(t, ({ method, target }) => {

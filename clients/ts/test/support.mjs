@@ -1,6 +1,6 @@
 // A gateway for tests. It runs commands on this machine, without a sandbox.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, openSync, closeSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,6 +20,7 @@ export class Gateway {
     mkdirSync(this.work);
     this.flags = flags;
     this.listen = "127.0.0.1:0";
+    this.scheme = "http";
     this.logFile = join(this.dir, "log");
     this.log = openSync(this.logFile, "a");
   }
@@ -51,7 +52,7 @@ export class Gateway {
   }
 
   get url() {
-    return "http://" + this.listen;
+    return this.scheme + "://" + this.listen;
   }
 
   get token() {
@@ -60,6 +61,11 @@ export class Gateway {
 
   client(options = {}) {
     return new Corral({ url: this.url, key: this.token, ...options });
+  }
+
+  /** The secret of a new key. */
+  createKey(name, ...flags) {
+    return execFileSync(process.env.CORRAL_BIN, ["keys", "create", name, ...flags, "--state-dir", this.state], { encoding: "utf8" }).trim();
   }
 
   said() {
