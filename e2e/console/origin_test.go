@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
@@ -70,7 +71,7 @@ func TestAnotherOrigin(t *testing.T) {
 		t.Errorf("the approval was answered %q", rec.Verdict)
 	}
 	tree, err := chromedp.Run(p.ctx, func(ctx context.Context, _ *chromedp.Target) (page.GetFrameTreeResult, error) {
-		return chromedp.Call(ctx, page.GetFrameTree, page.GetFrameTreeParams{})
+		return chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 	})
 	if err != nil {
 		t.Fatal(err)
