@@ -25,6 +25,8 @@ type Key struct {
 	Rate      float64    `json:"rate"`
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"`
+	// LastUsed is when this life of the gateway took the last request by it; nil: none.
+	LastUsed *time.Time `json:"lastUsedAt,omitempty"`
 }
 
 // Self is what the caller's own key allows.

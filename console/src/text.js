@@ -73,7 +73,7 @@ export const T = {
     remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
   },
   keys: {
-    empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', sessions: 'Sessions', rate: 'Requests a second',
+    empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', used: 'Last used', unused: 'not since the start', sessions: 'Sessions', rate: 'Requests a second',
     revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? What is open by it ends; what runs goes on.`, rotate: 'Rotate', rotateAsk: (n) => `Give ${n} another secret? The old one ends at once.`, secret: 'The secret of the key', once: 'It is shown this once: only a hash of it is kept.',
     agentsHint: 'names or patterns, separated by spaces; empty: all', ttl: 'Valid for', ttlHint: 'such as 720h; empty: for ever', create: 'Create', id: 'ID',
     roles: { viewer: 'looks at everything', agent: 'also runs commands', approver: 'looks, and answers approvals', operator: 'does everything but keys', admin: 'does everything' },
