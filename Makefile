@@ -64,7 +64,7 @@ demo: setup-demo build image ## Build, get an engine and an image if there is no
 	@$(WITH_ENGINE) bash e2e/demo.sh
 
 .PHONY: test
-test: setup-test build check bin/testreport ## Run everything: checks, all tests with -race, end-to-end tests on Docker
+test: setup-test build check console-check bin/testreport ## Run everything: checks, all tests with -race, end-to-end tests on Docker
 	@rm -f $(CONFORMANCE)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_CONFORMANCE_OUT=$(CONFORMANCE) $(RACE) \
 		$(GO) test -json $(ALL_TESTS) $(TESTFLAGS) $(LONGEST_E2E) $(LONGEST) ./... | bin/testreport -conformance $(CONFORMANCE)

@@ -20,6 +20,8 @@ type Key struct {
 	Quota
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"`
+	// LastUsed is when this life of the gateway took the last request by it; nil: none.
+	LastUsed *time.Time `json:"lastUsedAt,omitempty"`
 }
 
 // A Quota is how much the agents of a key may have at a time, all together. 0 is no limit

@@ -32,7 +32,6 @@ type asset struct {
 type bundle struct {
 	hash   string
 	assets map[string]asset
-	page   asset
 }
 
 var load = sync.OnceValue(func() *bundle {

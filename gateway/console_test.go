@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -241,6 +242,53 @@ func TestOperatorByLink(t *testing.T) {
 	for g, want := range map[*access.Grant]bool{access.Everything: true, access.Token: false, access.Nothing: false} {
 		if got := operator(r.WithContext(access.WithGrant(t.Context(), g))); got != want {
 			t.Errorf("%s: %v", g.Name, got)
+		}
+	}
+}
+
+// With TLS the cookie is for encrypted requests alone, and for this host alone.
+func TestCookieOverTLS(t *testing.T) {
+	g, keys := newConsoleRig(t)
+	secret := makeKey(t, keys, api.NewKey{Name: "a", Role: "viewer"}).Secret
+	for host, want := range map[string]string{"gw.example": "__Host-corral", "gw.example:7777": "__Host-corral-7777"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+host+"/console/login", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set("Origin", "https://"+host)
+		w := httptest.NewRecorder()
+		g.server.ServeHTTP(w, r)
+		cookies := w.Result().Cookies()
+		if w.Code != 200 || len(cookies) != 1 || cookies[0].Name != want || !cookies[0].Secure || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+			t.Errorf("%s: %d, the cookies are %v", host, w.Code, cookies)
+		}
+	}
+}
+
+func TestOwnPage(t *testing.T) {
+	for name, tt := range map[string]struct {
+		site, origin string
+		want         bool
+	}{
+		"a page of the console":        {"same-origin", "https://gw.example:7777", true},
+		"the same, without an origin":  {"same-origin", "", true},
+		"the user":                     {"none", "", true},
+		"a browser that says nothing":  {"", "", true},
+		"behind a proxy that encrypts": {"same-origin", "http://gw.example:7777", true},
+		"another port":                 {"same-site", "https://gw.example:8080", false},
+		"a port that lies of its site": {"same-origin", "https://gw.example:8080", false},
+		"another port's picture":       {"same-site", "", false},
+		"another site":                 {"cross-site", "https://evil.example", false},
+		"a page without an origin":     {"cross-site", "null", false},
+		"no origin alone":              {"", "null", false},
+		"what is no origin":            {"", "://", false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://gw.example:7777/v1/key", nil)
+		for header, value := range map[string]string{"Sec-Fetch-Site": tt.site, "Origin": tt.origin} {
+			if value != "" {
+				r.Header.Set(header, value)
+			}
+		}
+		if got := ownPage(r); got != tt.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -15,10 +15,10 @@ export function Keys() {
       <Loaded of={live}>{({ keys }) => (keys.length === 0 ? <Empty title={T.keys.empty} hint={T.keys.emptyHint} /> : (
         <Table
           label={T.screens.keys}
-          columns={[[T.common.name, 'wide'], [T.keys.role], [T.keys.agents], [T.keys.hosts], [T.keys.sessions, 'num'], [T.common.created, 'num'], [T.keys.expires, 'num'], ['', 'acts']]}
+          columns={[[T.common.name, 'wide'], [T.keys.role], [T.keys.agents], [T.keys.hosts], [T.keys.sessions, 'num'], [T.common.created, 'num'], [T.keys.used, 'num'], [T.keys.expires, 'num'], ['', 'acts']]}
           rows={keys.map((k) => ({ key: k.id, cells: [
             <><Text>{k.name}</Text> <code class="dim">{k.id}</code></>, <Badge>{k.role}</Badge>, <Text>{k.agents.join(' ') || T.common.all}</Text>, <Text>{k.hosts.join(' ') || T.common.all}</Text>, k.maxSessions || T.common.unlimited,
-            <Time at={k.createdAt} />, k.expiresAt ? <Time at={k.expiresAt} /> : T.keys.never,
+            <Time at={k.createdAt} />, k.lastUsedAt ? <Time at={k.lastUsedAt} /> : T.keys.unused, k.expiresAt ? <Time at={k.expiresAt} /> : T.keys.never,
             <>
               <Act small ask={T.keys.rotateAsk(k.name)} does={async () => { const made = await post(`/v1/keys/${k.id}/rotate`); nudge(); show((close) => <Secret made={made} close={close} />); }}>{T.keys.rotate}</Act>
               <Act small tone="danger" ask={T.keys.revokeAsk(k.name)} does={async () => { await call('DELETE', '/v1/keys/' + k.id); nudge(); }}>{T.keys.revoke}</Act>

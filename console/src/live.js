@@ -32,8 +32,12 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
             wait = every;
           } catch (error) {
             if (stop.signal.aborted) return;
-            set((old) => ({ path, data: error.status ? undefined : old.path === path ? old.data : undefined, error: error.status ? error : undefined }));
-            wait = error.status ? every : backoff(wait / 2);
+            const passes = !error.status || [429, 502, 503].includes(error.status);
+            set((old) => {
+              const data = passes && old.path === path ? old.data : undefined;
+              return { path, data, error: error.status && !data ? error : undefined };
+            });
+            wait = passes ? backoff(wait) : every;
           }
         }
         if (!asked) {

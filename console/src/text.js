@@ -56,7 +56,7 @@ export const T = {
     pids: 'Processes', oom: 'Killed for want of memory', files: 'Files', ports: 'Ports', log: 'Log', shell: 'Shell', recreate: 'Recreate', recreateAsk: 'Make a new container? Running commands go on in the old one.',
     removeIt: 'Remove sandbox', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
     runtime: 'Runtime', containers: 'Containers', scope: 'Scope', pooled: 'from the pool', hash: 'Configuration', setup: 'Set-up', setupFailed: 'the set-up command failed', noLog: 'Nothing has happened to it.', left: (n) => `The new container is ready; commands go on in ${n} old ones.`,
-    noStats: 'It does not run.', gone: 'There is no such sandbox.', port: 'Port', openPort: 'Open', portHint: 'A page of the sandbox opens without its scripts. For a page with scripts, on your machine:', up: 'Up', newDir: 'New directory', upload: 'Upload', drop: 'Drop files here to upload them.',
+    noStats: 'It does not run.', gone: 'There is no such sandbox.', port: 'Port', openPort: 'Open', portHint: 'A page of the sandbox opens bare: without its scripts, styles and pictures. To have those, on your machine:', up: 'Up', newDir: 'New directory', upload: 'Upload', drop: 'Drop files here to upload them.',
     size: 'Size', mode: 'Mode', modified: 'Changed', view: 'View', download: 'Download', downloadTar: 'Download as tar', removeFile: (n) => `Remove ${n}?`, tooBig: (n) => `The file has ${n}: download it.`, binary: 'The file is not text: download it.',
     uploading: (n, at, of) => `Uploading ${n}: ${at} of ${of}`, uploaded: (n) => `Uploaded ${n}.`, emptyDir: 'The directory is empty.', moreFiles: 'Show more', dirName: 'Name of the directory', overwrite: (n) => `${n} is there already. Replace it?`, moment: 'as measured while this page is open',
   },
@@ -73,7 +73,7 @@ export const T = {
     remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
   },
   keys: {
-    empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', sessions: 'Sessions', rate: 'Requests a second',
+    empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', used: 'Last used', unused: 'not since the start', sessions: 'Sessions', rate: 'Requests a second',
     revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? What is open by it ends; what runs goes on.`, rotate: 'Rotate', rotateAsk: (n) => `Give ${n} another secret? The old one ends at once.`, secret: 'The secret of the key', once: 'It is shown this once: only a hash of it is kept.',
     agentsHint: 'names or patterns, separated by spaces; empty: all', ttl: 'Valid for', ttlHint: 'such as 720h; empty: for ever', create: 'Create', id: 'ID',
     roles: { viewer: 'looks at everything', agent: 'also runs commands', approver: 'looks, and answers approvals', operator: 'does everything but keys', admin: 'does everything' },

@@ -307,9 +307,8 @@ type tab struct {
 	g   *gateway
 	ctx context.Context
 
-	mu      sync.Mutex
-	wrong   []string // what must not happen on a page
-	dialogs int
+	mu    sync.Mutex
+	wrong []string // what must not happen on a page
 }
 
 // browser starts a browser with one tab. In it nothing may be refused by the pages'

@@ -63,6 +63,16 @@ func TestKeys(t *testing.T) {
 	g, _ := s.Check(made.Secret)
 	ctx, cancel := g.Context(t.Context())
 	defer cancel()
+	if list := s.List(); list[0].LastUsed != nil {
+		t.Errorf("it was used at %v", list[0].LastUsed)
+	}
+	now := time.Now()
+	if err := g.Take(now); err != nil {
+		t.Fatal(err)
+	}
+	if list := s.List(); list[0].LastUsed == nil || now.Sub(*list[0].LastUsed) > time.Second {
+		t.Errorf("it was used at %v", list[0].LastUsed)
+	}
 	rotated, err := s.Rotate("acme")
 	if err != nil || rotated.Secret == made.Secret || rotated.Name != "acme" || rotated.ID == made.ID {
 		t.Fatalf("%+v, %v", rotated, err)

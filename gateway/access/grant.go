@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,6 +24,7 @@ type Grant struct {
 	Hosts  []string // empty: all
 	Quota  api.Quota
 
+	used  atomic.Int64 // when the last request was counted, in nanoseconds since 1970; 0: none was
 	rate  *rate.Limiter
 	alive context.Context // ends when the key is revoked or has expired; nil: never
 }
@@ -73,6 +75,7 @@ func (g *Grant) CheckHost(h corral.Host) error {
 
 // Take counts a request against its rate.
 func (g *Grant) Take(now time.Time) error {
+	g.used.Store(now.UnixNano())
 	if g.rate == nil {
 		return nil
 	}

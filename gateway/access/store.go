@@ -196,7 +196,12 @@ func (s *Store) List() []api.Key {
 	defer s.mu.Unlock()
 	list := make([]api.Key, 0, len(s.keys))
 	for _, k := range s.keys {
-		list = append(list, k.Key)
+		key := k.Key
+		if ns := k.grant.used.Load(); ns != 0 {
+			at := time.Unix(0, ns).UTC().Truncate(time.Second)
+			key.LastUsed = &at
+		}
+		list = append(list, key)
 	}
 	slices.SortFunc(list, func(a, b api.Key) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	return list
