@@ -5,8 +5,8 @@ package warden
 import (
 	"errors"
 	"fmt"
-	"math"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
