@@ -51,7 +51,7 @@ type Sandboxes interface {
 	Forget(name string) error
 }
 
-// Config of a Server. All but Domain, Agent, Templates, Root and Log is required.
+// Config of a Server. All but Log is required.
 type Config struct {
 	Store     *Store
 	Sessions  *session.Manager
