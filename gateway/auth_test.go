@@ -75,12 +75,15 @@ func TestAuthorization(t *testing.T) {
 		if path == "" { // whatever the method
 			method, path = "PUT", rt.pattern
 		}
-		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a/b").Replace(path)
-		want := 401
+		path = strings.NewReplacer("{id}", "x", "{write}", "w", "{name}", "n", "{port}", "80", "{path...}", "a/b", "{$}", "").Replace(path)
+		want, accept := 401, "*/*"
 		if rt.right == access.Public {
 			want = 200
 		}
-		if a := g.send(g.tcp, g.url+path, method, ""); a.status != want {
+		if path == "/" { // it is for browsers
+			accept = "text/html"
+		}
+		if a := g.send(g.tcp, g.url+path, method, "", "Accept", accept); a.status != want {
 			t.Errorf("%s without a token: %d, want %d", rt.pattern, a.status, want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 func (s *Server) consoleRoutes() []route {
 	pages := console.Handler("/console/")
 	return []route{
+		{pattern: "GET /{$}", right: access.Public, handle: toConsole},
 		{pattern: "GET /console", right: access.Public, handle: toConsole},
 		{pattern: "GET /console/{path...}", right: access.Public, handle: func(w http.ResponseWriter, r *http.Request) error {
 			pages.ServeHTTP(w, r)
@@ -28,7 +29,11 @@ func (s *Server) consoleRoutes() []route {
 	}
 }
 
+// toConsole is for people, who type an address without a path.
 func toConsole(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path == "/" && !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return nothingAt(r)
+	}
 	http.Redirect(w, r, "/console/", http.StatusSeeOther)
 	return nil
 }

@@ -97,6 +97,10 @@ func TestConsolePages(t *testing.T) {
 	for _, path := range []string{"/console/assets/app.js", "/console/assets/0/app.js", "/console/assets/"} {
 		g.send(g.tcp, g.url+path, "GET", "").is(404)
 	}
+	if a := g.send(g.tcp, g.url+"/", "GET", "", "Accept", "text/html,*/*").is(200); !strings.Contains(a.body, "<title>Corral") {
+		t.Errorf("/ leads a browser to %s", a.body)
+	}
+	g.send(g.tcp, g.url+"/", "GET", "").code(404, "not-found")
 	if a := g.send(g.careless(), "http://localhost/console", "GET", ""); !strings.Contains(a.body, "Corral") {
 		t.Errorf("/console leads to %s", a.body)
 	}

@@ -125,7 +125,7 @@ func TestDocumentHasRoutes(t *testing.T) {
 		}
 	}
 	for _, rt := range new(Server).tableFor(t) {
-		pattern := strings.ReplaceAll(rt.pattern, "...}", "}")
+		pattern := strings.NewReplacer("...}", "}", "{$}", "").Replace(rt.pattern)
 		if strings.HasPrefix(pattern, "/") { // whatever the method; the document has no word for that
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
 				served = append(served, method+" "+pattern)

@@ -91,6 +91,10 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
+func nothingAt(r *http.Request) error {
+	return corral.Errorf(corral.ErrNotFound, "see /openapi.json for what there is", "there is no %s", r.URL.Path)
+}
+
 // unknown answers what no route does.
 func (s *Server) unknown(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -105,7 +109,7 @@ func (s *Server) unknown(mux *http.ServeMux) handler {
 			}
 		}
 		if allowed == "" {
-			return corral.Errorf(corral.ErrNotFound, "see /openapi.json for what there is", "there is no %s", r.URL.Path)
+			return nothingAt(r)
 		}
 		w.Header().Set("Allow", allowed)
 		err := corral.Errorf(corral.ErrInvalid, "use "+allowed, "%s does not take %s", r.URL.Path, r.Method)
