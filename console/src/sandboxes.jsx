@@ -105,14 +105,23 @@ function Usage({ path }) {
 
 function Ports({ name }) {
   const [port, set] = useState('');
+  const [own, setOwn] = useState(null); // its address, if ports have host names
   const ok = /^\d{1,5}$/.test(port) && +port >= 1 && +port <= 65535;
+  const path = `/v1/sandboxes/${encodeURIComponent(name)}`;
+  useEffect(() => {
+    let current = true;
+    setOwn(null);
+    if (ok) call('GET', `${path}/address?port=${+port}`).then((a) => current && setOwn(a), () => {});
+    return () => { current = false; };
+  }, [port]);
   return (
     <Section title={T.sandboxes.ports}>
       <div class="group">
         <input class="short num" inputMode="numeric" aria-label={T.sandboxes.port} placeholder={T.sandboxes.port} value={port} onInput={(e) => set(e.target.value.trim())} />
-        {ok ? <a class="button" target="_blank" rel="noopener noreferrer" href={`/v1/sandboxes/${encodeURIComponent(name)}/ports/${+port}/`}>{T.sandboxes.openPort}</a> : <button disabled>{T.sandboxes.openPort}</button>}
+        {ok ? <a class="button" target="_blank" rel="noopener noreferrer" href={own ? own.open : `${path}/ports/${+port}/`}>{T.sandboxes.openPort}</a> : <button disabled>{T.sandboxes.openPort}</button>}
       </div>
-      <p class="dim">{T.sandboxes.portHint} <code>corral sandbox forward {name} {ok ? port : 'PORT'}</code></p>
+      {own ? <p class="dim">{T.sandboxes.portOwn} <code>{own.url}</code></p>
+        : <p class="dim">{T.sandboxes.portHint} <code>corral sandbox forward {name} {ok ? port : 'PORT'}</code></p>}
     </Section>
   );
 }

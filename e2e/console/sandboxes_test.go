@@ -5,8 +5,10 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +111,30 @@ func TestSandbox(t *testing.T) {
 	p.click("Remove sandbox")
 	p.confirm("Remove the sandbox?")
 	p.sees("There are no sandboxes.")
+}
+
+// Where ports have host names, a page opens at an origin of its own, with its scripts, and
+// without the token in its address.
+func TestPortOfItsOwn(t *testing.T) {
+	g := startWithSandbox(t)
+	domain := fmt.Sprintf("localhost:%d", g.port)
+	g.stop()
+	text := strings.Replace(configuration, "{", `{ gateway: { domain: "http://`+domain+`" },`, 1)
+	if err := os.WriteFile(filepath.Join(g.dir, "corral.json5"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.run()
+	g.session("boxed", `{"command":"mkdir www && echo '<h1>page</h1><script>document.title = location.host + document.cookie</script>' >www/index.html && httpd -f -p 8080 -h www"}`)
+	p := g.browser()
+	p.owner("sandboxes/boxed")
+	p.fill("input[aria-label=Port]", "8080")
+	p.sees("http://8080-boxed." + domain + "/")
+	p.fine()
+	p.do(chromedp.Navigate(js[string](p, "[...document.querySelectorAll('a.button')].find((a) => a.innerText === 'Open').href")))
+	p.wait("document.title === '8080-boxed.%[1]s' && location.href === 'http://8080-boxed.%[1]s/'", domain)
+	p.mu.Lock()
+	p.wrong = slices.DeleteFunc(p.wrong, func(w string) bool { return strings.HasPrefix(w, "a request to http://8080-boxed.") })
+	p.mu.Unlock()
 }
 
 func TestSandboxShellAndPorts(t *testing.T) {
