@@ -125,7 +125,7 @@ func Prune(ctx context.Context, engine engine.Engine, stateDir string, of func(S
 			errs = append(errs, err)
 		}
 		if o.Idle > 0 && time.Since(s.Used) > max(o.Idle, wardenexec.Retain) {
-			errs = append(errs, forget(ctx, stateDir, s.Name))
+			errs = append(errs, Forget(ctx, stateDir, s.Name))
 		}
 	}
 	return removed, errors.Join(errs...)
@@ -140,9 +140,9 @@ func pruneOne(ctx context.Context, engine engine.Engine, stateDir, name string, 
 	return e.Prune(ctx, o)
 }
 
-// forget removes the directory of a sandbox that has nothing and of whose
-// commands no records are kept any more.
-func forget(ctx context.Context, stateDir, name string) error {
+// Forget removes the directory of a sandbox that has nothing and of whose
+// commands no records are kept any more. It must not be open.
+func Forget(ctx context.Context, stateDir, name string) error {
 	unlock, err := lockSandbox(ctx, stateDir, name)
 	if err != nil {
 		return err

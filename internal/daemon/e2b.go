@@ -12,6 +12,7 @@ import (
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/gateway/e2b"
+	"github.com/corral-exec/corral/sandbox"
 	"github.com/corral-exec/corral/sandbox/files"
 )
 
@@ -165,10 +166,14 @@ func (s e2bSandboxes) Forget(name string) error {
 	l := s.hosts.boxes[name]
 	delete(s.hosts.boxes, name)
 	s.hosts.mu.Unlock()
-	if l == nil {
-		return nil
+	if l != nil {
+		if err := l.Close(); err != nil {
+			return err
+		}
 	}
-	return l.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	return sandbox.Forget(ctx, s.dir, name) // if not now, it is when it is pruned
 }
 
 // watched are a gateway's sandboxes for its API: what is done with one of E2B's is done as
