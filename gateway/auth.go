@@ -32,12 +32,11 @@ func (s *Server) authorize(rt route, r *http.Request) (*access.Grant, error) {
 	if rt.right == access.Public {
 		return access.Nothing, nil
 	}
-	g, err := (*access.Grant)(nil), error(nil)
-	if rt.who != nil {
-		g, err = rt.who(r)
-	} else {
-		g, err = s.grant(rt, r)
+	who := rt.who
+	if who == nil {
+		who = func(r *http.Request) (*access.Grant, error) { return s.grant(rt, r) }
 	}
+	g, err := who(r)
 	if err != nil {
 		return nil, err
 	}

@@ -168,7 +168,7 @@ func (s *Server) nameOwner(r *http.Request) {
 // ownPage reports whether a browser says that a request is from a page of the origin that
 // it goes to, or from the user.
 func ownPage(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+	if !ownSite(r) {
 		return false
 	}
 	origin := r.Header.Get("Origin")
@@ -177,6 +177,16 @@ func ownPage(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin) // its scheme is another one behind a proxy that encrypts
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// ownSite reports whether a browser says no other than that a request is from a page of
+// the origin that it goes to, or from the user.
+func ownSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return true
+	}
+	return false
 }
 
 // refOfToken begins the Ref of a sign-in by the gateway's token, which ends with it.

@@ -13,13 +13,10 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/gateway/e2b"
 	"github.com/corral-exec/corral/gateway/porthost"
 	"github.com/corral-exec/corral/session"
 )
-
-// headerTrafficToken is what a program shows the token of a sandbox in that leaves
-// Authorization to the sandbox: E2B's name for it.
-const headerTrafficToken = "E2b-Traffic-Access-Token"
 
 // openPath is of the gateway on the host of a port: there a browser shows a token once,
 // and is known by a cookie from then on.
@@ -97,7 +94,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 	if key, _ := bearer(r); access.IsKey(key) || s.cfg.Token != "" && sameToken(key, s.cfg.Token) {
 		return s.grantOf(r, key)
 	}
-	if token := r.Header.Get(headerTrafficToken); token != "" && !s.cfg.PortSecret.Opens(label, token) {
+	if token := r.Header.Get(e2b.TrafficHeader); token != "" && !s.cfg.PortSecret.Opens(label, token) {
 		return access.Nothing, s.wrong.refuse(r.RemoteAddr, corral.Errorf(corral.ErrDenied, "use the one that 'corral sandbox url --json' prints", "the token is not that of this sandbox"))
 	}
 	return access.Nothing, nil
@@ -105,7 +102,7 @@ func (s *Server) portGrant(r *http.Request) (*access.Grant, error) {
 
 // hasToken reports whether a request shows the token of a sandbox.
 func (s *Server) hasToken(r *http.Request, label string) bool {
-	if key, _ := bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(headerTrafficToken)) {
+	if key, _ := bearer(r); s.cfg.PortSecret.Opens(label, key) || s.cfg.PortSecret.Opens(label, r.Header.Get(e2b.TrafficHeader)) {
 		return true
 	}
 	c, err := r.Cookie(s.portCookie())
@@ -119,11 +116,7 @@ func (s *Server) fromHere(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" && origin != s.origin(r) {
 		return false
 	}
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return true
-	}
-	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.Method == http.MethodGet
+	return ownSite(r) || r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.Method == http.MethodGet
 }
 
 // portCookie is the name of the cookie that has a sandbox's token. Browsers take
@@ -154,7 +147,7 @@ func (s *Server) openPort(w http.ResponseWriter, r *http.Request, label string) 
 		_, err := w.Write(openPage)
 		return err
 	}
-	token := r.Header.Get(headerTrafficToken)
+	token := r.Header.Get(e2b.TrafficHeader)
 	if token == "" || !s.fromHere(r) { // a wrong one was refused already
 		return corral.Errorf(api.ErrUnauthorized, "open what 'corral sandbox url --token' prints", "the request has no token")
 	}
@@ -170,9 +163,17 @@ func (s *Server) public(agent string) bool {
 // labels are the sandboxes that host names of ports stand for. What is found once is known
 // from then on: whether it is still there is seen when a port of it is dialled.
 type labels struct {
-	mu     sync.Mutex
-	known  map[string]*api.Sandbox
-	looked time.Time
+	mu    sync.Mutex
+	known map[string]*api.Sandbox
+
+	listing sync.Mutex // who holds it asks which there are; what is known waits for nobody
+	looked  time.Time
+}
+
+func (l *labels) get(label string) *api.Sandbox {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[label]
 }
 
 // lookAtMost is how often sandboxes are listed for host names that stand for none.
@@ -181,21 +182,26 @@ const lookAtMost = time.Second
 // labelled is the sandbox with a label, nil if there is none.
 func (s *Server) labelled(ctx context.Context, label string) (*api.Sandbox, error) {
 	l := &s.labels
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if box := l.known[label]; box != nil || s.cfg.Sandboxes == nil || time.Since(l.looked) < lookAtMost {
+	if box := l.get(label); box != nil || s.cfg.Sandboxes == nil {
+		return box, nil
+	}
+	l.listing.Lock()
+	defer l.listing.Unlock()
+	if box := l.get(label); box != nil || time.Since(l.looked) < lookAtMost {
 		return box, nil
 	}
 	list, err := s.cfg.Sandboxes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.looked = time.Now()
-	l.known = map[string]*api.Sandbox{}
+	known := map[string]*api.Sandbox{}
 	for i, box := range list {
-		l.known[porthost.Label(box.Name)] = &list[i]
+		known[porthost.Label(box.Name)] = &list[i]
 	}
-	return l.known[label], nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looked, l.known = time.Now(), known
+	return known[label], nil
 }
 
 // sandboxAddress says by which host name a port of a sandbox is reached, and its token.

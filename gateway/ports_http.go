@@ -17,6 +17,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/e2b"
 )
 
 type proxiedKey struct{}
@@ -126,7 +127,7 @@ func toPort(r *httputil.ProxyRequest) {
 	if !p.theirs { // the key of the gateway is nothing for the sandbox
 		r.Out.Header.Del("Authorization")
 	}
-	r.Out.Header.Del(headerTrafficToken)
+	r.Out.Header.Del(e2b.TrafficHeader)
 	if p.origin != "" && host == local && r.In.Header.Get("Origin") == p.origin {
 		r.Out.Header.Set("Origin", "http://"+host)
 	}
