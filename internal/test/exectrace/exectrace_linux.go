@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -125,8 +126,10 @@ const options = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACEFORK | unix.PTRACE_
 func (t *tracer) follow() error {
 	for {
 		var ws syscall.WaitStatus
-		// Other threads of this program have children of their own.
-		pid, err := syscall.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil)
+		pid, err := t.next()
+		if err == nil {
+			_, err = syscall.Wait4(pid, &ws, unix.WALL|unix.WNOTHREAD, nil)
+		}
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -139,6 +142,40 @@ func (t *tracer) follow() error {
 			return fmt.Errorf("cannot trace process %d: %w", pid, err)
 		}
 	}
+}
+
+// next waits until a traced process has something to report. This thread may have
+// started other processes before, which are left to those who wait for them.
+func (t *tracer) next() (pid int, err error) {
+	// As siginfo_t begins, after which comes a union: si_pid is its first.
+	var info struct {
+		signo, errno, code int32
+		union              [29]int32
+	}
+	const pidAt = bits.UintSize/32 - 1 // the union is aligned as a pointer
+	for ; ; time.Sleep(time.Millisecond) {
+		err := unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
+		if err != nil {
+			return 0, err
+		}
+		if pid := int(info.union[pidAt]); t.traces(pid) {
+			return pid, nil
+		}
+	}
+}
+
+// traces tells a process that is traced from another child of this thread. One that
+// was killed at once may never have reported itself.
+func (t *tracer) traces(pid int) bool {
+	t.mu.Lock()
+	known := t.live[pid]
+	t.mu.Unlock()
+	if known {
+		return true
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // gone: its parent has waited for it
+	_, tracer, found := strings.Cut(string(status), "\nTracerPid:\t")
+	return found && !strings.HasPrefix(tracer, "0\n")
 }
 
 // step handles one report on a process and lets it go on.

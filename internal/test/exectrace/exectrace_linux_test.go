@@ -1,14 +1,18 @@
 package exectrace_test
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/corral-exec/corral/internal/test/exectrace"
 	"go.uber.org/goleak"
+
+	"github.com/corral-exec/corral/internal/test/exectrace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -110,6 +114,30 @@ func BenchmarkRun(b *testing.B) {
 		})
 		if err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What the thread started before is left to who waits for it.
+func TestOtherChildren(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, text := range []string{"exit 7", "sleep 0.2; exit 7"} {
+		other := exec.CommandContext(t.Context(), "/bin/sh", "-c", text)
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			time.Sleep(50 * time.Millisecond) // the command is traced by now
+			ended <- other.Wait()
+		}()
+		if r := run(t, t.TempDir(), "sleep 0.3; exit 3", time.Minute); r.Status.ExitStatus() != 3 {
+			t.Errorf("%s: the traced command ended with %v", text, r.Status)
+		}
+		var exit *exec.ExitError
+		if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 7 {
+			t.Errorf("%s: the other ended with %v", text, err)
 		}
 	}
 }
