@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
 )
@@ -23,11 +23,7 @@ func TestQuick(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // after all else that is cleaned up
 	file := filepath.Join(t.TempDir(), "bench.json")
 	state := t.TempDir()
-	program := filepath.Join(t.TempDir(), "corral")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	o := options{quick: true, containerd: enginetest.Containerd(t).Address(), json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t), corral: program}
+	o := options{quick: true, containerd: enginetest.Containerd(t).Address(), json: file, image: images.Busybox, state: state, warden: wardenbintest.Build(t), corral: built.Program(t, "cmd/corral")}
 	var table bytes.Buffer
 	if err := run(t.Context(), o, &table); err != nil {
 		t.Fatal(err)

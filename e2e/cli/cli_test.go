@@ -12,9 +12,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/cli"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/clitest"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 	enginetest.New(t)
 	warden := wardenbintest.Build(t)
 	probe := filepath.Join(testdir.New(t), "probe")
-	probetest.Build(t, probe)
+	built.Copy(t, "cmd/corral-escape", probe)
 	// It takes every container with it, also that of a test that failed.
 	root := testdir.New(t)
 	testscript.Run(t, testscript.Params{

@@ -19,14 +19,6 @@ import (
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
-// build builds the program corral into a directory.
-func build(t *testing.T, dir string) string {
-	t.Helper()
-	program := filepath.Join(dir, "corral")
-	run(t, dir, nil, "go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-	return program
-}
-
 // A gateway is a process of its own, which can be killed and started again.
 type gateway struct {
 	t       *testing.T

@@ -21,8 +21,8 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
-	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/session"
 )
@@ -69,7 +69,7 @@ var scenarios = []struct {
 // The scenarios with Go's client.
 func TestGo(t *testing.T) {
 	enginetest.New(t) // with the image
-	p := &place{program: build(t, testdir.New(t))}
+	p := &place{program: built.Program(t, "cmd/corral")}
 	p.host = startGateway(t, p.program)
 	p.boxed = startGateway(t, p.program, "--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none")
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -32,7 +33,7 @@ func TestPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := testdir.New(t)
-	program := build(t, dir)
+	program := built.Program(t, "cmd/corral")
 	wheels := filepath.Join(dir, "wheels")
 	made := strings.Fields(run(t, dir, nil, "python3", filepath.Join(source, "build_backend.py"), wheels))
 	if len(made) != 2 || !strings.HasSuffix(made[0], "-py3-none-any.whl") {

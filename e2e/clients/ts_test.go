@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -20,7 +21,7 @@ import (
 func TestTypeScript(t *testing.T) {
 	enginetest.New(t) // with the image
 	dir := testdir.New(t)
-	program := build(t, dir)
+	program := built.Program(t, "cmd/corral")
 	source := filepath.Join(dir, "source")
 	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "tsconfig.browser.json", "README.md", "src", "test"} {
 		copyTo(t, filepath.Join(source, name), filepath.Join("../../clients/ts", name))

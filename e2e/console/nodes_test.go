@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/corral-exec/corral/internal/test/built"
 )
 
 func freePort(t testing.TB) int {
@@ -30,7 +32,7 @@ func startWithNodes(t testing.TB) *gateway {
 func (g *gateway) node(line, name string) {
 	g.t.Helper()
 	words := strings.Fields(line)
-	cmd := exec.Command(program(g.t), words[1:]...)
+	cmd := exec.Command(built.Program(g.t, "cmd/corral"), words[1:]...)
 	dir := filepath.Join(g.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		g.t.Fatal(err)

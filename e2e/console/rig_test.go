@@ -29,14 +29,12 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // it is a temporary one
-	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -48,30 +46,6 @@ func TestMain(m *testing.M) {
 
 // patience is how long something may take on a machine under load.
 const patience = 30 * time.Second
-
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// program is corral, built once.
-func program(t testing.TB) string {
-	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "corral-console-"); built.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", filepath.Join(built.dir, "corral"), "github.com/corral-exec/corral/cmd/corral").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "corral")
-}
 
 // configuration: main may do what it likes on this machine, the agent asks has to ask, and
 // others work elsewhere.
@@ -156,7 +130,7 @@ func (g *gateway) env() []string {
 // run starts the gateway's process.
 func (g *gateway) run() {
 	g.t.Helper()
-	g.cmd = exec.Command(program(g.t), append([]string{"gateway", "--listen", fmt.Sprintf("127.0.0.1:%d", g.port), "--workspace", filepath.Join(g.dir, "work")}, g.flags...)...)
+	g.cmd = exec.Command(built.Program(g.t, "cmd/corral"), append([]string{"gateway", "--listen", fmt.Sprintf("127.0.0.1:%d", g.port), "--workspace", filepath.Join(g.dir, "work")}, g.flags...)...)
 	g.cmd.Env, g.cmd.Stdout, g.cmd.Stderr = g.env(), g.log, g.log
 	g.cmd.Dir = g.dir
 	if err := g.cmd.Start(); err != nil {
@@ -219,7 +193,7 @@ func (g *gateway) corral(args ...string) string {
 func (g *gateway) tryCorral(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(g.t), args...)
+	cmd := exec.CommandContext(ctx, built.Program(g.t, "cmd/corral"), args...)
 	cmd.Env, cmd.Dir = g.env(), g.dir
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err

@@ -30,6 +30,7 @@ import (
 
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 )
@@ -59,8 +60,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	g := &rig{T: t, dir: t.TempDir(), state: testdir.New(t), port: freePort(t)}
-	g.program, g.config = filepath.Join(g.dir, "corral"), filepath.Join(g.dir, "corral.json5")
-	g.run(nil, "go", "build", "-o", g.program, "github.com/corral-exec/corral/cmd/corral")
+	g.program, g.config = built.Program(t, "cmd/corral"), filepath.Join(g.dir, "corral.json5")
 	g.certify()
 	// Clients expect a program called python.
 	const setup = `mkdir -p ~/.bin && ln -sf /usr/bin/python3 ~/.bin/python && echo 'PATH=$HOME/.bin:$PATH' >~/.bash_profile`

@@ -24,9 +24,9 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/e2e/escape/probes"
-	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/images"
 	"github.com/corral-exec/corral/internal/escape"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/doctable"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
@@ -50,7 +50,7 @@ type street struct {
 func newStreet(t *testing.T, tg target) *street {
 	t.Helper()
 	s := &street{t: t, tg: tg, eng: tg.open(t), dir: testdir.New(t)}
-	probetest.Build(t, filepath.Join(s.dir, "probe"))
+	built.Copy(t, "cmd/corral-escape", filepath.Join(s.dir, "probe"))
 	p := *seccomp.Profile("amd64")
 	p.Syscalls = append(slices.Clone(p.Syscalls), specs.LinuxSyscall{Names: []string{"add_key", "keyctl"}, Action: specs.ActAllow})
 	raw, err := json.Marshal(p)

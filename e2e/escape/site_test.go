@@ -17,8 +17,8 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/e2e/escape/probes"
-	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/internal/escape"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/runner"
 	"github.com/corral-exec/corral/sandbox"
@@ -50,7 +50,7 @@ func newSite(t *testing.T) *site {
 		must(t, os.Chown(d, nobody, nobody))
 	}
 	program := s.path("probe")
-	probetest.Build(t, program)
+	built.Copy(t, "cmd/corral-escape", program)
 	must(t, os.Chown(program, nobody, nobody))
 	s.layOut(t, program)
 	s.findDevices(t)

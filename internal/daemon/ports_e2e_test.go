@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/sandbox/engines"
 	"github.com/corral-exec/corral/sandbox/files"
@@ -59,13 +59,7 @@ func servePorts(t *testing.T, more string) (*serving, *client.Client) {
 // listen starts the program that listens.
 func listen(t *testing.T, c *client.Client) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "portserver")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/corral-exec/corral/internal/test/portserver")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	f, err := os.Open(program)
+	f, err := os.Open(built.Program(t, "internal/test/portserver"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corral-exec/corral/e2e/escape/probes"
-	"github.com/corral-exec/corral/e2e/escape/probetest"
 	"github.com/corral-exec/corral/internal/escape"
+	"github.com/corral-exec/corral/internal/test/built"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,7 +59,7 @@ func TestTable(t *testing.T) {
 // A canary tells the secret to whoever reaches it, and that it did.
 func TestCanary(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "probe")
-	probetest.Build(t, program)
+	built.Copy(t, "cmd/corral-escape", program)
 	secret, sum := escape.NewSecret()
 	c, err := escape.StartCanary(secret, program)
 	if err != nil {

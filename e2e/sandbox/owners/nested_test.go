@@ -15,6 +15,7 @@ import (
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/images"
+	"github.com/corral-exec/corral/internal/test/built"
 	"github.com/corral-exec/corral/internal/test/enginetest"
 	"github.com/corral-exec/corral/internal/test/testdir"
 	"github.com/corral-exec/corral/internal/test/wardenbintest"
@@ -38,13 +39,9 @@ func newNest(t *testing.T) nest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, work := testdir.New(t), testdir.New(t)
-	program := filepath.Join(dir, "corral")
-	build := exec.Command("go", "build", "-o", program, "github.com/corral-exec/corral/cmd/corral")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	work := testdir.New(t)
+	program := filepath.Join(testdir.New(t), "corral")
+	built.Copy(t, "cmd/corral", program)
 	if err := os.MkdirAll(filepath.Join(work, "w"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,12 @@ package exectest
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/internal/test/built"
 )
 
 // A Target is an executor under test and what the cases must know about the
@@ -78,16 +78,7 @@ type Target struct {
 func BuildTestProg(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "testprog")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/corral-exec/corral/internal/test/exectest/testprog")
-	// GOTMPDIR keeps what go writes in the directory, and tells the program that cleans
-	// it up after a killed test that go works for it.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOTMPDIR="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building testprog: %v\n%s", err, out)
-	}
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	built.Copy(t, "internal/test/exectest/testprog", path)
 	return path
 }
 

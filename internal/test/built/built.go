@@ -1,0 +1,122 @@
+// Package built has the programs of this module for tests, built from the sources.
+// All tests of a run share them: each is linked once, into bin/test of the module,
+// and the go command sees whether it is still what the sources make.
+package built
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral/internal/state/filelock"
+	"github.com/corral-exec/corral/internal/warden/wardenbin"
+)
+
+const module = "github.com/corral-exec/corral/"
+
+// start is where the test binary was started: its package's directory, from which the
+// module is found also after a test changed directory.
+var start, startErr = os.Getwd()
+
+var programs = struct {
+	sync.Mutex
+	done map[string]error
+}{done: map[string]error{}}
+
+// Program is the path of the static program of a package, such as cmd/corral. It is
+// not to be changed or removed; see Copy.
+func Program(t testing.TB, pkg string) string {
+	t.Helper()
+	file, err := File(pkg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Copy writes the program of a package to a file that anyone may execute.
+func Copy(t testing.TB, pkg, file string) {
+	t.Helper()
+	if err := CopyTo(pkg, file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CopyTo is Copy for a TestMain, which has no t.
+func CopyTo(pkg, file string) error {
+	from, err := File(pkg)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return wardenbin.WriteExecutable(file, data)
+}
+
+// File is Program for a TestMain, which has no t.
+func File(pkg string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, "bin", "test")
+	file := filepath.Join(dir, filepath.Base(pkg))
+	programs.Lock()
+	defer programs.Unlock()
+	err, done := programs.done[pkg]
+	if !done {
+		err = build(dir, pkg, file)
+		programs.done[pkg] = err
+	}
+	return file, err
+}
+
+// patience is how long a test waits for others that build.
+const patience = 5 * time.Minute
+
+func build(dir, pkg, file string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lock, err := filelock.Open(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, module+pkg)
+	cmd.Dir = start
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOARCH=", "GOTMPDIR="+dir)
+	if name := filepath.Base(pkg); name != "corral" && name != "testprog" {
+		cmd.Env = append(cmd.Env, "GOOS=linux") // it is for sandboxes
+	}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+// moduleRoot is the directory with go.mod.
+func moduleRoot() (string, error) {
+	if startErr != nil {
+		return "", startErr
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		switch {
+		case err == nil:
+			return dir, nil
+		case !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir):
+			return "", fmt.Errorf("there is no go.mod above %s: %w", start, err)
+		}
+	}
+}
