@@ -104,7 +104,7 @@ func TestConformanceSandbox(t *testing.T) {
 				rig: newRig(t), state: filepath.Join(dir, "state"),
 				host: hostexec.Config{StateDir: filepath.Join(dir, "host"), WardenPath: warden, Workspace: work, Environ: exectest.HostEnviron(work)},
 				sandbox: sandbox.Config{
-					Image: images.Busybox, WardenPath: warden, Workspace: work, WorkspaceAccess: sandbox.AccessReadWrite, Pids: 4096,
+					Image: images.Busybox, WardenPath: warden, Workspace: sandbox.Workspace{Dir: work, Access: sandbox.AccessReadWrite}, Resources: sandbox.Resources{Pids: 4096},
 				},
 			}
 			b.rig.open()

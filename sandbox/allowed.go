@@ -36,12 +36,12 @@ type allowed struct {
 // nothing is made.
 func (c Config) Refusals() []boundary.Refusal {
 	var list []boundary.Refusal
-	if c.WorkspaceAccess == AccessReadOnly || c.WorkspaceAccess == AccessReadWrite {
+	if c.Workspace.Access == AccessReadOnly || c.Workspace.Access == AccessReadWrite {
 		// Errors that are no refusals are New's to tell.
 		list = append(list, boundary.Refusals(c.completeWorkspace())...)
 	}
-	if c.User != "" {
-		list = append(list, boundary.Refusals(checkUser(c.User))...)
+	if c.Isolation.User != "" {
+		list = append(list, boundary.Refusals(checkUser(c.Isolation.User))...)
 	}
 	return append(list, boundary.Refusals(c.judge())...)
 }
@@ -56,18 +56,18 @@ func (c *Config) judge() error {
 		}
 	}
 	var sources boundary.Sources
-	if len(c.Binds) > 0 || c.Workspace != "" { // which takes a look at the machine
+	if len(c.Mounts.Binds) > 0 || c.Workspace.Dir != "" { // which takes a look at the machine
 		sources = boundary.Machine(os.Getenv)
 	}
-	sources.Roots = c.BindRoots
+	sources.Roots = c.Mounts.BindRoots
 	if c.StateDir != "" {
 		sources.Private = append(sources.Private, c.StateDir)
 	}
-	if c.Workspace != "" {
-		refuse(sources.CheckWorkspace(c.Workspace))
+	if c.Workspace.Dir != "" {
+		refuse(sources.CheckWorkspace(c.Workspace.Dir))
 	}
 	var binds []boundary.Bind
-	for _, text := range c.Binds {
+	for _, text := range c.Mounts.Binds {
 		b, err := boundary.ParseBind(text)
 		if err != nil {
 			errs = append(errs, err)
@@ -78,9 +78,9 @@ func (c *Config) judge() error {
 	for _, r := range sources.CheckAll(binds) {
 		refuse(&r)
 	}
-	refuse(boundary.Network(c.Network))
-	refuse(boundary.AppArmor(c.AppArmor))
-	if r := boundary.Seccomp(c.Seccomp); r != nil {
+	refuse(boundary.Network(c.Isolation.Network))
+	refuse(boundary.AppArmor(c.Isolation.AppArmor))
+	if r := boundary.Seccomp(c.Isolation.Seccomp); r != nil {
 		refuse(r)
 	} else if err := c.readProfile(); err != nil {
 		errs = append(errs, err)
@@ -129,13 +129,13 @@ func (s *several) Unwrap() []error { return s.errs }
 // readProfile reads the seccomp profile that is configured.
 func (c *Config) readProfile() error {
 	c.profile = nil
-	if c.Seccomp == "" || c.Seccomp == "default" {
+	if c.Isolation.Seccomp == "" || c.Isolation.Seccomp == "default" {
 		return nil
 	}
 	refuse := func(rule boundary.Rule, err error) error {
-		return &boundary.Refusal{Rule: rule, Subject: c.Seccomp, Why: err.Error(), Fix: cmp.Or(corral.Hint(err), "name a file that this program can read")}
+		return &boundary.Refusal{Rule: rule, Subject: c.Isolation.Seccomp, Why: err.Error(), Fix: cmp.Or(corral.Hint(err), "name a file that this program can read")}
 	}
-	f, err := os.Open(c.Seccomp)
+	f, err := os.Open(c.Isolation.Seccomp)
 	if err != nil {
 		return refuse(boundary.SeccompProfile, err)
 	}
@@ -163,17 +163,17 @@ func (c *Config) completeLimits() {
 			*v = 0
 		}
 	}
-	limit(&c.Memory, 2<<30)
-	limit(&c.Pids, 512)
-	limit(&c.Tmp, 512<<20)
-	limit(&c.FileSize, 16<<30)
-	limit(&c.NoFiles, 64<<10)
-	limit(&c.OutputRate, 0)
+	limit(&c.Resources.Memory, 2<<30)
+	limit(&c.Resources.Pids, 512)
+	limit(&c.Resources.Tmp, 512<<20)
+	limit(&c.Resources.FileSize, 16<<30)
+	limit(&c.Resources.OpenFiles, 64<<10)
+	limit(&c.Resources.OutputRate, 0)
 	switch {
-	case c.CPUs == 0:
-		c.CPUs, c.halve = defaultCPUs, true
-	case c.CPUs < 0:
-		c.CPUs = 0
+	case c.Resources.CPUs == 0:
+		c.Resources.CPUs, c.halve = defaultCPUs, true
+	case c.Resources.CPUs < 0:
+		c.Resources.CPUs = 0
 	}
 }
 
@@ -198,31 +198,31 @@ const mostPids = 1 << 22
 // restrict says of a container what it may use and do: all that the
 // configuration says and no engine has to be asked for.
 func (c *Config) restrict(s *engine.Spec) {
-	s.Memory, s.Swap, s.CPUs, s.Pids = c.Memory, c.Swap, c.CPUs, c.Pids
+	s.Memory, s.Swap, s.CPUs, s.Pids = c.Resources.Memory, c.Resources.Swap, c.Resources.CPUs, c.Resources.Pids
 	if c.gvisor() {
 		s.Pids = min(s.Pids*gvisorTasks, mostPids)
 	}
-	s.NoFiles = c.NoFiles
+	s.NoFiles = c.Resources.OpenFiles
 	s.Rlimits = []specs.POSIXRlimit{{Type: "RLIMIT_CORE"}}
-	if c.FileSize > 0 {
-		s.Rlimits = append(s.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_FSIZE", Soft: uint64(c.FileSize), Hard: uint64(c.FileSize)})
+	if c.Resources.FileSize > 0 {
+		s.Rlimits = append(s.Rlimits, specs.POSIXRlimit{Type: "RLIMIT_FSIZE", Soft: uint64(c.Resources.FileSize), Hard: uint64(c.Resources.FileSize)})
 	}
 	s.Shm = 64 << 20
 	s.Tmpfs = []engine.Tmpfs{
-		{Target: "/tmp", Size: c.Tmp, Inodes: c.Tmp / pageOf, Mode: 0o1777, Exec: true},
+		{Target: "/tmp", Size: c.Resources.Tmp, Inodes: c.Resources.Tmp / pageOf, Mode: 0o1777, Exec: true},
 		{Target: "/var/tmp", Size: 64 << 20, Inodes: 64 << 20 / pageOf, Mode: 0o1777},
 		{Target: "/run", Size: 16 << 20, Inodes: 16 << 20 / pageOf, Mode: 0o1777},
 	}
-	if c.Tmp == 0 {
+	if c.Resources.Tmp == 0 {
 		s.Tmpfs[0].Inodes = 0
 	}
 	if c.inMemory() {
-		s.Tmpfs = append(s.Tmpfs, engine.Tmpfs{Target: c.workdir(), Size: c.WorkspaceSize, Inodes: c.WorkspaceSize / pageOf, Mode: 0o1777, Exec: true})
+		s.Tmpfs = append(s.Tmpfs, engine.Tmpfs{Target: c.workdir(), Size: c.Workspace.Size, Inodes: c.Workspace.Size / pageOf, Mode: 0o1777, Exec: true})
 	}
-	if c.Network != boundary.NetworkNone {
-		s.Network = c.Network
+	if c.Isolation.Network != boundary.NetworkNone {
+		s.Network = c.Isolation.Network
 	}
-	s.AppArmor = c.AppArmor
+	s.AppArmor = c.Isolation.AppArmor
 	if !c.isolatedKernel() {
 		s.Profile = digest(c.profile)
 	}
@@ -261,8 +261,8 @@ func (c *Config) adapt(s *engine.Spec, info engine.Info) error {
 	if _, err := info.Translate(s.Mounts); err != nil { // before anything is made
 		return err
 	}
-	if c.AppArmor != "" && !slices.ContainsFunc(info.Security, func(s string) bool { return strings.HasPrefix(s, "name=apparmor") }) {
-		return corral.Errorf(corral.ErrUnavailable, "leave sandbox.apparmor out, or use an engine with AppArmor", "the engine at %s has no AppArmor for the profile %s", info.Address, c.AppArmor)
+	if c.Isolation.AppArmor != "" && !slices.ContainsFunc(info.Security, func(s string) bool { return strings.HasPrefix(s, "name=apparmor") }) {
+		return corral.Errorf(corral.ErrUnavailable, "leave sandbox.apparmor out, or use an engine with AppArmor", "the engine at %s has no AppArmor for the profile %s", info.Address, c.Isolation.AppArmor)
 	}
 	if s.NoFiles > 0 && len(s.Args) > 0 && s.Args[0] == wardenPath {
 		s.Args = append(slices.Clip(s.Args), "-files", strconv.FormatInt(s.NoFiles, 10))

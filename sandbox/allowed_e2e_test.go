@@ -73,7 +73,7 @@ func TestBinds(t *testing.T) {
 	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	x := newBox(t, sandbox.Config{Binds: []string{dir + "/ro:/data/ro:ro", dir + "/rw:/rw", dir + "/one:/one.txt:ro", dir + "/link:/linked:rw"}})
+	x := newBox(t, sandbox.Config{Mounts: sandbox.Mounts{Binds: []string{dir + "/ro:/data/ro:ro", dir + "/rw:/rw", dir + "/one:/one.txt:ro", dir + "/link:/linked:rw"}}})
 	got := output(t, x, `cat /data/ro/file /one.txt /linked/file; echo new >/rw/made; touch /data/ro/x 2>&1 | grep -o Read-only; echo x 2>/dev/null >/one.txt || echo refused`)
 	if want := "of ro\nof one\nof real\nRead-only\nrefused\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -130,7 +130,7 @@ func TestBindsAreNotSwapped(t *testing.T) {
 			s := swapper{Engine: engine, created: nothing, starting: nothing, started: nothing}
 			tt.set(&s, swap, back)
 			// Where the engine mounts by the path, which can be swapped.
-			x := newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs, UIDRange: sandbox.SharedUIDs})
+			x := newBox(t, sandbox.Config{Engine: s, Mounts: sandbox.Mounts{Binds: []string{src + ":/data:ro"}}, Driver: sandbox.DriverFDs, Isolation: sandbox.Isolation{UIDRange: sandbox.SharedUIDs}})
 			r, err := runner.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, runner.Options{})
 			if !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), src) {
 				t.Errorf("%v, output %q", err, r.Output)
@@ -139,7 +139,7 @@ func TestBindsAreNotSwapped(t *testing.T) {
 				back()
 			}
 			// Where what was held is mounted.
-			x = newBox(t, sandbox.Config{Engine: s, Binds: []string{src + ":/data:ro"}, Driver: sandbox.DriverFDs})
+			x = newBox(t, sandbox.Config{Engine: s, Mounts: sandbox.Mounts{Binds: []string{src + ":/data:ro"}}, Driver: sandbox.DriverFDs})
 			r, err = runner.Run(t.Context(), x, corral.Command{Shell: "cat /data/passwd"}, runner.Options{})
 			if err == nil && (r.Exit.Success() || !strings.Contains(r.Stderr.String(), "No such file")) || err != nil && !errors.Is(err, corral.ErrDenied) {
 				t.Errorf("%v, output %q", err, r.Output)
@@ -152,15 +152,15 @@ func TestBindsAreNotSwapped(t *testing.T) {
 func TestRefused(t *testing.T) {
 	engine := enginetest.New(t)
 	for _, cfg := range []sandbox.Config{
-		{Binds: []string{"/var/run/docker.sock:/var/run/docker.sock"}},
-		{Binds: []string{"/etc:/data:ro"}},
-		{Binds: []string{"/:/host"}},
-		{Workspace: "/", WorkspaceAccess: sandbox.AccessReadWrite},
-		{Network: "host"},
-		{Network: "container:other"},
-		{Seccomp: "unconfined"},
-		{AppArmor: "unconfined"},
-		{User: "0:0"},
+		{Mounts: sandbox.Mounts{Binds: []string{"/var/run/docker.sock:/var/run/docker.sock"}}},
+		{Mounts: sandbox.Mounts{Binds: []string{"/etc:/data:ro"}}},
+		{Mounts: sandbox.Mounts{Binds: []string{"/:/host"}}},
+		{Workspace: sandbox.Workspace{Dir: "/", Access: sandbox.AccessReadWrite}},
+		{Isolation: sandbox.Isolation{Network: "host"}},
+		{Isolation: sandbox.Isolation{Network: "container:other"}},
+		{Isolation: sandbox.Isolation{Seccomp: "unconfined"}},
+		{Isolation: sandbox.Isolation{AppArmor: "unconfined"}},
+		{Isolation: sandbox.Isolation{User: "0:0"}},
 	} {
 		cfg.Engine, cfg.StateDir = engine, filepath.Join(testdir.New(t), "state")
 		if e, err := sandbox.New(cfg); !errors.Is(err, corral.ErrDenied) && !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%+v: %+v", cfg, got)
 		}
 	}
-	all := sandbox.Config{Engine: engine, StateDir: "/srv/state", Binds: []string{"/etc:/a", "/proc:/b"}, Network: "host", Seccomp: "unconfined", User: "0:0"}
+	all := sandbox.Config{Engine: engine, StateDir: "/srv/state", Mounts: sandbox.Mounts{Binds: []string{"/etc:/a", "/proc:/b"}}, Isolation: sandbox.Isolation{Network: "host", Seccomp: "unconfined", User: "0:0"}}
 	if got := all.Refusals(); len(got) != 5 {
 		t.Errorf("%+v", got)
 	}
@@ -183,7 +183,7 @@ func TestRefused(t *testing.T) {
 // does not exist is not left out.
 func TestNetworks(t *testing.T) {
 	for network, want := range map[string]error{"corral-no-such-network": corral.ErrInvalid} {
-		x := newBox(t, sandbox.Config{Network: network})
+		x := newBox(t, sandbox.Config{Isolation: sandbox.Isolation{Network: network}})
 		if _, err := runner.Run(t.Context(), x, corral.Command{Shell: "true"}, runner.Options{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", network, err, want)
 		}
@@ -196,7 +196,7 @@ func TestNetworks(t *testing.T) {
 
 // Limits are those that are asked for, in commands.
 func TestLimits(t *testing.T) {
-	x := newBox(t, sandbox.Config{NoFiles: 300, FileSize: 1 << 20, Tmp: 8 << 20, Memory: 256 << 20, Pids: 40})
+	x := newBox(t, sandbox.Config{Resources: sandbox.Resources{OpenFiles: 300, FileSize: 1 << 20, Tmp: 8 << 20, Memory: 256 << 20, Pids: 40}})
 	got := output(t, x, `ulimit -n; ulimit -Hn; ulimit -c; head -c 3000000 /dev/zero >/tmp/big 2>/dev/null; wc -c </tmp/big
 		i=0; while mkdir /tmp/d$i 2>/dev/null; do i=$((i+1)); done; [ $i -lt 2100 ] && echo few; grep -c Seccomp:.2 /proc/self/status; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status; cat /proc/self/oom_score_adj /proc/1/oom_score_adj`)
 	if want := "300\n300\n0\n1048576\nfew\n1\nNoNewPrivs:\t1\nCapBnd:\t0000000000000000\n1000\n0\n"; got != want {
@@ -206,7 +206,7 @@ func TestLimits(t *testing.T) {
 
 // A sandbox of which all dies for want of memory says so.
 func TestDeathForWantOfMemory(t *testing.T) {
-	x := newBox(t, sandbox.Config{Runtime: "runsc", Memory: 128 << 20})
+	x := newBox(t, sandbox.Config{Runtime: "runsc", Resources: sandbox.Resources{Memory: 128 << 20}})
 	output(t, x, "true")
 	_, err := runner.Run(t.Context(), x, corral.Command{Shell: "head -c 1000m /dev/zero | tail"}, runner.Options{})
 	if !errors.Is(err, corral.ErrLost) || !strings.Contains(err.Error(), "no memory left") {
@@ -228,7 +228,7 @@ func TestManyProcessesInGVisor(t *testing.T) {
 // the last of it was taken.
 func TestTerminalInGVisor(t *testing.T) {
 	const size = 6_000_000
-	x := newBox(t, sandbox.Config{Runtime: "runsc", OutputRate: 1 << 20})
+	x := newBox(t, sandbox.Config{Runtime: "runsc", Resources: sandbox.Resources{OutputRate: 1 << 20}})
 	cmd := corral.Command{Shell: `head -c 6000000 /dev/zero | tr '\0' x`, TTY: &corral.Size{}}
 	r, err := runner.Run(t.Context(), x, cmd, runner.Options{})
 	if err != nil || !r.Exit.Success() {
@@ -248,7 +248,7 @@ func testStats(t *testing.T, eng interface {
 	engine.StatsEngine
 }) {
 	t.Helper()
-	x := newBox(t, sandbox.Config{Engine: eng, Memory: 64 << 20, Pids: 50, CPUs: 0.5})
+	x := newBox(t, sandbox.Config{Engine: eng, Resources: sandbox.Resources{Memory: 64 << 20, Pids: 50, CPUs: 0.5}})
 	r, err := runner.Run(t.Context(), x, corral.Command{Shell: "head -c 200m /dev/zero | tail"}, runner.Options{})
 	// Which of them the kernel kills is up to it, and one may not be enough: who is
 	// killed needs a processor to let go of its memory.
@@ -282,7 +282,7 @@ func TestSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			engine := enginetest.New(t)
-			cfg.Engine, cfg.Secrets = engine, map[string]sandbox.Secret{"TOKEN": {File: file}}
+			cfg.Engine, cfg.Mounts.Secrets = engine, map[string]sandbox.Secret{"TOKEN": {File: file}}
 			cfg.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			x := newBox(t, cfg)
 			if got := output(t, x, "cat /run/secrets/TOKEN; ls -ln /run/secrets/TOKEN | cut -c1-10"); got != secret+"-r--------\n" {

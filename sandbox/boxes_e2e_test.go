@@ -119,7 +119,7 @@ func ended(t *testing.T, p corral.Process, code int) {
 }
 
 func limit(pids int64) func(*sandbox.Config) {
-	return func(c *sandbox.Config) { c.Pids = pids }
+	return func(c *sandbox.Config) { c.Resources.Pids = pids }
 }
 
 func TestConfigureWhileCommandsRun(t *testing.T) {
@@ -178,7 +178,7 @@ func TestConfigureThatFails(t *testing.T) {
 	b := newBench(t)
 	e := b.open(nil)
 	ended(t, begin(t, e, "", "touch /tmp/here"), 0)
-	if err := e.Configure(b.like(func(c *sandbox.Config) { c.User = "0:0" })); err == nil {
+	if err := e.Configure(b.like(func(c *sandbox.Config) { c.Isolation.User = "0:0" })); err == nil {
 		t.Error("root was let in")
 	}
 	if err := e.Configure(b.like(func(c *sandbox.Config) { c.Image = "no.such.registry.invalid/x:1" })); err != nil {

@@ -115,7 +115,7 @@ func (e *Executor) readyBox(ctx context.Context, id string, fresh bool) (*box, e
 	if b == nil {
 		noted := func() {}
 		if set.Admit != nil {
-			if noted, err = set.Admit(ctx, Limits{Memory: set.Memory, Swap: set.Swap, CPUs: set.CPUs, Pids: set.Pids}); err != nil {
+			if noted, err = set.Admit(ctx, Limits{Memory: set.Resources.Memory, Swap: set.Resources.Swap, CPUs: set.Resources.CPUs, Pids: set.Resources.Pids}); err != nil {
 				return nil, err
 			}
 		}

@@ -55,76 +55,29 @@ type Config struct {
 	// Name tells sandboxes of one StateDir apart: an agent, a session.
 	// Empty: "default".
 	Name string
-	// Owner is the agent whose it is, and Key what it was named after. They
-	// are only remembered.
+	// Owner is the agent that the sandbox belongs to, and Key what it was named
+	// after. They are only remembered.
 	Owner, Key string
 
 	Image   string // empty: images.Default
 	Runtime string // an OCI runtime the engine knows, such as runsc; empty: its default
 	Driver  Driver // empty: auto
 
-	// Workspace is the directory of this machine that commands work on, as
-	// WorkspaceAccess (empty: none) allows. In the container it is /workspace.
-	Workspace       string
-	WorkspaceAccess Access
-	// WorkspaceSize bounds a private workspace, in bytes, and with them how
-	// many files it may have. 0 is no limit on the disk, and 512 MiB in memory;
-	// negative: no limit. On the disk it is a file system of its own, which
-	// takes root and an engine of this machine (see checkSize), and of a size
-	// that it keeps.
-	WorkspaceSize   int64
-	WorkspaceMedium Medium // empty: disk
-	// Home is where the workspace is in the container, in place of Workdir:
-	// /home/NAME. Commands then run as a user of that name, where the container has
-	// a user of its own. Empty: Workdir.
-	Home string
-
-	// User is the uid:gid that commands run as. Empty: the owner of the
-	// workspace on the disk, or 65534:65534 where that is root. In the container
-	// it is a user of the sandbox's own where that is possible: see UIDRange.
-	User string
-	// UIDRange are the IDs of users that containers have for themselves, as
-	// FIRST-LAST: what the kernel counts for each user is then counted for each
-	// sandbox. Files keep their owner. Empty: DefaultUIDRange; SharedUIDs: none.
-	UIDRange string
-	// Env is set for every command. What looks like a credential is left
-	// out, and named in a warning, unless Keep lists it.
-	Env         map[string]string
-	Keep        []string
-	PathPrepend []string
-	Profile     pathenv.Profile
-
-	Memory   int64   // bytes; 0: 2 GiB; negative: unlimited
-	Swap     int64   // bytes beside Memory; 0: none; negative: unlimited
-	CPUs     float64 // 0: 2, or half of the machine's if that is less; negative: unlimited
-	Pids     int64   // 0: 512; negative: unlimited
-	Tmp      int64   // bytes of /tmp; 0: 512 MiB
-	FileSize int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
-	NoFiles  int64   // files a process may have open; 0: 65536; negative: the engine's limit
-
-	// OutputRate is how many bytes of output in a second are taken from a
-	// command, beyond the first MiB: one that writes more waits, and nothing
-	// is lost. 0 or negative: all that it writes.
-	OutputRate int64
-	// Lifetime is how long commands go to a container, from when it became
-	// the sandbox's: the next gets a new one. What still runs there is ended by
-	// Prune. 0: for ever.
-	Lifetime time.Duration
-
-	// Binds are directories and files of this machine that are mounted beside
-	// the workspace, as SOURCE:TARGET[:ro|rw]. Package boundary says which
-	// are refused. With BindRoots, they have to be in one of those.
-	Binds     []string
-	BindRoots []string
-	Secrets   map[string]Secret // files that commands find in SecretsDir, by their names
-	Network   string            // "none", which is also empty; "bridge"; or the name of an engine's network
-	Seccomp   string            // absolute path of an OCI profile; empty: that of package seccomp
-	AppArmor  string            // name of a profile; empty: the engine's own
+	Workspace   Workspace
+	Environment Environment
+	Resources   Resources
+	Isolation   Isolation
+	Mounts      Mounts
 
 	// SetupCommand is shell text that is run in every new container, as commands
 	// are, before the first of them gets to it. If it fails the container is not
 	// used. See SetupLimit, Lives and SetupLog.
 	SetupCommand string
+
+	// Lifetime is how long commands go to a container, from when it became
+	// the sandbox's: the next gets a new one. What still runs there is ended by
+	// Prune. 0: for ever.
+	Lifetime time.Duration
 
 	// Ephemeral removes the container with Close. Otherwise it stays, for
 	// the next life of this program to use.
@@ -152,6 +105,75 @@ type Config struct {
 	allowed // what complete makes of it
 }
 
+// Workspace is the directory that commands work on.
+type Workspace struct {
+	// Dir is the directory of this machine, used as Access (empty: none) allows. In
+	// the container it is /workspace.
+	Dir    string
+	Access Access
+	// Size bounds a private workspace, in bytes, and with them how many files it may
+	// have. 0 is no limit on the disk, and 512 MiB in memory; negative: no limit. On
+	// the disk it is a file system of its own, which takes root and an engine of this
+	// machine (see checkSize), and of a size that it keeps.
+	Size   int64
+	Medium Medium // empty: disk
+	// Home is where the workspace is in the container, in place of Workdir:
+	// /home/NAME. Commands then run as a user of that name, where the container has
+	// a user of its own. Empty: Workdir.
+	Home string
+}
+
+// Environment is what commands are started with, beside what each has of its own.
+type Environment struct {
+	// Variables are set for every command. What looks like a credential is left
+	// out, and named in a warning, unless Keep lists it.
+	Variables   map[string]string
+	Keep        []string
+	PathPrepend []string
+	Profile     pathenv.Profile
+}
+
+// Resources are what all commands of a sandbox may use together.
+type Resources struct {
+	Memory    int64   // bytes; 0: 2 GiB; negative: unlimited
+	Swap      int64   // bytes beside Memory; 0: none; negative: unlimited
+	CPUs      float64 // 0: 2, or half of the machine's if that is less; negative: unlimited
+	Pids      int64   // 0: 512; negative: unlimited
+	Tmp       int64   // bytes of /tmp; 0: 512 MiB
+	FileSize  int64   // bytes a file may grow to; 0: 16 GiB; negative: unlimited
+	OpenFiles int64   // files a process may have open; 0: 65536; negative: the engine's limit
+
+	// OutputRate is how many bytes of output in a second are taken from a
+	// command, beyond the first MiB: one that writes more waits, and nothing
+	// is lost. 0 or negative: all that it writes.
+	OutputRate int64
+}
+
+// Isolation is what keeps commands from the machine.
+type Isolation struct {
+	// User is the uid:gid that commands run as. Empty: the owner of the
+	// workspace on the disk, or 65534:65534 where that is root. In the container
+	// it is a user of the sandbox's own where that is possible: see UIDRange.
+	User string
+	// UIDRange are the IDs of users that containers have for themselves, as
+	// FIRST-LAST: what the kernel counts for each user is then counted for each
+	// sandbox. Files keep their owner. Empty: DefaultUIDRange; SharedUIDs: none.
+	UIDRange string
+
+	Network  string // "none", which is also empty; "bridge"; or the name of an engine's network
+	Seccomp  string // absolute path of an OCI profile; empty: that of package seccomp
+	AppArmor string // name of a profile; empty: the engine's own
+}
+
+// Mounts are what commands see of this machine beside the workspace.
+type Mounts struct {
+	// Binds are directories and files, as SOURCE:TARGET[:ro|rw]. Package boundary
+	// says which are refused. With BindRoots, they have to be in one of those.
+	Binds     []string
+	BindRoots []string
+	Secrets   map[string]Secret // files that commands find in SecretsDir, by their names
+}
+
 // Workdir is the workspace in the container, without [Config.Home].
 const Workdir = engine.Workdir
 
@@ -159,7 +181,7 @@ const Workdir = engine.Workdir
 var homePattern = lazy.Regexp(`^/home/[a-z][a-z0-9_-]{0,31}$`)
 
 // workdir is the workspace in the container.
-func (c *Config) workdir() string { return cmp.Or(c.Home, Workdir) }
+func (c *Config) workdir() string { return cmp.Or(c.Workspace.Home, Workdir) }
 
 var namePattern = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
@@ -183,7 +205,7 @@ func (c *Config) complete() error {
 	set(&c.Name, "default")
 	set(&c.Image, images.Default)
 	set((*string)(&c.Driver), string(DriverAuto))
-	set((*string)(&c.WorkspaceAccess), string(AccessNone))
+	set((*string)(&c.Workspace.Access), string(AccessNone))
 	if !namePattern().MatchString(c.Name) {
 		return corral.Errorf(corral.ErrInvalid, "use up to 64 letters, digits, '_', '.' or '-'", "%q cannot name a sandbox", c.Name)
 	}
@@ -198,21 +220,21 @@ func (c *Config) complete() error {
 	if err := c.completeWorkspace(); err != nil {
 		return err
 	}
-	if c.Home != "" && !homePattern().MatchString(c.Home) {
-		return corral.Errorf(corral.ErrInvalid, "use /home/NAME", "%q cannot be the home directory of a sandbox", c.Home)
+	if c.Workspace.Home != "" && !homePattern().MatchString(c.Workspace.Home) {
+		return corral.Errorf(corral.ErrInvalid, "use /home/NAME", "%q cannot be the home directory of a sandbox", c.Workspace.Home)
 	}
 	if err := c.completeSize(); err != nil {
 		return err
 	}
-	if c.User == "" {
-		c.User, c.anyUser = c.owner(), true
+	if c.Isolation.User == "" {
+		c.Isolation.User, c.anyUser = c.owner(), true
 	}
-	if err := checkUser(c.User); err != nil {
+	if err := checkUser(c.Isolation.User); err != nil {
 		return err
 	}
-	set(&c.UIDRange, DefaultUIDRange)
+	set(&c.Isolation.UIDRange, DefaultUIDRange)
 	var uerr error
-	if c.uids, uerr = users.ParseRange(c.UIDRange); uerr != nil {
+	if c.uids, uerr = users.ParseRange(c.Isolation.UIDRange); uerr != nil {
 		return uerr
 	}
 	if err := c.judge(); err != nil {
@@ -221,16 +243,16 @@ func (c *Config) complete() error {
 	if err := c.mountSecrets(); err != nil {
 		return err
 	}
-	if c.Pids > 0 && c.Pids < minPids {
-		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Pids)
+	if c.Resources.Pids > 0 && c.Resources.Pids < minPids {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minPids), "%d processes are too few for a sandbox: its warden and a shell need more", c.Resources.Pids)
 	}
 	if c.SetupCommand != "" {
 		if err := (corral.Command{Shell: c.SetupCommand}).Validate(); err != nil {
 			return corral.Errorf(corral.ErrInvalid, corral.Hint(err), "the setup command of the sandbox is none: %w", err)
 		}
 	}
-	if c.OutputRate > 0 && c.OutputRate < minOutputRate {
-		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minOutputRate), "%d bytes of output in a second are too few", c.OutputRate)
+	if c.Resources.OutputRate > 0 && c.Resources.OutputRate < minOutputRate {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("allow at least %d", minOutputRate), "%d bytes of output in a second are too few", c.Resources.OutputRate)
 	}
 	if c.Lifetime < 0 {
 		return corral.Errorf(corral.ErrInvalid, "use 0 for ever", "a sandbox cannot live for %v", c.Lifetime)
@@ -243,29 +265,29 @@ func (c *Config) complete() error {
 }
 
 func (c *Config) completeWorkspace() error {
-	switch c.WorkspaceAccess {
+	switch c.Workspace.Access {
 	case AccessNone:
-		c.Workspace = ""
+		c.Workspace.Dir = ""
 		return nil
 	case AccessReadOnly, AccessReadWrite:
 	default:
-		return corral.Errorf(corral.ErrInvalid, "use none, ro or rw", "unknown workspace access %q", c.WorkspaceAccess)
+		return corral.Errorf(corral.ErrInvalid, "use none, ro or rw", "unknown workspace access %q", c.Workspace.Access)
 	}
-	if c.Workspace == "" {
-		return corral.Errorf(corral.ErrInvalid, "name the directory, or use access none", "no workspace is given to be accessed as %s", c.WorkspaceAccess)
+	if c.Workspace.Dir == "" {
+		return corral.Errorf(corral.ErrInvalid, "name the directory, or use access none", "no workspace is given to be accessed as %s", c.Workspace.Access)
 	}
 	// What is checked is what is mounted: symbolic links are followed now.
-	abs, err := filepath.Abs(c.Workspace)
+	abs, err := filepath.Abs(c.Workspace.Dir)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		return corral.Errorf(corral.ErrDir, "create it first", "cannot use the workspace %s: %w", c.Workspace, err)
+		return corral.Errorf(corral.ErrDir, "create it first", "cannot use the workspace %s: %w", c.Workspace.Dir, err)
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
 		return corral.Errorf(corral.ErrDir, "name a directory", "cannot use the workspace %s: it is not a directory", abs)
 	}
-	c.Workspace = abs
+	c.Workspace.Dir = abs
 	return nil
 }
 

@@ -61,12 +61,12 @@ func (c *Config) passesFiles(info engine.Info) bool {
 // there. Whatever is added to it makes containers new, see Hash; what differs
 // from box to box is added by spec.
 func (c *Config) plan() engine.Spec {
-	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.User, Dir: c.workdir()}
+	s := engine.Spec{Image: c.Image, Runtime: c.Runtime, User: c.Isolation.User, Dir: c.workdir()}
 	if c.anyUser && !c.uids.None() && !c.isolatedKernel() {
-		s.UIDRange = c.UIDRange
+		s.UIDRange = c.Isolation.UIDRange
 	}
 	if !c.inMemory() { // else restrict adds it; as a mount it is the first
-		s.Mounts = []engine.Mount{{Source: c.Workspace, Target: c.workdir(), ReadOnly: c.WorkspaceAccess == AccessReadOnly, Size: c.WorkspaceSize}}
+		s.Mounts = []engine.Mount{{Source: c.Workspace.Dir, Target: c.workdir(), ReadOnly: c.Workspace.Access == AccessReadOnly, Size: c.Workspace.Size}}
 	}
 	if c.SetupCommand != "" {
 		sum := sha256.Sum256([]byte(c.SetupCommand))
@@ -188,7 +188,7 @@ func (s *setup) create(ctx context.Context, spec engine.Spec, info engine.Info) 
 		return err
 	}
 	if spec.User != s.user(info) && c.PID != 0 { // a user of its own
-		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Home, userOf(s.User), userOf(spec.User))
+		return users.Name(c.PID, boxDir(s.StateDir, spec.Labels[labelBox]), s.Workspace.Home, userOf(s.Isolation.User), userOf(spec.User))
 	}
 	return nil
 }

@@ -83,11 +83,11 @@ func play(text string) error {
 	}
 	cfg := sandbox.Config{
 		Engine: engine, StateDir: s.State, Name: s.Name, Image: images.Busybox, WardenPath: s.Warden, SetupCommand: s.Setup,
-		WorkspaceSize: s.Size, Ephemeral: s.Ephemeral, Runtime: s.Runtime,
+		Workspace: sandbox.Workspace{Size: s.Size}, Ephemeral: s.Ephemeral, Runtime: s.Runtime,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if s.Pool > 0 {
-		cfg.Pids = s.Pids[0]
+		cfg.Resources.Pids = s.Pids[0]
 		if cfg.Pool, err = sandbox.NewPool(cfg, s.Pool); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func play(text string) error {
 	}
 	var e *sandbox.Executor
 	for _, pids := range s.Pids {
-		cfg.Pids = pids
+		cfg.Resources.Pids = pids
 		if e == nil {
 			e, err = sandbox.New(cfg)
 		} else {

@@ -20,7 +20,7 @@ import (
 // The README has the same lines.
 func Example() {
 	ctx := context.Background()
-	box, err := engines.OpenSandbox(ctx, sandbox.Config{Workspace: ".", WorkspaceAccess: sandbox.AccessReadWrite, Log: slog.Default()})
+	box, err := engines.OpenSandbox(ctx, sandbox.Config{Workspace: sandbox.Workspace{Dir: ".", Access: sandbox.AccessReadWrite}, Log: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (e *Executor) prepare(ctx context.Context, cmd corral.Command) (pathenv.Pla
 	return e.set.Load().prepare(ctx, cmd)
 }
 
-func (e *Executor) outputRate() int64 { return e.set.Load().OutputRate }
+func (e *Executor) outputRate() int64 { return e.set.Load().Resources.OutputRate }
 
 // maxBoxes bounds how many containers one Start tries when each of them ends
 // before the command is started.

@@ -13,43 +13,43 @@ import (
 // An error says why there would be no container for another reason.
 func (c Config) Explain(info engine.Info) (engine.Spec, []boundary.Refusal, error) {
 	if resolved := c; resolved.completeWorkspace() == nil { // else complete says why
-		c.Workspace = resolved.Workspace
+		c.Workspace.Dir = resolved.Workspace.Dir
 	}
 	refusals := c.Refusals()
 	var asked []func(*engine.Spec)
 	for _, r := range refusals {
 		switch r.Rule {
 		case boundary.NetworkHost, boundary.NetworkContainer, boundary.NetworkEgress, boundary.NetworkName:
-			c.Network = ""
+			c.Isolation.Network = ""
 			asked = append(asked, func(s *engine.Spec) { s.Network = r.Subject })
 		case boundary.SeccompUnconfined, boundary.SeccompProfile:
-			c.Seccomp = ""
+			c.Isolation.Seccomp = ""
 			asked = append(asked, func(s *engine.Spec) { s.Seccomp, s.Profile = nil, "" })
 		case boundary.AppArmorUnconfined, boundary.AppArmorProfile:
-			c.AppArmor = ""
+			c.Isolation.AppArmor = ""
 			asked = append(asked, func(s *engine.Spec) { s.AppArmor = r.Subject })
 		case boundary.UserRoot:
-			c.User = ""
+			c.Isolation.User = ""
 			asked = append(asked, func(s *engine.Spec) { s.User = r.Subject })
 		default:
-			c.Binds = slices.DeleteFunc(slices.Clone(c.Binds), func(text string) bool { return text == r.Subject })
-			if dir := c.Workspace; dir != "" && r.Subject == dir {
-				readOnly := c.WorkspaceAccess == AccessReadOnly
-				c.Workspace, c.WorkspaceAccess = "", AccessNone
-				c.WorkspaceSize, c.WorkspaceMedium = 0, "" // which are about a private one
+			c.Mounts.Binds = slices.DeleteFunc(slices.Clone(c.Mounts.Binds), func(text string) bool { return text == r.Subject })
+			if dir := c.Workspace.Dir; dir != "" && r.Subject == dir {
+				readOnly := c.Workspace.Access == AccessReadOnly
+				c.Workspace.Dir, c.Workspace.Access = "", AccessNone
+				c.Workspace.Size, c.Workspace.Medium = 0, "" // which are about a private one
 				asked = append(asked, func(s *engine.Spec) { s.Mounts[0] = engine.Mount{Source: dir, Target: c.workdir(), ReadOnly: readOnly} })
 			}
 		}
 	}
-	secrets := c.Secrets
-	c.Secrets = nil // whose place in memory would be made
+	secrets := c.Mounts.Secrets
+	c.Mounts.Secrets = nil // whose place in memory would be made
 	if c.Engine == nil {
 		c.Engine = struct{ engine.Engine }{} // it is only asked later
 	}
 	if err := c.complete(); err != nil {
 		return engine.Spec{}, refusals, err
 	}
-	c.Secrets = secrets
+	c.Mounts.Secrets = secrets
 	if err := c.checkSecrets(); err != nil {
 		return engine.Spec{}, refusals, err
 	}

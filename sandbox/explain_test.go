@@ -18,8 +18,8 @@ func TestExplainWhatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{
-		StateDir: "/var/lib/corral", Workspace: filepath.Join(dir, "link"), WorkspaceAccess: AccessReadWrite, User: "0:0",
-		Network: "host", Seccomp: "unconfined", AppArmor: "unconfined", Binds: []string{"/proc:/p", "data:/data", dir + ":/d:ro"},
+		StateDir: "/var/lib/corral", Workspace: Workspace{Dir: filepath.Join(dir, "link"), Access: AccessReadWrite}, Isolation: Isolation{User: "0:0", Network: "host", Seccomp: "unconfined", AppArmor: "unconfined"},
+		Mounts: Mounts{Binds: []string{"/proc:/p", "data:/data", dir + ":/d:ro"}},
 	}
 	spec, refusals, err := c.Explain(engine.Info{Local: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func TestExplainWhatIsRefused(t *testing.T) {
 // Where Corral's state is in it, /var is not bound.
 func TestStateIsNotBound(t *testing.T) {
 	for state, want := range map[string]bool{"/var/lib/corral": true, "/srv/corral": false} {
-		list := Config{StateDir: state, Binds: []string{"/var:/host-var:ro"}}.Refusals()
+		list := Config{StateDir: state, Mounts: Mounts{Binds: []string{"/var:/host-var:ro"}}}.Refusals()
 		if got := len(list) > 0 && list[0].Rule == boundary.BindState; got != want {
 			t.Errorf("%s: %v", state, list)
 		}

@@ -211,7 +211,7 @@ func TestOldBoxRecord(t *testing.T) {
 
 func TestSetupCommandIsChecked(t *testing.T) {
 	for text, ok := range map[string]bool{"true": true, " \n": false, "a\x00b": false, strings.Repeat("x", corral.MaxCommandBytes+1): false} {
-		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000", SetupCommand: text}
+		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", Isolation: Isolation{User: "1000:1000"}, SetupCommand: text}
 		if _, err := c.Hash(); (err == nil) != ok || err != nil && !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%.10q: %v", text, err)
 		}

@@ -42,7 +42,7 @@ func TestOutputRate(t *testing.T) {
 				}
 			}
 			write(0, 10*time.Second)
-			if err := e.Configure(b.like(func(c *sandbox.Config) { c.OutputRate = 2 << 20 })); err != nil {
+			if err := e.Configure(b.like(func(c *sandbox.Config) { c.Resources.OutputRate = 2 << 20 })); err != nil {
 				t.Fatal(err)
 			}
 			// Less the first MiB, and what is in pipes and windows at the end, which

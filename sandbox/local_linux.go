@@ -257,8 +257,8 @@ func (c *Config) owner() string {
 	if os.Geteuid() != 0 {
 		return strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid())
 	}
-	if c.Workspace != "" {
-		if info, err := os.Stat(c.Workspace); err == nil {
+	if c.Workspace.Dir != "" {
+		if info, err := os.Stat(c.Workspace.Dir); err == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
 				return strconv.Itoa(int(st.Uid)) + ":" + strconv.Itoa(int(st.Gid))
 			}

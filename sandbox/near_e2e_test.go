@@ -87,7 +87,7 @@ func TestNearSandboxThatDoesNotFit(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e = b.open(func(c *sandbox.Config) { c.WardenPath, c.Pids = other, 99 })
+	e = b.open(func(c *sandbox.Config) { c.WardenPath, c.Resources.Pids = other, 99 })
 	ended(t, begin(t, e, "", "true"), 0)
 	b.await(1)
 }

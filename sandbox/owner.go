@@ -35,7 +35,7 @@ func (c *Config) user(info engine.Info) string {
 	if info.Rootless && c.anyUser {
 		return rootlessUser
 	}
-	return c.User
+	return c.Isolation.User
 }
 
 // checkOwner refuses a configuration by which files would belong to a user who
@@ -45,8 +45,8 @@ func (c *Config) checkOwner(info engine.Info) error {
 	switch {
 	case !info.Local:
 		return nil
-	case info.Rootless && !c.anyUser && c.User != rootlessUser:
-		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to no user here", c.User)
+	case info.Rootless && !c.anyUser && c.Isolation.User != rootlessUser:
+		return corral.Errorf(corral.ErrInvalid, "leave sandbox.user (--user) out: commands then run as the engine's user", "commands on a rootless engine cannot run as user %s: its files would belong to no user here", c.Isolation.User)
 	case info.Rootless:
 		owner, ok := ownerOf(strings.TrimPrefix(info.Address, "unix://"))
 		if ok && owner != os.Geteuid() {
@@ -66,7 +66,7 @@ func remapped(text string, info engine.Info) files.User {
 
 // mapped is cfg.User as it is outside.
 func (c *Config) mapped(info engine.Info) files.User {
-	return remapped(c.User, info)
+	return remapped(c.Isolation.User, info)
 }
 
 // own has the container's user be to the files of this machine what their owner
@@ -88,7 +88,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 	if !info.Local || info.Rootless {
 		return undo, nil
 	}
-	shown, owner := remapped(s.User, info), userOf(c.User)
+	shown, owner := remapped(s.User, info), userOf(c.Isolation.User)
 	private := owner
 	if info.RemapUID != 0 && c.hasPrivate() {
 		private = c.mapped(info)
@@ -110,7 +110,7 @@ func (c *Config) own(s *engine.Spec, info engine.Info, held pins) (undo func(), 
 		switch {
 		case m.Source == "" || c.mappedSource(m) == "" || disk == shown:
 			continue
-		case s.User == c.User && m.Target != c.workdir(): // it has what the owner may do to others' files, as ever
+		case s.User == c.Isolation.User && m.Target != c.workdir(): // it has what the owner may do to others' files, as ever
 			continue
 		}
 		if maps[disk] == nil {
@@ -143,21 +143,21 @@ func (e *Executor) Files(ctx context.Context) (files.FS, error) {
 	if !info.Local || set.inMemory() {
 		return all, nil
 	}
-	d := files.Directory{Root: root, ReadOnly: set.WorkspaceAccess == AccessReadOnly}
+	d := files.Directory{Root: root, ReadOnly: set.Workspace.Access == AccessReadOnly}
 	if d.Path, err = e.HostWorkspace(ctx); err != nil {
 		return nil, err
 	}
 	switch {
 	case info.Rootless:
 		d.Offset = os.Geteuid()
-	case set.WorkspaceAccess == AccessNone:
+	case set.Workspace.Access == AccessNone:
 		user := set.mapped(info)
 		d.User, d.Offset = &user, info.RemapUID
 		if err := give(d.Path, user); err != nil { // there may have been no container yet
 			return nil, err
 		}
 	default:
-		user := userOf(set.User)
+		user := userOf(set.Isolation.User)
 		d.User = &user
 	}
 	d.Shown = e.shownUser

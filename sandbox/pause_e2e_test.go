@@ -105,7 +105,7 @@ func testPause(t *testing.T, eng engine.Engine) {
 // The workspace is the home directory of a user with its name.
 func TestHome(t *testing.T) {
 	b := newBench(t)
-	e := b.open(func(c *sandbox.Config) { c.Home = "/home/user" })
+	e := b.open(func(c *sandbox.Config) { c.Workspace.Home = "/home/user" })
 	r, err := runner.Run(t.Context(), e, corral.Command{Shell: "pwd; echo $HOME; id -un; id -gn; echo in >file"}, runner.Options{})
 	if err != nil || r.Stdout.Head != "/home/user\n/home/user\nuser\nuser\n" {
 		t.Fatalf("%+v, %v", r, err)
@@ -117,7 +117,7 @@ func TestHome(t *testing.T) {
 	if i, err := f.Stat(t.Context(), "/home/user/file"); err != nil || i.Size != 3 || i.Path != "/home/user/file" {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if _, err := sandbox.New(b.like(func(c *sandbox.Config) { c.Home = "/root" })); !errors.Is(err, corral.ErrInvalid) {
+	if _, err := sandbox.New(b.like(func(c *sandbox.Config) { c.Workspace.Home = "/root" })); !errors.Is(err, corral.ErrInvalid) {
 		t.Errorf("a home directory elsewhere: %v", err)
 	}
 }

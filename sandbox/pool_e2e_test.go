@@ -51,7 +51,7 @@ func TestPool(t *testing.T) {
 				t.Errorf("swept %v, %v", removed, err)
 			}
 			with := func(name string, pids int64) func(*sandbox.Config) {
-				return func(c *sandbox.Config) { c.Name, c.Pids, c.Pool = name, pids, p }
+				return func(c *sandbox.Config) { c.Name, c.Resources.Pids, c.Pool = name, pids, p }
 			}
 			mine := func(name string) string {
 				t.Helper()

@@ -73,7 +73,7 @@ type Limits struct {
 // describe notes what the container is made like.
 func (r *boxRecord) describe(s *setup, spec engine.Spec) {
 	r.Description = Description{
-		Runtime: spec.Runtime, User: spec.User, Access: s.WorkspaceAccess, Directory: s.Workspace, Network: spec.Network,
+		Runtime: spec.Runtime, User: spec.User, Access: s.Workspace.Access, Directory: s.Workspace.Dir, Network: spec.Network,
 		Limits: Limits{Memory: spec.Memory, Swap: spec.Swap, CPUs: spec.CPUs, Pids: spec.Pids},
 	}
 }

@@ -41,11 +41,11 @@ var secretName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // checkSecrets looks at what can be told without reading them.
 func (c *Config) checkSecrets() error {
-	if len(c.Secrets) > maxSecrets {
-		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use at most %d", maxSecrets), "%d secrets are too many for a sandbox", len(c.Secrets))
+	if len(c.Mounts.Secrets) > maxSecrets {
+		return corral.Errorf(corral.ErrInvalid, fmt.Sprintf("use at most %d", maxSecrets), "%d secrets are too many for a sandbox", len(c.Mounts.Secrets))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
-		s := c.Secrets[name]
+	for _, name := range slices.Sorted(maps.Keys(c.Mounts.Secrets)) {
+		s := c.Mounts.Secrets[name]
 		switch {
 		case !secretName().MatchString(name):
 			return corral.Errorf(corral.ErrInvalid, "use letters, digits, '_', '.' and '-'", "%q cannot name a secret", name)
@@ -106,7 +106,7 @@ func secretsOf(stateDir string, make bool) (string, error) {
 
 // mountSecrets adds where the secrets will be.
 func (c *Config) mountSecrets() error {
-	if len(c.Secrets) == 0 {
+	if len(c.Mounts.Secrets) == 0 {
 		return nil
 	}
 	dir, err := secretsOf(c.StateDir, true)
@@ -120,7 +120,7 @@ func (c *Config) mountSecrets() error {
 // writeSecrets writes them, for the user that commands run as. Containers that
 // run see them change; one that was taken off the list is removed.
 func (c *Config) writeSecrets() (err error) {
-	if len(c.Secrets) == 0 {
+	if len(c.Mounts.Secrets) == 0 {
 		return nil
 	}
 	top, err := secretsOf(c.StateDir, true)
@@ -137,7 +137,7 @@ func (c *Config) writeSecrets() (err error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return corral.Errorf(corral.ErrUnavailable, "remove it", "%s is no directory for secrets", dir)
 	}
-	user := userOf(c.User)
+	user := userOf(c.Isolation.User)
 	if os.Geteuid() != 0 {
 		user = files.User{UID: -1, GID: -1} // commands run as us
 		// Our own directory is not to be written to by commands either.
@@ -154,14 +154,14 @@ func (c *Config) writeSecrets() (err error) {
 		return fmt.Errorf("cannot look at the sandbox's secrets: %w", err)
 	}
 	for _, f := range old {
-		if _, wanted := c.Secrets[f.Name()]; !wanted {
+		if _, wanted := c.Mounts.Secrets[f.Name()]; !wanted {
 			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
 				return fmt.Errorf("cannot remove a secret: %w", err)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
-		content, err := readSecret(name, c.Secrets[name])
+	for _, name := range slices.Sorted(maps.Keys(c.Mounts.Secrets)) {
+		content, err := readSecret(name, c.Mounts.Secrets[name])
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func TestSecretsAreChecked(t *testing.T) {
 			return m
 		}(),
 	} {
-		c := Config{Engine: struct{ engine.Engine }{}, StateDir: dir, Secrets: secrets}
+		c := Config{Engine: struct{ engine.Engine }{}, StateDir: dir, Mounts: Mounts{Secrets: secrets}}
 		if err := c.complete(); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -47,7 +47,7 @@ func TestSecretsAreWritten(t *testing.T) {
 	}
 	write("of the file\n")
 	t.Setenv("CORRAL_TEST_SECRET", "of the variable")
-	c := Config{Engine: struct{ engine.Engine }{}, StateDir: filepath.Join(dir, "state"), Name: "box", Secrets: map[string]Secret{"FILE": {File: file}, "VAR": {Env: "CORRAL_TEST_SECRET"}}}
+	c := Config{Engine: struct{ engine.Engine }{}, StateDir: filepath.Join(dir, "state"), Name: "box", Mounts: Mounts{Secrets: map[string]Secret{"FILE": {File: file}, "VAR": {Env: "CORRAL_TEST_SECRET"}}}}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestSecretsAreWritten(t *testing.T) {
 	}
 	// Of another container of the same sandbox: what changed, and no more.
 	write("new\n")
-	delete(c.Secrets, "VAR")
+	delete(c.Mounts.Secrets, "VAR")
 	if err := c.writeSecrets(); err != nil || content("FILE") != "new\n" {
 		t.Error(err)
 	}
@@ -91,13 +91,13 @@ func TestSecretsAreWritten(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	for name, s := range map[string]Secret{"no file": {File: file + "-none"}, "a directory": {File: dir}, "no variable": {Env: "CORRAL_TEST_NO_SUCH"}} {
-		c.Secrets = map[string]Secret{"X": s}
+		c.Mounts.Secrets = map[string]Secret{"X": s}
 		if err := c.writeSecrets(); !errors.Is(err, corral.ErrInvalid) || corral.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	write(strings.Repeat("x", maxSecret+1))
-	c.Secrets = map[string]Secret{"X": {File: file}}
+	c.Mounts.Secrets = map[string]Secret{"X": {File: file}}
 	if err := c.writeSecrets(); !errors.Is(err, corral.ErrInvalid) {
 		t.Errorf("too large: %v", err)
 	}

@@ -36,12 +36,12 @@ func newSetup(cfg Config) (*setup, error) {
 
 // ownerWarning says when files will not have the owner that one would expect.
 func (s *setup) ownerWarning() []string {
-	if s.WorkspaceAccess != AccessReadWrite {
+	if s.Workspace.Access != AccessReadWrite {
 		return nil
 	}
-	if user := userOf(s.User).UID; s.Workspace != "" {
-		if uid, ok := ownerOf(s.Workspace); ok && uid != user {
-			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace, uid, user, s.User, s.Workspace)}
+	if user := userOf(s.Isolation.User).UID; s.Workspace.Dir != "" {
+		if uid, ok := ownerOf(s.Workspace.Dir); ok && uid != user {
+			return []string{fmt.Sprintf("The workspace %s belongs to user %d, and commands run as user %d: they may not be able to write to it, unless it is given to them (chown -R %s %s).", s.Workspace.Dir, uid, user, s.Isolation.User, s.Workspace.Dir)}
 		}
 	}
 	return nil
@@ -87,12 +87,12 @@ const plainText = ":"
 
 func (s *setup) newLaunch(cmd corral.Command) (pathenv.Plan, error) {
 	home := s.workdir()
-	if s.WorkspaceAccess == AccessReadOnly {
+	if s.Workspace.Access == AccessReadOnly {
 		home = "/tmp"
 	}
 	return pathenv.Sandbox(pathenv.SandboxOptions{
-		Shell: cmd.Shell, Args: cmd.Args, Config: s.Env, Call: cmd.Env,
-		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), s.PathPrepend...),
-		Home:        home, Keep: s.Keep, Profile: s.Profile, TTY: cmd.TTY != nil,
+		Shell: cmd.Shell, Args: cmd.Args, Config: s.Environment.Variables, Call: cmd.Env,
+		PathPrepend: append(append([]string(nil), cmd.PathPrepend...), s.Environment.PathPrepend...),
+		Home:        home, Keep: s.Environment.Keep, Profile: s.Environment.Profile, TTY: cmd.TTY != nil,
 	})
 }

@@ -37,7 +37,7 @@ func TestSetupCommand(t *testing.T) {
 		t.Run(string(driver), func(t *testing.T) {
 			b := newBench(t)
 			b.cfg.Driver = driver
-			b.cfg.User = "1234:1235"
+			b.cfg.Isolation.User = "1234:1235"
 			b.cfg.SetupCommand = "echo once >>log; id -u; echo to stderr >&2; pwd; cp log /tmp/mine"
 			e := b.open(nil)
 			ended(t, begin(t, e, "", `test "$(cat log)" = once && test "$(cat /tmp/mine)" = once`), 0)
@@ -119,7 +119,7 @@ func TestKilledInSetup(t *testing.T) {
 	if lives := b.lives("default"); len(lives) != 1 || lives[0].Setup == nil || lives[0].Setup.Ended != nil {
 		t.Errorf("%+v", lives)
 	}
-	e := b.open(func(c *sandbox.Config) { c.Pids, c.SetupCommand = 100, "echo begun >>log" })
+	e := b.open(func(c *sandbox.Config) { c.Resources.Pids, c.SetupCommand = 100, "echo begun >>log" })
 	ended(t, begin(t, e, "", `test "$(grep -c begun log)" = 2`), 0) // the workspace is the sandbox's
 	b.await(1)
 	if lives := b.lives("default"); len(lives) != 2 || lives[0].Ended == nil || lives[1].Setup.Exit != "exit code 0" {

@@ -155,9 +155,9 @@ func TestOwnUserFiles(t *testing.T) {
 	secret := filepath.Join(top, "secret")
 	write(secret, 0o600, 0, 0)
 	x := b.open(func(c *sandbox.Config) {
-		c.Workspace, c.WorkspaceAccess = work, sandbox.AccessReadWrite
-		c.Binds = []string{data + ":/data:rw", file + ":/file:rw"}
-		c.Secrets = map[string]sandbox.Secret{"KEY": {File: secret}}
+		c.Workspace.Dir, c.Workspace.Access = work, sandbox.AccessReadWrite
+		c.Mounts.Binds = []string{data + ":/data:rw", file + ":/file:rw"}
+		c.Mounts.Secrets = map[string]sandbox.Secret{"KEY": {File: secret}}
 	})
 	me := says(t, x, "id -u")
 	for _, tc := range []struct{ shell, want string }{
@@ -198,11 +198,11 @@ func TestOwnUserFiles(t *testing.T) {
 		change func(*sandbox.Config)
 		want   string
 	}{
-		{func(c *sandbox.Config) { c.UIDRange = sandbox.SharedUIDs }, fmt.Sprintf("%d:%d", uid, gid)},
-		{func(c *sandbox.Config) { c.User = "4321:4445" }, "4321:4445"},
+		{func(c *sandbox.Config) { c.Isolation.UIDRange = sandbox.SharedUIDs }, fmt.Sprintf("%d:%d", uid, gid)},
+		{func(c *sandbox.Config) { c.Isolation.User = "4321:4445" }, "4321:4445"},
 	} {
 		y, err := sandbox.New(b.like(func(c *sandbox.Config) {
-			c.Workspace, c.WorkspaceAccess, c.Name = work, sandbox.AccessReadWrite, "named"
+			c.Workspace.Dir, c.Workspace.Access, c.Name = work, sandbox.AccessReadWrite, "named"
 			tc.change(c)
 		}))
 		make(err)

@@ -31,7 +31,7 @@ func TestUserNotedBeforeBox(t *testing.T) {
 	}
 	info := engine.Info{Local: true, Arch: "amd64"}
 	r := boxRecord{ID: "x-1", Sandbox: "x", Version: storeVersion}
-	spec := engine.Spec{User: s.User, Mounts: []engine.Mount{{Target: Workdir}}}
+	spec := engine.Spec{User: s.Isolation.User, Mounts: []engine.Mount{{Target: Workdir}}}
 	noted, err := s.lend(t.Context(), info, &spec, &r)
 	if err != nil || r.UID < 1879048192 || spec.User != fmt.Sprintf("%d:%d", r.UID, r.UID) {
 		t.Fatalf("%+v, %q, %v", r, spec.User, err)
@@ -51,7 +51,7 @@ func TestUserNotedBeforeBox(t *testing.T) {
 		change func(*Config, *engine.Info)
 		want   string
 	}{
-		{func(c *Config, _ *engine.Info) { c.User, c.anyUser = "1234:1234", false }, "sandbox.user"},
+		{func(c *Config, _ *engine.Info) { c.Isolation.User, c.anyUser = "1234:1234", false }, "sandbox.user"},
 		{func(c *Config, _ *engine.Info) { c.uids = users.Range{} }, "sandbox.uidRange"},
 		{func(c *Config, _ *engine.Info) { c.Runtime = "runsc" }, "kernel of its own"},
 		{func(_ *Config, i *engine.Info) { i.Local = false }, "does not see"},
@@ -59,8 +59,8 @@ func TestUserNotedBeforeBox(t *testing.T) {
 	} {
 		c, i := s.Config, info
 		tc.change(&c, &i)
-		spec, r := engine.Spec{User: c.User}, boxRecord{ID: "x-2"}
-		if _, err := (&setup{Config: c}).lend(t.Context(), i, &spec, &r); err != nil || r.UID != 0 || spec.User != c.User {
+		spec, r := engine.Spec{User: c.Isolation.User}, boxRecord{ID: "x-2"}
+		if _, err := (&setup{Config: c}).lend(t.Context(), i, &spec, &r); err != nil || r.UID != 0 || spec.User != c.Isolation.User {
 			t.Errorf("%s: %+v, %v", tc.want, r, err)
 		}
 		if why := c.sharesUser(i, nil); !strings.Contains(why, tc.want) {

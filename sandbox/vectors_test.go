@@ -98,8 +98,8 @@ func vectorCreate(t *testing.T, input, _ []byte) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), User: in.Cfg.User, Network: in.Cfg.Network, Seccomp: profile, AppArmor: in.Cfg.AppArmorProfile,
-		Pids: in.Cfg.PidsLimit, CPUs: in.Cfg.CPUs, Memory: 512 << 20, Log: slog.New(slog.DiscardHandler),
+		Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), Isolation: Isolation{User: in.Cfg.User, Network: in.Cfg.Network, Seccomp: profile, AppArmor: in.Cfg.AppArmorProfile},
+		Resources: Resources{Pids: in.Cfg.PidsLimit, CPUs: in.Cfg.CPUs, Memory: 512 << 20}, Log: slog.New(slog.DiscardHandler),
 	}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func vectorCreate(t *testing.T, input, _ []byte) {
 	if err := c.adapt(&s, engine.Info{Arch: "amd64", Security: []string{"name=apparmor"}, CPUs: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if s.Network != "" || s.AppArmor != in.Cfg.AppArmorProfile || s.Seccomp != c.profile || s.Pids != 256 || s.CPUs != 1.5 || s.Memory != 512<<20 || s.Rlimits[0].Type != "RLIMIT_CORE" || s.Rlimits[0].Hard != 0 || s.Tmpfs[0].Target != "/tmp" || c.User != "1000:1000" {
+	if s.Network != "" || s.AppArmor != in.Cfg.AppArmorProfile || s.Seccomp != c.profile || s.Pids != 256 || s.CPUs != 1.5 || s.Memory != 512<<20 || s.Rlimits[0].Type != "RLIMIT_CORE" || s.Rlimits[0].Hard != 0 || s.Tmpfs[0].Target != "/tmp" || c.Isolation.User != "1000:1000" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -121,18 +121,18 @@ func vectorMount(t *testing.T, input, expect []byte) {
 	read(t, input, &in)
 	read(t, expect, &want)
 	dir := t.TempDir()
-	c := Config{Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), Workspace: dir, WorkspaceAccess: Access(in.Access)}
+	c := Config{Engine: struct{ engine.Engine }{}, StateDir: t.TempDir(), Workspace: Workspace{Dir: dir, Access: Access(in.Access)}}
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
 	if in.Access == "none" {
-		if c.Workspace != "" {
-			t.Errorf("%s is seen", c.Workspace)
+		if c.Workspace.Dir != "" {
+			t.Errorf("%s is seen", c.Workspace.Dir)
 		}
 		return
 	}
-	if c.Workspace != dir || len(want.Mounts) != 1 || !strings.HasPrefix(want.Mounts[0], in.WorkspaceDir+":"+Workdir) {
-		t.Errorf("%s, want %q", c.Workspace, want.Mounts)
+	if c.Workspace.Dir != dir || len(want.Mounts) != 1 || !strings.HasPrefix(want.Mounts[0], in.WorkspaceDir+":"+Workdir) {
+		t.Errorf("%s, want %q", c.Workspace.Dir, want.Mounts)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDefaultCPUs(t *testing.T) {
 		machine int
 		want    float64
 	}{{0, 64, 2}, {0, 4, 2}, {0, 3, 1.5}, {0, 2, 1}, {0, 1, 0.5}, {0, 0, 2}, {2, 2, 2}, {-1, 2, 0}} {
-		c := Config{CPUs: tt.set}
+		c := Config{Resources: Resources{CPUs: tt.set}}
 		c.completeLimits()
 		var s engine.Spec
 		c.restrict(&s)

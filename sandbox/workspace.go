@@ -33,40 +33,40 @@ const maxSize = 8 << 40
 
 // completeSize checks what a private workspace may take.
 func (c *Config) completeSize() error {
-	switch c.WorkspaceMedium {
+	switch c.Workspace.Medium {
 	case "":
-		c.WorkspaceMedium = MediumDisk
+		c.Workspace.Medium = MediumDisk
 	case MediumDisk, MediumMemory:
 	default:
-		return corral.Errorf(corral.ErrInvalid, "use disk or memory", "unknown medium %q of a workspace", c.WorkspaceMedium)
+		return corral.Errorf(corral.ErrInvalid, "use disk or memory", "unknown medium %q of a workspace", c.Workspace.Medium)
 	}
 	switch {
-	case c.WorkspaceAccess != AccessNone: // then it is a directory of the user's
-		c.WorkspaceMedium, c.WorkspaceSize = MediumDisk, 0
-	case c.WorkspaceSize < 0:
-		c.WorkspaceSize = 0
-	case c.WorkspaceSize == 0 && c.inMemory():
-		c.WorkspaceSize = 512 << 20
-	case c.WorkspaceSize == 0:
-	case c.WorkspaceSize < diskimage.MinSize || c.WorkspaceSize > maxSize:
-		return corral.Errorf(corral.ErrInvalid, "use 16m to 8192g, or unlimited", "a workspace cannot have %d bytes (sandbox.workspaceSize)", c.WorkspaceSize)
+	case c.Workspace.Access != AccessNone: // then it is a directory of the user's
+		c.Workspace.Medium, c.Workspace.Size = MediumDisk, 0
+	case c.Workspace.Size < 0:
+		c.Workspace.Size = 0
+	case c.Workspace.Size == 0 && c.inMemory():
+		c.Workspace.Size = 512 << 20
+	case c.Workspace.Size == 0:
+	case c.Workspace.Size < diskimage.MinSize || c.Workspace.Size > maxSize:
+		return corral.Errorf(corral.ErrInvalid, "use 16m to 8192g, or unlimited", "a workspace cannot have %d bytes (sandbox.workspaceSize)", c.Workspace.Size)
 	default:
-		c.WorkspaceSize = diskimage.Round(c.WorkspaceSize)
+		c.Workspace.Size = diskimage.Round(c.Workspace.Size)
 	}
 	return nil
 }
 
 // inMemory reports whether the workspace is the container's own.
 func (c *Config) inMemory() bool {
-	return c.WorkspaceAccess == AccessNone && c.WorkspaceMedium == MediumMemory
+	return c.Workspace.Access == AccessNone && c.Workspace.Medium == MediumMemory
 }
 
 // hasPrivate reports whether the workspace is one that the sandbox keeps.
-func (c *Config) hasPrivate() bool { return c.WorkspaceAccess == AccessNone && !c.inMemory() }
+func (c *Config) hasPrivate() bool { return c.Workspace.Access == AccessNone && !c.inMemory() }
 
 // checkSize says why a private workspace would not be limited as is configured.
 func (c *Config) checkSize(info engine.Info) error {
-	if !c.hasPrivate() || c.WorkspaceSize == 0 {
+	if !c.hasPrivate() || c.Workspace.Size == 0 {
 		return nil
 	}
 	switch {
@@ -83,7 +83,7 @@ func (c *Config) checkSize(info engine.Info) error {
 
 func (c *Config) noSize(why error) error {
 	return corral.Errorf(corral.ErrUnavailable, "have it in memory (sandbox.workspaceMedium: memory), where it goes with its container; or run corral as root, with an engine of this machine; or leave sandbox.workspaceSize out",
-		"a private workspace cannot be limited to %d bytes: %w", c.WorkspaceSize, why)
+		"a private workspace cannot be limited to %d bytes: %w", c.Workspace.Size, why)
 }
 
 // HostWorkspace is the directory of this machine that commands find at Workdir,
@@ -99,7 +99,7 @@ func (e *Executor) HostWorkspace(ctx context.Context) (string, error) {
 	case set.inMemory():
 		return "", nil
 	case !set.hasPrivate():
-		return set.Workspace, nil
+		return set.Workspace.Dir, nil
 	}
 	e.touch()
 	unlock, err := lockSandbox(ctx, e.stateDir, e.name)
@@ -150,16 +150,16 @@ func (s *setup) makePrivate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if has == 0 && s.WorkspaceSize > 0 {
+	if has == 0 && s.Workspace.Size > 0 {
 		empty, err := isEmpty(dir)
 		if err != nil {
 			return fmt.Errorf("cannot look at the sandbox's workspace: %w", err)
 		}
 		if empty {
-			if err := diskimage.Make(ctx, image, s.WorkspaceSize); err != nil {
+			if err := diskimage.Make(ctx, image, s.Workspace.Size); err != nil {
 				return s.noSize(err)
 			}
-			has = s.WorkspaceSize
+			has = s.Workspace.Size
 			reached(stepImaged)
 		}
 	}
@@ -169,18 +169,18 @@ func (s *setup) makePrivate(ctx context.Context, id string) error {
 		}
 		reached(stepMounted)
 	}
-	return give(dir, userOf(s.User))
+	return give(dir, userOf(s.Isolation.User))
 }
 
 // checkPrivate refuses a private workspace that may take more than is configured
 // now: it keeps the size that it was made with.
 func (s *setup) checkPrivate(id string) error {
 	has, err := imageSize(s.StateDir, id)
-	if err != nil || s.WorkspaceSize == 0 || has == s.WorkspaceSize {
+	if err != nil || s.Workspace.Size == 0 || has == s.Workspace.Size {
 		return err
 	}
-	if has > 0 && has < s.WorkspaceSize {
-		s.Log.Warn("a private workspace keeps the size that it was made with; it is made anew with its sandbox (corral sandbox rm)", "name", s.Name, "bytes", has, "configured", s.WorkspaceSize)
+	if has > 0 && has < s.Workspace.Size {
+		s.Log.Warn("a private workspace keeps the size that it was made with; it is made anew with its sandbox (corral sandbox rm)", "name", s.Name, "bytes", has, "configured", s.Workspace.Size)
 		return nil
 	}
 	was := "without a limit"
@@ -188,7 +188,7 @@ func (s *setup) checkPrivate(id string) error {
 		was = fmt.Sprintf("with %d", has)
 	}
 	return corral.Errorf(corral.ErrUnavailable, "copy out what is needed (corral sandbox cp), then: corral sandbox rm "+s.Name+"; or undo the change of sandbox.workspaceSize",
-		"the workspace of the sandbox %s was made %s, and cannot be limited to %d bytes", s.Name, was, s.WorkspaceSize)
+		"the workspace of the sandbox %s was made %s, and cannot be limited to %d bytes", s.Name, was, s.Workspace.Size)
 }
 
 func workspaceImage(state, id string) string { return workspaceDir(state, id) + imageSuffix }

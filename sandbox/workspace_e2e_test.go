@@ -23,7 +23,7 @@ import (
 
 const workspaceSize = 32 << 20
 
-func sized(c *sandbox.Config) { c.WorkspaceSize = workspaceSize }
+func sized(c *sandbox.Config) { c.Workspace.Size = workspaceSize }
 
 // fills fills the workspace, once with bytes and once with files, and demands
 // that both end at a limit and the next command finds room again.
@@ -62,7 +62,7 @@ func TestWorkspaceIsLimitedContainerd(t *testing.T) {
 
 func limited(t *testing.T, b *bench, change func(*sandbox.Config)) {
 	tr := traces.New(t, b.dir)
-	b.cfg.WorkspaceSize = workspaceSize
+	b.cfg.Workspace.Size = workspaceSize
 	e := b.open(change)
 	fills(t, e)
 	dir, err := e.HostWorkspace(t.Context())
@@ -118,7 +118,7 @@ func TestWorkspaceKeepsItsSize(t *testing.T) {
 	ended(t, begin(t, e, "", "echo kept >file"), 0)
 	configure := func(size int64) {
 		t.Helper()
-		if err := e.Configure(b.like(func(c *sandbox.Config) { c.WorkspaceSize = size })); err != nil {
+		if err := e.Configure(b.like(func(c *sandbox.Config) { c.Workspace.Size = size })); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,7 +178,7 @@ func TestWorkspaceFromBefore(t *testing.T) {
 // with the pool.
 func TestWorkspaceOfPool(t *testing.T) {
 	b := newBench(t)
-	b.cfg.WorkspaceSize = workspaceSize
+	b.cfg.Workspace.Size = workspaceSize
 	p, err := sandbox.NewPool(b.cfg, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestKilledAtWorkspaceSteps(t *testing.T) {
 	for _, step := range sandbox.WorkspaceSteps {
 		t.Run(step, func(t *testing.T) {
 			b := newBench(t)
-			b.cfg.WorkspaceSize = workspaceSize
+			b.cfg.Workspace.Size = workspaceSize
 			tr := traces.New(t, b.dir)
 			b.perform(script{Name: "default", Pids: []int64{100}, Die: step, Size: workspaceSize}, time.Minute)
 			left, err := filepath.Glob(filepath.Join(b.cfg.StateDir, "workspaces", "*.img"))
@@ -285,7 +285,7 @@ func TestWorkspaceInMemory(t *testing.T) {
 	for _, runtime := range []string{"", "runsc"} {
 		t.Run(runtime, func(t *testing.T) {
 			b := newBench(t)
-			b.cfg.WorkspaceMedium, b.cfg.WorkspaceSize, b.cfg.Runtime = sandbox.MediumMemory, workspaceSize, runtime
+			b.cfg.Workspace.Medium, b.cfg.Workspace.Size, b.cfg.Runtime = sandbox.MediumMemory, workspaceSize, runtime
 			e := b.open(limit(100))
 			if text := output(t, e, "dd if=/dev/zero of=big bs=1M count=100; rm big"); !strings.Contains(text, "No space left on device") {
 				t.Errorf("bytes: %s", text)

@@ -40,9 +40,9 @@ func TestSizeOfWorkspace(t *testing.T) {
 		{size: 64 << 20, access: AccessReadWrite, want: 0, tmpfs: -1}, // not Corral's to limit
 		{size: 64 << 20, medium: MediumMemory, access: AccessReadOnly, tmpfs: -1},
 	} {
-		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000", WorkspaceSize: tt.size, WorkspaceMedium: tt.medium, WorkspaceAccess: tt.access}
+		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", Isolation: Isolation{User: "1000:1000"}, Workspace: Workspace{Size: tt.size, Medium: tt.medium, Access: tt.access}}
 		if tt.access != "" {
-			c.Workspace = testdir.New(t)
+			c.Workspace.Dir = testdir.New(t)
 		}
 		s, err := newSetup(c)
 		if tt.fails != "" {
@@ -80,10 +80,10 @@ func TestSizeRefused(t *testing.T) {
 	}{
 		{engine.Info{Address: "tcp://there:2376"}, nil, "a private workspace cannot be limited to 67108864 bytes: it is a volume of the engine at tcp://there:2376"},
 		{engine.Info{Address: "unix:///run/user/1000/docker.sock", Local: true, Rootless: true}, nil, "the engine at unix:///run/user/1000/docker.sock is rootless"},
-		{engine.Info{}, func(c *Config) { c.WorkspaceMedium = MediumMemory }, ""},
-		{engine.Info{}, func(c *Config) { c.WorkspaceSize = 0 }, ""},
+		{engine.Info{}, func(c *Config) { c.Workspace.Medium = MediumMemory }, ""},
+		{engine.Info{}, func(c *Config) { c.Workspace.Size = 0 }, ""},
 	} {
-		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", User: "1000:1000", WorkspaceSize: 64 << 20}
+		c := Config{Engine: noEngine{}, StateDir: "/var/lib/corral", Isolation: Isolation{User: "1000:1000"}, Workspace: Workspace{Size: 64 << 20}}
 		if tt.change != nil {
 			tt.change(&c)
 		}
@@ -114,7 +114,7 @@ func TestSizeOfWorkspaceThatIsThere(t *testing.T) {
 		{64 << 20, 32 << 20, "the workspace of the sandbox main was made with 67108864, and cannot be limited to 33554432 bytes"},
 		{0, 32 << 20, "the workspace of the sandbox main was made without a limit, and cannot be limited to 33554432 bytes"},
 	} {
-		s := &setup{Config: Config{StateDir: testdir.New(t), Name: "main", WorkspaceSize: tt.want, Log: slog.New(slog.DiscardHandler)}}
+		s := &setup{Config: Config{StateDir: testdir.New(t), Name: "main", Workspace: Workspace{Size: tt.want}, Log: slog.New(slog.DiscardHandler)}}
 		if err := os.MkdirAll(workspaceDir(s.StateDir, "main-1"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -213,9 +213,9 @@ func TestLifetime(t *testing.T) {
 	}
 	for want, c := range map[string]Config{
 		"cannot live for -1s": {Lifetime: -time.Second},
-		"are too few":         {OutputRate: 1000},
+		"are too few":         {Resources: Resources{OutputRate: 1000}},
 	} {
-		c.Engine, c.StateDir, c.User = noEngine{}, "/var/lib/corral", "1000:1000"
+		c.Engine, c.StateDir, c.Isolation.User = noEngine{}, "/var/lib/corral", "1000:1000"
 		if err := c.complete(); !errors.Is(err, corral.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -224,7 +224,7 @@ func TestLifetime(t *testing.T) {
 
 // A workspace that is in memory is nowhere on this machine.
 func TestNoHostWorkspaceInMemory(t *testing.T) {
-	e, err := New(Config{Engine: hereEngine{}, StateDir: filepath.Join(testdir.New(t), "state"), User: "1000:1000", WorkspaceMedium: MediumMemory})
+	e, err := New(Config{Engine: hereEngine{}, StateDir: filepath.Join(testdir.New(t), "state"), Isolation: Isolation{User: "1000:1000"}, Workspace: Workspace{Medium: MediumMemory}})
 	if err != nil {
 		t.Fatal(err)
 	}

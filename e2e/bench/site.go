@@ -195,8 +195,8 @@ func (s *site) sandbox(name string, driver sandbox.Driver) (*sandbox.Executor, e
 func (s *site) config(name string, driver sandbox.Driver) sandbox.Config {
 	return sandbox.Config{
 		Engine: s.engine, StateDir: filepath.Join(s.dir, "sandbox"), Name: name, Image: s.image, Driver: driver,
-		User: boxUser, Ephemeral: true, WardenPath: s.wardenPath,
-		CPUs: -1, // what is compared with has every processor: a limit is no cost of ours
+		Isolation: sandbox.Isolation{User: boxUser}, Ephemeral: true, WardenPath: s.wardenPath,
+		Resources: sandbox.Resources{CPUs: -1}, // what is compared with has every processor: a limit is no cost of ours
 	}
 }
 

@@ -99,7 +99,7 @@ func (pl place) open(log io.Writer) (corral.Executor, func() error, error) {
 	}
 	cfg := sandbox.Config{
 		Engine: engine, StateDir: pl.State, Image: images.Busybox, WardenPath: pl.Warden, Log: logger,
-		Workspace: pl.Work, WorkspaceAccess: sandbox.AccessReadWrite,
+		Workspace: sandbox.Workspace{Dir: pl.Work, Access: sandbox.AccessReadWrite},
 	}
 	switch pl.way() {
 	case "gvisor":

@@ -150,7 +150,7 @@ func (s *site) sandbox(t *testing.T, eng weakener, tg target) *sandbox.Executor 
 func (s *site) limited(t *testing.T, eng weakener, tg target, name string, processors float64) *sandbox.Executor {
 	t.Helper()
 	cfg := s.config(t, eng, tg, name)
-	cfg.Memory, cfg.Tmp, cfg.CPUs = 512<<20, 64<<20, processors
+	cfg.Resources.Memory, cfg.Resources.Tmp, cfg.Resources.CPUs = 512<<20, 64<<20, processors
 	return open(t, cfg)
 }
 
@@ -158,8 +158,8 @@ func (s *site) limited(t *testing.T, eng weakener, tg target, name string, proce
 func (s *site) privately(t *testing.T, eng weakener, tg target, processors float64) *sandbox.Executor {
 	t.Helper()
 	cfg := s.config(t, eng, tg, "private")
-	cfg.Workspace, cfg.WorkspaceAccess, cfg.WorkspaceSize = "", sandbox.AccessNone, 64<<20
-	cfg.Memory, cfg.CPUs = 512<<20, processors
+	cfg.Workspace.Dir, cfg.Workspace.Access, cfg.Workspace.Size = "", sandbox.AccessNone, 64<<20
+	cfg.Resources.Memory, cfg.Resources.CPUs = 512<<20, processors
 	return open(t, cfg)
 }
 

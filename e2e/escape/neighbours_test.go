@@ -68,7 +68,7 @@ func (s *street) config(name string, change func(*sandbox.Config)) sandbox.Confi
 	}
 	cfg := sandbox.Config{
 		Engine: s.eng, StateDir: filepath.Join(s.dir, "state"), Name: name, Image: images.Busybox, Runtime: s.tg.runtime, WardenPath: path,
-		Binds: []string{filepath.Join(s.dir, "probe") + ":/probe:ro"}, Memory: 4 << 30,
+		Mounts: sandbox.Mounts{Binds: []string{filepath.Join(s.dir, "probe") + ":/probe:ro"}}, Resources: sandbox.Resources{Memory: 4 << 30},
 	}
 	if change != nil {
 		change(&cfg)
@@ -173,11 +173,11 @@ func TestNeighbours(t *testing.T) {
 			for i, users := range []string{"", sandbox.SharedUIDs} {
 				of := func(keys bool) func(*sandbox.Config) {
 					return func(c *sandbox.Config) {
-						if c.UIDRange = users; users == sandbox.SharedUIDs {
-							c.User = fmt.Sprintf("%d:%d", nobody, nobody)
+						if c.Isolation.UIDRange = users; users == sandbox.SharedUIDs {
+							c.Isolation.User = fmt.Sprintf("%d:%d", nobody, nobody)
 						}
 						if keys && !tg.gvisor() {
-							c.Seccomp = s.profile
+							c.Isolation.Seccomp = s.profile
 						}
 					}
 				}

@@ -71,7 +71,7 @@ func (s *site) config(t *testing.T, eng weakener, tg target, name string) sandbo
 	t.Helper()
 	return sandbox.Config{
 		Engine: eng, StateDir: s.state(), Name: name, Image: images.Busybox, Runtime: tg.runtime, WardenPath: warden(t, s),
-		Workspace: s.work, WorkspaceAccess: sandbox.AccessReadWrite,
+		Workspace: sandbox.Workspace{Dir: s.work, Access: sandbox.AccessReadWrite},
 	}
 }
 

@@ -49,7 +49,7 @@ func everywhere(t *testing.T, test func(pl *place)) {
 		pl := newPlace(t)
 		executor, err := sandbox.New(sandbox.Config{
 			Engine: enginetest.New(t), StateDir: pl.state, Image: image, WardenPath: wardenbintest.Build(t), Log: pl.log(),
-			Workspace: pl.work, WorkspaceAccess: sandbox.AccessReadWrite,
+			Workspace: sandbox.Workspace{Dir: pl.work, Access: sandbox.AccessReadWrite},
 		})
 		if err != nil {
 			t.Fatal(err)

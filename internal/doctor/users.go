@@ -22,7 +22,7 @@ func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	if err != nil { // corral sandbox explain says more
 		return Failed(name, err, "It is not known which users sandboxes have.")
 	}
-	of := cmp.Or(cfg.UIDRange, sandbox.DefaultUIDRange)
+	of := cmp.Or(cfg.Isolation.UIDRange, sandbox.DefaultUIDRange)
 	var taken []string
 	if why == "" {
 		taken = append(namesIn("/etc/passwd", of, accountID), namesIn("/etc/subuid", of, subordinateIDs)...)

@@ -28,7 +28,7 @@ func newSandbox(t *testing.T, driver sandbox.Driver, access sandbox.Access) (*sa
 	}
 	e, err := sandbox.New(sandbox.Config{
 		Engine: enginetest.New(t), StateDir: filepath.Join(testdir.New(t), "state"), Image: images.Busybox,
-		WardenPath: wardenbintest.Build(t), Driver: driver, Workspace: work, WorkspaceAccess: access, Ephemeral: true,
+		WardenPath: wardenbintest.Build(t), Driver: driver, Workspace: sandbox.Workspace{Dir: work, Access: access}, Ephemeral: true,
 	})
 	if err != nil {
 		t.Fatal(err)

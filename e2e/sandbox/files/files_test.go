@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newFilesSandbox(t *testing.T, cfg sandbox.Config) (*sandbox.Executor, files.FS) {
 	t.Helper()
 	cfg.Engine, cfg.StateDir, cfg.Image = enginetest.New(t), filepath.Join(testdir.New(t), "state"), images.Busybox
-	cfg.WardenPath, cfg.Ephemeral, cfg.User = wardenbintest.Build(t), true, "1000:1000"
+	cfg.WardenPath, cfg.Ephemeral, cfg.Isolation.User = wardenbintest.Build(t), true, "1000:1000"
 	e, err := sandbox.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestFilesReadOnly(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(work, "f"), []byte("x"), 0o644), os.Chown(work, 1000, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	_, f := newFilesSandbox(t, sandbox.Config{Workspace: work, WorkspaceAccess: sandbox.AccessReadOnly})
+	_, f := newFilesSandbox(t, sandbox.Config{Workspace: sandbox.Workspace{Dir: work, Access: sandbox.AccessReadOnly}})
 	_, err := f.Write(t.Context(), "/workspace/f", strings.NewReader("y"), files.WriteOptions{})
 	if want := "The workspace /workspace is read-only; cannot write /workspace/f"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)

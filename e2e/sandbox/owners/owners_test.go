@@ -97,9 +97,9 @@ func matrix(t *testing.T, host string, uid, gid int, warden string) {
 			access := of.access
 			m := &cell{T: t, work: filepath.Join(testdir.New(t), "work"), state: filepath.Join(testdir.New(t), "state"), uid: uid, gid: gid, access: access}
 			m.fill()
-			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, WorkspaceAccess: access, WorkspaceSize: of.size}
+			cfg := sandbox.Config{Engine: engine, StateDir: m.state, Image: images.Busybox, WardenPath: warden, Workspace: sandbox.Workspace{Access: access, Size: of.size}}
 			if access != sandbox.AccessNone {
-				cfg.Workspace = m.work
+				cfg.Workspace.Dir = m.work
 			}
 			e, err := sandbox.New(cfg)
 			if err != nil {

@@ -120,7 +120,7 @@ func testFrames(t *testing.T, host string) {
 func testLimits(t *testing.T, host string) {
 	x, engine := begin(t, host, sandbox.Config{
 		StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenbintest.Build(t), Ephemeral: true,
-		Memory: 64 << 20, Pids: 50, CPUs: 0.5, NoFiles: 300, FileSize: 1 << 20,
+		Resources: sandbox.Resources{Memory: 64 << 20, Pids: 50, CPUs: 0.5, OpenFiles: 300, FileSize: 1 << 20},
 	})
 	r := run(t, x, `ulimit -n; ulimit -c; head -c 3000000 /dev/zero >/tmp/big 2>/dev/null; wc -c </tmp/big
 		grep -c Seccomp:.2 /proc/self/status; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status
@@ -148,7 +148,7 @@ func testWorkspaces(t *testing.T, host string) {
 		t.Run(string(medium), func(t *testing.T) {
 			x, _ := begin(t, host, sandbox.Config{
 				StateDir: filepath.Join(testdir.New(t), "state"), WardenPath: wardenbintest.Build(t),
-				WorkspaceAccess: sandbox.AccessNone, WorkspaceSize: 16 << 20, WorkspaceMedium: medium,
+				Workspace: sandbox.Workspace{Access: sandbox.AccessNone, Size: 16 << 20, Medium: medium},
 			})
 			r := run(t, x, "echo kept >note; cat /dev/zero >full; wc -c <full | cut -c1-2; rm full")
 			if n := strings.TrimSpace(r.Stdout.String()); n < "10" || n > "16" || !strings.Contains(r.Stderr.String(), "No space left on device") {

@@ -90,8 +90,8 @@ func (pl *Place) Run(t *testing.T) {
 	exectest.BuildTestProg(t, work)
 	pl.Config.Image = images.Busybox
 	pl.Config.WardenPath = wardenbintest.Build(t)
-	pl.Config.Workspace, pl.Config.WorkspaceAccess = work, sandbox.AccessReadWrite
-	pl.Config.Pids, pl.Config.Memory = 4096, 512<<20
+	pl.Config.Workspace.Dir, pl.Config.Workspace.Access = work, sandbox.AccessReadWrite
+	pl.Config.Resources.Pids, pl.Config.Resources.Memory = 4096, 512<<20
 	const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	tg := exectest.Target{
 		Name: pl.Name,
@@ -109,7 +109,7 @@ func (pl *Place) Run(t *testing.T) {
 		IgnoreEnv: []string{"CORRAL_PROCESS"},
 		Exempt:    map[string]string{"path/prepend-first": "Debian's busybox runs its own applets without looking at PATH"},
 		Info:      corral.Info{Host: corral.HostSandbox, Sandboxed: true},
-		Memory:    pl.Config.Memory,
+		Memory:    pl.Config.Resources.Memory,
 		Slow:      2,
 	}
 	if pl.Config.Runtime == GVisor || pl.Config.Runtime == GVisorUDS {
