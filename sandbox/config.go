@@ -174,10 +174,10 @@ type Mounts struct {
 	Secrets   map[string]Secret // files that commands find in SecretsDir, by their names
 }
 
-// Workdir is the workspace in the container, without [Config.Home].
+// Workdir is the workspace in the container, without [Workspace.Home].
 const Workdir = engine.Workdir
 
-// homePattern is what Config.Home can be.
+// homePattern is what Workspace.Home can be.
 var homePattern = lazy.Regexp(`^/home/[a-z][a-z0-9_-]{0,31}$`)
 
 // workdir is the workspace in the container.

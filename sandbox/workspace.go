@@ -28,7 +28,7 @@ import (
 
 const imageSuffix = ".img"
 
-// maxSize bounds Config.WorkspaceSize: file systems do not take larger files.
+// maxSize bounds Workspace.Size: file systems do not take larger files.
 const maxSize = 8 << 40
 
 // completeSize checks what a private workspace may take.

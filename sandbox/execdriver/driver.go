@@ -33,7 +33,7 @@ type Options struct {
 	Dir  string      // holds logs and records; made if it does not exist
 	Info corral.Info // what is the same for every process here
 	User string      // uid:gid; empty: the container's
-	// OutputRate is sandbox.Config.OutputRate at the moment. Nil: 0.
+	// OutputRate is sandbox.Resources.OutputRate at the moment. Nil: 0.
 	OutputRate func() int64
 	Log        *slog.Logger
 }
