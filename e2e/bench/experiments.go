@@ -82,6 +82,7 @@ func (s *site) experiments(o options) []experiment {
 				{over: boxFDs, under: boxLocal, atMost: 1.3},
 				{over: boxEngine, under: boxFDs, atLeast: 20},
 				{over: boxEngine, under: boxFrames, atLeast: 20},
+				{over: boxFrames, under: boxLocal},
 				{over: hostWarden, under: hostLocal},
 				{over: hostInProcess, under: hostLocal},
 			},
@@ -93,7 +94,7 @@ func (s *site) experiments(o options) []experiment {
 			checks: []check{
 				{over: boxFDs, under: boxLocal, atLeast: 0.75},
 				{over: hostWarden, under: hostLocal, atLeast: 0.75},
-				{over: boxFrames, under: boxLocal},
+				{over: boxFrames, under: boxEngine},
 			},
 		},
 		{
@@ -103,7 +104,7 @@ func (s *site) experiments(o options) []experiment {
 			checks: []check{
 				{over: boxFDs, under: boxLocal},
 				{over: hostWarden, under: hostLocal},
-				{over: boxFrames, under: boxLocal},
+				{over: boxFrames, under: boxEngine},
 			},
 		},
 		{
@@ -120,7 +121,7 @@ func (s *site) experiments(o options) []experiment {
 			rounds: o.roundsOr(5), reps: 1,
 			places: s.pick(gvisorFDs, gvisorFrames, gvisorEngine), value: bandwidth(volume, produce),
 			checks: []check{
-				{over: gvisorFDs, under: gvisorFrames, atLeast: 4},
+				{over: gvisorFDs, under: gvisorEngine, atLeast: 1.5},
 				{over: gvisorFrames, under: gvisorEngine},
 			},
 		},

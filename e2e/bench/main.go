@@ -124,7 +124,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		if slices.ContainsFunc(x.places, func(p place) bool { return p.run == nil }) {
 			continue // what it compares with is not here
 		}
-		x.places = slices.DeleteFunc(x.places, func(p place) bool { return o.places != nil && !o.places.MatchString(p.name) })
+		x.places = slices.DeleteFunc(slices.Clone(x.places), func(p place) bool { return o.places != nil && !o.places.MatchString(p.name) })
 		fmt.Fprintf(os.Stderr, "bench: %s\n", x.title)
 		values, err := x.run(ctx)
 		if err != nil {

@@ -55,8 +55,7 @@ type place struct {
 // pipe.
 const feedSize = 64 << 10
 
-// input is what jobs read: text, as most input is. (Zeros, which dd writes so
-// fast, are the worst case of the stuffing in wire.Frames.)
+// input is what jobs read: text, as most input is.
 var input = bytes.Repeat([]byte("Plain text of 32 bytes a line.\r\n"), feedSize/32)
 
 // local runs jobs by os/exec: what everything is compared to.

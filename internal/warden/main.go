@@ -182,7 +182,8 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 	if stdio {
 		// Standard input ends with the engine's connection to the
 		// container, and that does not come back.
-		return s.Serve(wire.NewFrames(os.Stdin, os.Stdout, os.Stdin))
+		in, out := stream(os.Stdin, log), stream(os.Stdout, log)
+		return s.Serve(wire.NewFrames(in, out, in))
 	}
 	if host {
 		err = serveUntil(s, dir, endWhenIdle)
@@ -198,6 +199,22 @@ func run(dir string, stdio, blind, host bool, log func(string, ...any)) error {
 		return nil
 	}
 	return err
+}
+
+// streamBuffer is how much the pipe to or from the engine is to hold, in bytes.
+const streamBuffer = 1 << 20
+
+// stream is a standard stream, whose waiting the runtime does: where a system call
+// waited, all else would wait with it until the runtime noticed, on one processor. A
+// large pipe has those at both ends woken less often.
+func stream(f *os.File, log func(string, ...any)) *os.File {
+	fd := int(f.Fd())
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, streamBuffer) // it is no pipe, or the system has limits
+	if err := unix.SetNonblock(fd, true); err != nil {
+		log("cannot have the runtime wait for %s: %v", f.Name(), err)
+		return f
+	}
+	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // serveUntil serves the gateways of a directory until idle calls end. A gateway

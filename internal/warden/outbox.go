@@ -138,10 +138,13 @@ func (o *outbox) drop() {
 }
 
 // ready waits until a further request may be read.
-func (o *outbox) ready() {
+func (o *outbox) ready() { o.awaitFewer(maxAnswers) }
+
+// awaitFewer waits until fewer than n messages wait.
+func (o *outbox) awaitFewer(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.queue) >= maxAnswers && o.err == nil && !o.closed {
+	for len(o.queue) >= n && o.err == nil && !o.closed {
 		o.sent.Wait()
 	}
 }

@@ -73,7 +73,7 @@ func (s *Supervisor) newStdio(c *client, m *wire.Message, fds []int) (*stdio, *f
 		if want > 0 {
 			io.relay = [2]int(fds)
 		} else {
-			io.streams = newStreams(m.ID, master, []int{master}, true)
+			io.streams = newStreams(m.ID, master, []int{master}, true, &s.spare)
 			io.master = -1
 		}
 		return io, nil
@@ -93,7 +93,7 @@ func (s *Supervisor) newStdio(c *client, m *wire.Message, fds []int) (*stdio, *f
 	io.child[1], io.outputs = theirs[0], ours
 	io.child[2] = theirs[len(theirs)-1]
 	if want == 0 {
-		io.streams = newStreams(m.ID, io.stdin, io.outputs, false)
+		io.streams = newStreams(m.ID, io.stdin, io.outputs, false, &s.spare)
 		io.stdin, io.outputs = -1, nil
 	}
 	return io, nil

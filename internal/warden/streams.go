@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,9 @@ type streams struct {
 
 	// Output. Bytes [acked, end) are held; bytes before sent were sent.
 	held  []piece
+	free  [][]byte // buffers of chunk bytes, of what was acknowledged
+	lent  int64    // of spare, for what is held beyond window
+	spare *spare
 	acked int64
 	end   int64
 	sent  int64
@@ -46,29 +50,53 @@ type streams struct {
 	writer  bool // the writing goroutine runs
 }
 
+// spare is memory that processes share whose output comes faster than it is
+// acknowledged.
+type spare struct{ used atomic.Int64 }
+
+// lend gives n more bytes, of which a negative number takes them back; false if there are
+// not so many.
+func (s *spare) lend(n int64) bool {
+	if s.used.Add(n) <= allSpare || n <= 0 {
+		return true
+	}
+	s.used.Add(-n)
+	return false
+}
+
 type piece struct {
 	stream uint64
 	data   []byte
+	whole  []byte // the buffer it is in, if it may be used again; else nil
 }
 
 const (
 	// window bounds the output held for one process and the input queued
-	// for it, in bytes. The gateway's end knows it too.
-	window = wire.Window
-	// chunk bounds the output of one message.
-	chunk = 32 << 10
+	// for it, in bytes. The gateway's end knows it too. The output of one that
+	// prints much may take spare memory beside it, up to maxHeld in all.
+	window  = wire.Window
+	maxHeld = 4 << 20
+	// allSpare is how much of that there is for all processes, in bytes.
+	allSpare = 8 << 20
+	// firstChunk bounds the output of one message, and chunk if there is much.
+	firstChunk = 32 << 10
+	chunk      = 128 << 10
+	// maxAhead is how many messages may wait to be sent when output is read.
+	maxAhead = 2
+	// maxFree bounds the buffers of chunk bytes that wait for the next reads.
+	maxFree = 4
+	// largePipe is how much the pipe of a stream is to hold that prints much, in bytes.
+	largePipe = 256 << 10
 )
 
 // drainLimit is how long output is still read after the process's exit while a
 // descendant holds it open; corral.DrainLimit is the same.
 const drainLimit = 100 * time.Millisecond
 
-var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
-
 // newStreams takes over descriptors: in may be -1, or the same as the only
 // output for a terminal.
-func newStreams(id string, in int, outs []int, tty bool) *streams {
-	st := &streams{id: id, tty: tty, closeAt: -1, open: len(outs), granted: window}
+func newStreams(id string, in int, outs []int, tty bool, spare *spare) *streams {
+	st := &streams{id: id, tty: tty, closeAt: -1, open: len(outs), granted: window, spare: spare}
 	st.changed = sync.NewCond(&st.mu)
 	file := func(fd int) *os.File {
 		_ = unix.SetNonblock(fd, true) // a pipe or a terminal: cannot fail
@@ -101,21 +129,29 @@ func (st *streams) read(f *os.File, stream uint64) {
 		defer f.Close()
 	}
 	rc, err := f.SyscallConn()
+	large := st.tty
+	buf := make([]byte, firstChunk)
 	for pieces := (coalesce.Stream{}); err == nil; {
-		buf := chunks.Get().(*[chunk]byte)
+		st.awaitTurn()
 		n := 0
 		var rerr error
 		err = rc.Read(func(fd uintptr) bool {
-			n, rerr = unix.Read(int(fd), buf[:])
+			n, rerr = unix.Read(int(fd), buf)
 			return rerr != unix.EAGAIN && rerr != unix.EINTR
 		})
 		if err == nil && (rerr != nil || n == 0) {
 			err = errEnd
 		}
 		if n > 0 {
-			st.add(stream, buf[:n])
+			buf = st.add(stream, buf, n)
 		}
-		chunks.Put(buf)
+		if n == firstChunk && !large {
+			large = true
+			buf = make([]byte, chunk)
+			_ = rc.Control(func(fd uintptr) { // the system may have limits
+				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, largePipe)
+			})
+		}
 		if rest := pieces.Took(int64(n), time.Now()); rest > 0 && err == nil {
 			time.Sleep(rest)
 		}
@@ -153,35 +189,85 @@ func (st *streams) sweep(rc interface{ Control(func(uintptr)) error }, stream ui
 	if st.tty {
 		left = max(left, terminalHolds)
 	}
-	for left > 0 {
-		buf := make([]byte, min(left, chunk))
+	for buf := make([]byte, min(left, chunk)); left > 0; {
 		n := 0
-		if rc.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) }) != nil || n <= 0 {
+		if rc.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf[:min(left, len(buf))]) }) != nil || n <= 0 {
 			return
 		}
-		st.add(stream, buf[:n])
+		buf = st.add(stream, buf, n)
 		left -= n
 	}
 }
 
-// add holds a piece of output and sends it if a gateway is attached. It waits while
-// the window is full.
-func (st *streams) add(stream uint64, p []byte) {
+// add holds the first n bytes of buf, which are output, and sends them if a gateway is
+// attached. It waits while the window is full. What it returns is to be read into next.
+func (st *streams) add(stream uint64, buf []byte, n int) []byte {
+	p := piece{stream: stream, data: buf[:n]}
+	if n < len(buf)/2 {
+		p.data = append([]byte(nil), p.data...)
+	} else {
+		p.whole, buf = buf, nil
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for st.end-st.acked >= window && !st.over {
+	for !st.over && !st.roomLocked(int64(n)) {
 		st.changed.Wait()
 	}
+	if buf == nil {
+		buf = st.bufferLocked(len(p.whole))
+	} else if len(st.held) == 0 {
+		st.held, st.free = nil, nil // it prints little now
+	}
 	if st.over {
-		return
+		return buf
 	}
-	data := append([]byte(nil), p...)
-	st.held = append(st.held, piece{stream, data})
+	st.held = append(st.held, p)
 	off := st.end
-	st.end += int64(len(data))
+	st.end += int64(n)
 	if st.sent == off {
-		st.send(&wire.Message{Type: wire.Output, ID: st.id, Offset: uint64(off), Stream: stream, Data: data}, st.end)
+		st.send(&wire.Message{Type: wire.Output, ID: st.id, Offset: uint64(off), Stream: stream, Data: p.data}, st.end)
 	}
+	return buf
+}
+
+// awaitTurn waits until next to nothing waits to be sent. Until then output gathers in the
+// process's pipe, from which it comes in larger pieces.
+func (st *streams) awaitTurn() {
+	st.mu.Lock()
+	conn := st.conn
+	st.mu.Unlock()
+	if o, ok := conn.(*outbox); ok {
+		o.awaitFewer(maxAhead)
+	}
+}
+
+// bufferLocked is one to read into. New ones would be new pages from the system, again
+// and again: the runtime gives back those that it finds unused.
+func (st *streams) bufferLocked(size int) []byte {
+	if n := len(st.free); n > 0 && size == chunk {
+		b := st.free[n-1]
+		st.free = st.free[:n-1]
+		return b
+	}
+	return make([]byte, size)
+}
+
+// reuseLocked keeps the buffer of a piece that was acknowledged, for the next reads.
+func (st *streams) reuseLocked(p *piece) {
+	if len(p.whole) == chunk && len(st.free) < maxFree {
+		st.free = append(st.free, p.whole)
+	}
+}
+
+// roomLocked tells whether n more bytes of output may be held.
+func (st *streams) roomLocked(n int64) bool {
+	held := st.end - st.acked + n
+	beyond := max(held-window, 0)
+	if held > maxHeld || !st.spare.lend(beyond-st.lent) {
+		return false
+	}
+	st.lent = beyond
+	return true
 }
 
 func (st *streams) send(m *wire.Message, sent int64) {
@@ -214,6 +300,9 @@ func (st *streams) attach(conn wire.Conn, from int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.conn = conn
+	for i := range st.held { // it may be on its way once more
+		st.held[i].whole = nil
+	}
 	st.ackLocked(from)
 	st.sent = st.acked
 	off := st.acked
@@ -250,10 +339,21 @@ func (st *streams) ackLocked(off int64) {
 		n := min(off-st.acked, int64(len(p.data)))
 		st.acked += n
 		if p.data = p.data[n:]; len(p.data) == 0 {
+			st.reuseLocked(p)
+			st.held[0] = piece{}
 			st.held = st.held[1:]
 		}
 	}
+	st.giveBackLocked()
 	st.changed.Broadcast()
+}
+
+// giveBackLocked gives back the spare memory that is not needed any more.
+func (st *streams) giveBackLocked() {
+	if unneeded := st.lent - max(st.end-st.acked-window, 0); unneeded > 0 {
+		st.spare.lend(-unneeded)
+		st.lent -= unneeded
+	}
 }
 
 // exited bounds how long output is still read.
@@ -386,7 +486,8 @@ func (st *streams) release(drain bool) {
 	defer st.mu.Unlock()
 	st.over = true
 	st.conn = nil
-	st.held = nil
+	st.held, st.free, st.acked = nil, nil, st.end
+	st.giveBackLocked()
 	st.changed.Broadcast()
 	if st.drain != nil {
 		st.drain.Stop()

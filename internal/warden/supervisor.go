@@ -57,6 +57,7 @@ type Supervisor struct {
 	noPidfd   atomic.Bool  // see send
 	oom       oomCounter
 	domains   landlock.Starter
+	spare     spare
 	since     uint64 // tells this supervisor from its successors
 	ledger    *ledger
 	inherited []*ledger     // of what was taken over

@@ -21,7 +21,7 @@ func TestSweepOfATerminal(t *testing.T) {
 	if n, err := unix.Write(p[1], make([]byte, held)); err != nil || n != held {
 		t.Fatal(n, err)
 	}
-	st := newStreams("x", -1, []int{p[0]}, true)
+	st := newStreams("x", -1, []int{p[0]}, true, new(spare))
 	defer st.release(false)
 	rc, err := st.outs[0].SyscallConn()
 	if err != nil {

@@ -82,7 +82,7 @@ func TestSweepTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	st := newStreams("x", -1, []int{master}, true)
+	st := newStreams("x", -1, []int{master}, true, new(spare))
 	defer st.release(false)
 	rc, err := st.outs[0].SyscallConn()
 	if err != nil {

@@ -28,7 +28,6 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 	units "github.com/docker/go-units"
 
 	"github.com/corral-exec/corral"
@@ -442,11 +441,5 @@ func (e *Engine) Attach(ctx context.Context, id string) (io.ReadWriteCloser, err
 	if err != nil {
 		return nil, e.fail("attach to the container "+id, err)
 	}
-	r, w := io.Pipe()
-	a := &attached{PipeReader: r, conn: h}
-	go func() {
-		_, err := stdcopy.StdCopy(w, io.Discard, h.Reader)
-		w.CloseWithError(err) // io.EOF for nil
-	}()
-	return a, nil
+	return newAttached(h), nil
 }

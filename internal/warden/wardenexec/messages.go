@@ -51,8 +51,8 @@ type messages struct {
 // inputChunk bounds the input of one message, and ackEvery how much output is
 // acknowledged at once.
 const (
-	inputChunk = 32 << 10
-	ackEvery   = wire.Window / 8
+	inputChunk = 128 << 10
+	ackEvery   = wire.Window / 2
 )
 
 func newMessages(p *process, c *client, flags uint64) *messages {

@@ -14,7 +14,7 @@ type Conn interface {
 	// can pass them, else it is ErrNoFiles; the caller keeps its own.
 	Send(m *Message, fds ...int) error
 	// Recv returns the next message and its descriptors, which the caller
-	// now owns and which are close-on-exec. With ErrNotPassed it returns the
+	// now owns and which are close-on-exec. Its Data is valid until the next call. With ErrNotPassed it returns the
 	// message without its descriptors, and the connection goes on.
 	Recv() (*Message, []int, error)
 	// PassesFiles tells whether descriptors travel with messages.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -13,40 +12,61 @@ import (
 
 // Frames carries messages over a byte stream.
 //
-// A frame is the message followed by its CRC-32C, big-endian, then byte-stuffed
-// by COBS (Cheshire and Baker, 1999) so that it holds no zero byte, then one
-// zero byte. A zero byte is therefore always the end of a frame, and a reader
-// finds its place in a stream that it joins in the middle, or into which the
-// last writer died half way through a frame: bytes up to the next zero fail
-// the checksum and are dropped.
+// A frame is a message and its CRC-32C, big-endian, followed by the eight bytes of
+// delimiter. Within a frame a zero byte follows wherever the first seven of those would
+// appear (stem), so delimiter is always the end of a frame. A reader finds its place in a
+// stream that it joins in the middle, or into which the last writer died half way
+// through a frame: bytes up to the next delimiter fail the checksum and are dropped.
+// Nothing has to be looked at byte by byte: the search for stem, which next to no
+// message contains, and the checksum are the processor's own instructions.
 type Frames struct {
-	r *bufio.Reader
+	r io.Reader
 	c io.Closer
 
 	// Strict makes a frame that fails the checksum an error once the first
 	// good one was read. Without it such frames are dropped and counted.
 	Strict bool
 
-	in      []byte
+	in      []byte // buffer of what was read
+	from    int    // in[from:to] was not taken yet
+	to      int
+	seen    int // no frame ends before in[seen]
 	dropped int
 	synced  bool
 
 	turn chan struct{} // holds a token while a message is sent; guards what follows
 	w    io.Writer
-	raw  []byte
 	out  []byte
 	err  error
 }
 
-// maxFrame bounds a stuffed frame: COBS adds a byte for each 254.
-const maxFrame = MaxMessage + 4 + MaxMessage/254 + 2
+// delimiter ends a frame: stem and a one. Its bytes are all different, so that no two
+// stems overlap, and rare: five of them are in no text that is UTF-8.
+const (
+	delimiter = stem + "\x01"
+	stem      = "\xf5\xfe\xf9\xc0\x9d\xc1\xb7"
+)
+
+const (
+	sumSize = 4
+
+	// maxFrame bounds a frame with its delimiter: a zero byte may follow each stem.
+	maxFrame = MaxMessage + sumSize + (MaxMessage+sumSize)/len(stem) + len(delimiter)
+
+	// inSize is the size of the buffer for what is read. It grows up to keep while the
+	// other side sends more at once, and beyond that for a larger frame.
+	inSize = 32 << 10
+
+	// keep bounds the buffers that are kept for the next message.
+	keep = 256 << 10
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // NewFrames makes a connection of a reader and a writer; c ends both.
 func NewFrames(r io.Reader, w io.Writer, c io.Closer) *Frames {
-	// The first byte ends whatever a writer before us left unfinished.
-	return &Frames{r: bufio.NewReaderSize(r, 64<<10), w: w, c: c, turn: make(chan struct{}, 1), out: []byte{0}}
+	// The first delimiter ends whatever a writer before us left unfinished.
+	return &Frames{r: r, w: w, c: c, turn: make(chan struct{}, 1), out: []byte(delimiter)}
 }
 
 // PassesFiles is false.
@@ -72,7 +92,7 @@ func (f *Frames) SendContext(ctx context.Context, m *Message, fds ...int) error 
 	if err := take(ctx, f.turn); err != nil {
 		return err
 	}
-	if err := f.stuff(m); err != nil || ctx.Done() == nil {
+	if err := f.encode(m); err != nil || ctx.Done() == nil {
 		defer f.done()
 		if err == nil {
 			err = f.write()
@@ -94,48 +114,49 @@ func (f *Frames) SendContext(ctx context.Context, m *Message, fds ...int) error 
 
 func (f *Frames) done() { <-f.turn }
 
-// stuff makes the frame of a message.
-func (f *Frames) stuff(m *Message) error {
+// encode adds the frame of a message to what is written next.
+func (f *Frames) encode(m *Message) error {
 	if f.err != nil {
 		return f.err
 	}
-	f.raw = m.Append(f.raw[:0])
-	if len(f.raw) > MaxMessage {
-		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(f.raw), MaxMessage)
+	start := len(f.out)
+	out := m.Append(f.out)
+	if size := len(out) - start; size > MaxMessage {
+		f.out = shrink(out, start)
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, size, MaxMessage)
 	}
-	f.raw = binary.BigEndian.AppendUint32(f.raw, crc32.Checksum(f.raw, castagnoli))
-	f.out = append(appendStuffed(f.out, f.raw), 0)
-	f.raw = shrink(f.raw)
+	out = binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli))
+	f.out = append(stuff(out, start), delimiter...)
 	return nil
 }
 
 // write writes the frame.
 func (f *Frames) write() error {
 	_, f.err = f.w.Write(f.out)
-	f.out = shrink(f.out)
+	f.out = shrink(f.out, 0)
 	return f.err
 }
 
-// shrink empties a buffer and lets go of one that a rare large message grew.
-func shrink(b []byte) []byte {
-	if cap(b) > 256<<10 {
-		return nil
+// shrink is a buffer with its first n bytes alone. One that a rare large message grew is
+// let go of.
+func shrink(b []byte, n int) []byte {
+	if cap(b) > keep {
+		return append([]byte(nil), b[:n]...)
 	}
-	return b[:0]
+	return b[:n]
 }
 
 // Recv returns the next good frame's message.
 func (f *Frames) Recv() (*Message, []int, error) {
 	for {
-		frame, err := f.readFrame()
+		frame, err := f.next()
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(frame) == 0 {
 			continue
 		}
-		m, err := decodeFrame(frame)
-		f.in = shrink(f.in)
+		m, err := decode(frame)
 		switch {
 		case err == nil:
 			f.synced = true
@@ -147,105 +168,135 @@ func (f *Frames) Recv() (*Message, []int, error) {
 	}
 }
 
-func (f *Frames) readFrame() ([]byte, error) {
-	f.in = f.in[:0]
+// next returns what comes before the next delimiter. It is valid until the next call.
+func (f *Frames) next() ([]byte, error) {
 	for {
-		part, err := f.r.ReadSlice(0)
-		if len(f.in)+len(part) > maxFrame {
+		if end := f.find(); end >= 0 {
+			frame := f.in[f.from:end]
+			f.from = end + len(delimiter)
+			f.seen = f.from
+			return frame, nil
+		}
+		if f.to-f.from >= maxFrame {
 			return nil, fmt.Errorf("%w: a frame of more than %d bytes", ErrMalformed, maxFrame)
 		}
-		f.in = append(f.in, part...)
-		switch {
-		case err == nil:
-			return f.in[:len(f.in)-1], nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(f.in) > 0:
-			return nil, io.ErrUnexpectedEOF
-		default:
+		if err := f.fill(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func decodeFrame(frame []byte) (*Message, error) {
+// find returns where the next delimiter is in what was read, or -1.
+func (f *Frames) find() int {
+	for {
+		i := bytes.Index(f.in[f.seen:f.to], []byte(stem))
+		if i < 0 {
+			f.seen = max(f.seen, f.to-len(stem)+1)
+			return -1
+		}
+		f.seen += i
+		last := f.seen + len(stem)
+		switch {
+		case last >= f.to:
+			return -1
+		case f.in[last] == delimiter[len(stem)]:
+			return f.seen
+		}
+		f.seen = last
+	}
+}
+
+// fill reads more.
+func (f *Frames) fill() error {
+	left := f.to - f.from
+	switch room := len(f.in) - f.to; {
+	case left == 0 && (f.in == nil || len(f.in) > keep):
+		f.move(make([]byte, inSize))
+	case room > len(f.in)/4:
+	case left <= len(f.in)/2:
+		f.move(f.in)
+	case room == 0:
+		f.move(make([]byte, min(2*len(f.in), maxFrame)))
+	}
+	for range maxEmptyReads {
+		n, err := f.r.Read(f.in[f.to:])
+		if n > 0 { // an error comes again
+			if f.to += n; f.to == len(f.in) && len(f.in) < keep {
+				f.move(make([]byte, 2*len(f.in)))
+			}
+			return nil
+		}
+		switch {
+		case errors.Is(err, io.EOF) && f.to > f.from:
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// maxEmptyReads is how often a reader may read nothing, and say nothing of it.
+const maxEmptyReads = 100
+
+// move moves what was not taken yet to the beginning of a buffer.
+func (f *Frames) move(to []byte) {
+	n := copy(to, f.in[f.from:f.to])
+	f.in, f.seen = to, f.seen-f.from
+	f.from, f.to = 0, n
+}
+
+// decode is the message of a frame. The frame is changed, and its Data is part of it.
+func decode(frame []byte) (*Message, error) {
 	raw, err := unstuff(frame)
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) < 4 {
+	if len(raw) < sumSize {
 		return nil, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, len(raw))
 	}
-	body, sum := raw[:len(raw)-4], binary.BigEndian.Uint32(raw[len(raw)-4:])
+	body, sum := raw[:len(raw)-sumSize], binary.BigEndian.Uint32(raw[len(raw)-sumSize:])
 	if crc32.Checksum(body, castagnoli) != sum {
 		return nil, fmt.Errorf("%w: wrong checksum", ErrMalformed)
 	}
 	return Parse(body)
 }
 
-// appendStuffed appends p to b without zero bytes: each group is a length byte
-// n and n-1 bytes, followed by a zero that is not written unless n is 255 or
-// the input ends.
-func appendStuffed(b, p []byte) []byte {
-	for {
-		// Files and memory are full of zeros.
-		for len(p) > 0 && p[0] == 0 {
-			n := countOf(p, 0)
-			b = append(b, ones[:n]...)
-			p = p[n:]
-		}
-		n := bytes.IndexByte(p[:min(len(p), 254)], 0)
-		switch {
-		case n >= 0: // n bytes, then a zero
-			b = append(append(b, byte(n+1)), p[:n]...)
-			p = p[n+1:]
-		case len(p) > 254: // a full group, and more
-			b = append(append(b, 255), p[:254]...)
-			p = p[254:]
-		default: // the rest
-			return append(append(b, byte(len(p)+1)), p...)
-		}
+// stuff puts a zero byte after each stem in b[start:].
+func stuff(b []byte, start int) []byte {
+	n := bytes.Count(b[start:], []byte(stem))
+	if n == 0 {
+		return b
 	}
+	p := append([]byte(nil), b[start:]...)
+	b = b[:start]
+	for range n {
+		i := bytes.Index(p, []byte(stem)) + len(stem)
+		b = append(append(b, p[:i]...), 0)
+		p = p[i:]
+	}
+	return append(b, p...)
 }
 
-var zeros, ones [1 << 10]byte
-
-func init() {
-	for i := range ones {
-		ones[i] = 1
-	}
-}
-
-// countOf is how many bytes at the beginning of p are c, up to the length of
-// zeros and ones.
-func countOf(p []byte, c byte) int {
-	n := 0
-	for n < min(len(p), len(zeros)) && p[n] == c {
-		n++
-	}
-	return n
-}
-
-// unstuff undoes appendStuffed, in place.
+// unstuff undoes stuff, in place.
 func unstuff(p []byte) ([]byte, error) {
-	out := p[:0]
-	for len(p) > 0 {
-		if p[0] == 1 {
-			n := countOf(p, 1)
-			if p = p[n:]; len(p) == 0 {
-				n--
-			}
-			out = append(out, zeros[:n]...)
-			continue
+	var out []byte
+	for {
+		i := bytes.Index(p, []byte(stem))
+		switch {
+		case i < 0 && out == nil:
+			return p, nil
+		case i < 0:
+			return append(out, p...), nil
 		}
-		n := int(p[0])
-		if n == 0 || n > len(p) {
+		if i += len(stem); i == len(p) || p[i] != 0 {
 			return nil, fmt.Errorf("%w: stuffing", ErrMalformed)
 		}
-		out = append(out, p[1:n]...)
-		p = p[n:]
-		if n < 255 && len(p) > 0 {
-			out = append(out, 0)
+		if out == nil {
+			out = p[:i]
+		} else {
+			out = append(out, p[:i]...)
 		}
+		p = p[i+1:]
 	}
-	return out, nil
 }

@@ -58,7 +58,7 @@ func TestFramesTooLarge(t *testing.T) {
 // one, whatever is in it.
 func TestLongFrames(t *testing.T) {
 	for _, tt := range []struct {
-		size int // with the zero at the end
+		size int // with the delimiter at the end
 		want error
 	}{
 		{maxFrame, nil},
@@ -66,7 +66,7 @@ func TestLongFrames(t *testing.T) {
 		{2 * maxFrame, ErrMalformed},
 	} {
 		var b bytes.Buffer
-		b.Write(append(bytes.Repeat([]byte("a"), tt.size-1), 0))
+		b.Write(append(bytes.Repeat([]byte("a"), tt.size-len(delimiter)), delimiter...))
 		if err := NewFrames(nil, &b, nopCloser{}).Send(&Message{Type: OK, ID: "next"}); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestFramesDropped(t *testing.T) {
 		if err := w.Send(&Message{Type: OK}); err != nil {
 			t.Fatal(err)
 		}
-		b.WriteString("junk\x00")
+		b.WriteString("junk" + delimiter)
 	}
 	f := NewFrames(&b, io.Discard, nopCloser{})
 	for i := range 3 {
@@ -98,32 +98,27 @@ func TestFramesDropped(t *testing.T) {
 	}
 }
 
-// The examples of the paper, and those of groups that are just full.
-func TestStuffed(t *testing.T) {
-	nonzero := func(n int) []byte { return bytes.Repeat([]byte{7}, n) }
-	for _, tt := range []struct{ plain, want []byte }{
-		{nil, []byte{1}},
-		{[]byte{0}, []byte{1, 1}},
-		{[]byte{0, 0}, []byte{1, 1, 1}},
-		{[]byte{0, 0x11, 0}, []byte{1, 2, 0x11, 1}},
-		{[]byte{0x11, 0x22, 0, 0x33}, []byte{3, 0x11, 0x22, 2, 0x33}},
-		{[]byte{0x11, 0, 0, 0}, []byte{2, 0x11, 1, 1, 1}},
-		{nonzero(253), append([]byte{254}, nonzero(253)...)},
-		{nonzero(254), append([]byte{255}, nonzero(254)...)},
-		{nonzero(255), append(append([]byte{255}, nonzero(254)...), 2, 7)},
-		{append(nonzero(253), 0), append(append([]byte{254}, nonzero(253)...), 1)},
-		{append(nonzero(254), 0), append(append([]byte{255}, nonzero(254)...), 1, 1)},
-	} {
-		if got := appendStuffed(nil, tt.plain); !bytes.Equal(got, tt.want) {
-			t.Errorf("%d bytes: stuffed to %x, want %x", len(tt.plain), got, tt.want)
-		}
+// A message that is all stems is as long as a frame can be.
+func TestFramesOfStems(t *testing.T) {
+	var b bytes.Buffer
+	f := NewFrames(&b, &b, nopCloser{})
+	m := sized(t, MaxMessage)
+	copy(m.Data, bytes.Repeat([]byte(stem), MaxMessage/len(stem)))
+	if err := f.Send(m); err != nil {
+		t.Fatal(err)
+	}
+	if size := b.Len() - len(delimiter); size > maxFrame || size < maxFrame-10 {
+		t.Errorf("a frame of %d bytes, and at most %d are taken", size, maxFrame)
+	}
+	if got, _, err := f.Recv(); err != nil || !bytes.Equal(got.Data, m.Data) {
+		t.Fatalf("%v, or another message", err)
 	}
 }
 
 func TestShrink(t *testing.T) {
-	const most = 256 << 10
+	const most = keep
 	for size, kept := range map[int]bool{0: true, 1: true, most: true, most + 1: false, MaxMessage: false} {
-		b := shrink(make([]byte, size))
+		b := shrink(make([]byte, size), 0)
 		if len(b) != 0 || kept != (cap(b) == size) {
 			t.Errorf("of %d bytes: %d left, room for %d", size, len(b), cap(b))
 		}

@@ -247,7 +247,7 @@ func (m *Message) Append(b []byte) []byte {
 // ErrMalformed is the error of Parse.
 var ErrMalformed = errors.New("malformed message")
 
-// Parse decodes b, which it does not keep.
+// Parse decodes b. The message's Data is part of b; nothing else of it is kept.
 func Parse(b []byte) (*Message, error) {
 	if len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrMalformed, len(b), MaxMessage)
@@ -348,7 +348,7 @@ func (m *Message) setBytes(n protowire.Number, v []byte) {
 	case 20:
 		m.Text = string(v)
 	case 23:
-		m.Data = append([]byte(nil), v...)
+		m.Data = v[:len(v):len(v)]
 	case 25:
 		m.Features = append(m.Features, string(v))
 	case 26:

@@ -133,7 +133,7 @@ func (p *Packets) SendContext(ctx context.Context, m *Message, fds ...int) error
 }
 
 func (p *Packets) done() {
-	p.out = shrink(p.out)
+	p.out = shrink(p.out, 0)
 	<-p.turn
 }
 

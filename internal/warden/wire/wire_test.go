@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 )
@@ -104,21 +105,31 @@ func TestProtoFileAgrees(t *testing.T) {
 	}
 }
 
+// What looks like parts of a delimiter, and what does not.
+var parts = []string{stem, delimiter, stem + "\x00", stem[:1], stem[1:], stem[:6], "\x00", "\x01", "x"}
+
 func TestStuffing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.SliceOf(rapid.SampledFrom([]byte{0, 0, 1, 2, 255})).Draw(t, "p")
-		run := []byte{rapid.SampledFrom([]byte{0, 1, 7}).Draw(t, "of")}
-		p = append(p, bytes.Repeat(run, rapid.SampledFrom([]int{0, 1, 253, 254, 255, 600, len(zeros) - 1, len(zeros), 3000}).Draw(t, "run"))...)
-		p = append(p, rapid.SliceOf(rapid.Byte()).Draw(t, "q")...)
-		s := appendStuffed(nil, p)
-		if bytes.IndexByte(s, 0) >= 0 {
-			t.Fatalf("a zero byte in %x", s)
+		p := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom(parts)).Draw(t, "p"), ""))
+		s := stuff(append([]byte(delimiter), p...), len(delimiter))[len(delimiter):]
+		stream := append(append([]byte(stem[:rapid.IntRange(0, len(stem)).Draw(t, "before")]), s...), delimiter...)
+		if i := bytes.Index(append(bytes.Clone(s), delimiter...), []byte(delimiter)); i != len(s) {
+			t.Fatalf("a delimiter at %d in %x", i, stream)
 		}
 		got, err := unstuff(s)
 		if err != nil || !bytes.Equal(got, p) {
-			t.Fatalf("unstuff(%x) = %x, %v, want %x", s, got, err, p)
+			t.Fatalf("%x, %v, want %x", got, err, p)
 		}
 	})
+}
+
+// Stems must not overlap, and must not contain what follows them.
+func TestStem(t *testing.T) {
+	for i := range len(stem) {
+		if strings.Count(delimiter+"\x00", stem[i:i+1]) != 1 {
+			t.Errorf("byte %d of the stem appears twice", i)
+		}
+	}
 }
 
 type nopCloser struct{}
@@ -135,8 +146,11 @@ func TestFramesResynchronise(t *testing.T) {
 		return b.Bytes()
 	}
 	whole := frame(1)
-	for cut := 0; cut < len(whole)-1; cut++ {
-		for join := 0; join < 2; join++ { // the reader joins at the start, or one byte in
+	for cut := 0; cut < len(whole); cut++ {
+		if cut == len(whole)-len(delimiter) {
+			continue // the next writer's first delimiter ends what is a whole message
+		}
+		for join := 0; join <= min(cut, 1); join++ { // the reader joins at the start, or one byte in
 			stream := append(append([]byte(nil), whole[:cut]...), frame(2)...)
 			stream = append(stream, frame(3)...)
 			f := NewFrames(bytes.NewReader(stream[min(join, len(stream)):]), io.Discard, nopCloser{})
@@ -154,11 +168,11 @@ func TestFramesResynchronise(t *testing.T) {
 func TestFramesStrict(t *testing.T) {
 	var b bytes.Buffer
 	w := NewFrames(nil, &b, nopCloser{})
-	b.WriteString("junk\x00")
+	b.WriteString("junk" + delimiter)
 	if err := w.Send(&Message{Type: OK}); err != nil {
 		t.Fatal(err)
 	}
-	b.WriteString("junk\x00")
+	b.WriteString("junk" + delimiter)
 	f := NewFrames(&b, io.Discard, nopCloser{})
 	f.Strict = true
 	if _, _, err := f.Recv(); err != nil {
@@ -195,21 +209,54 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// Whatever comes before a writer, and however the bytes arrive, all of its messages are
+// received, as they were sent and in order, and nothing else is after them.
 func FuzzFrames(f *testing.F) {
 	var b bytes.Buffer
 	w := NewFrames(nil, &b, nopCloser{})
 	_ = w.Send(&Message{Type: Output, ID: "a", Data: []byte("hello\x00world")})
 	_ = w.Send(&Message{Type: Exited, ID: "a"})
-	f.Add(b.Bytes())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r := NewFrames(bytes.NewReader(b), io.Discard, nopCloser{})
-		for i := 0; ; i++ {
-			if _, _, err := r.Recv(); err != nil {
-				return
+	f.Add(b.Bytes(), []byte("hello"), uint16(1))
+	f.Add(b.Bytes()[:b.Len()-3], []byte(stem+delimiter), uint16(7))
+	f.Add([]byte(delimiter+stem), []byte(strings.Join(parts, "")), uint16(100))
+	f.Add([]byte(nil), bytes.Repeat([]byte(stem), 600), uint16(3000))
+	f.Fuzz(func(t *testing.T, before, data []byte, step uint16) {
+		stream := bytes.NewBuffer(bytes.Clone(before))
+		w := NewFrames(nil, stream, nopCloser{})
+		var sent []*Message
+		for _, m := range []*Message{{Type: Output, ID: "1", Data: data}, {Type: Input, ID: string(data[:len(data)/2])}, {Type: OK}} {
+			if err := w.Send(m); err != nil {
+				t.Fatal(err)
 			}
-			if i > len(b) {
+			sent = append(sent, m)
+		}
+		var got []*Message
+		for r := NewFrames(steps{stream, int(step) + 1}, io.Discard, nopCloser{}); ; {
+			m, _, err := r.Recv()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Data = bytes.Clone(m.Data)
+			if got = append(got, m); len(got) > len(before)+len(sent) {
 				t.Fatal("more messages than bytes")
 			}
 		}
+		if len(got) < len(sent) {
+			t.Fatalf("%d of %d messages", len(got), len(sent))
+		}
+		if d := cmp.Diff(sent, got[len(got)-len(sent):], cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(d)
+		}
 	})
 }
+
+// steps reads at most n bytes at a time.
+type steps struct {
+	r io.Reader
+	n int
+}
+
+func (s steps) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), s.n)]) }
