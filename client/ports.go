@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/api"
 )
 
-// A PortConn is a connection to a TCP port inside a sandbox. Its addresses are those of
+// A PortConn is a connection to a TCP port inside a sandbox, or of a node. Its addresses are those of
 // the connection to the gateway.
 type PortConn struct {
 	net.Conn
@@ -47,7 +47,18 @@ func (c *PortConn) Detach() (net.Conn, []byte) {
 // corral.ErrNotListening: nothing listens there. corral.ErrNotFound: the agent has no
 // such sandbox. It is tried once.
 func (c *Client) DialPort(ctx context.Context, sandbox string, port int) (*PortConn, error) {
-	r, err := c.request(ctx, call{method: http.MethodGet, path: []string{"sandboxes", sandbox, "ports", strconv.Itoa(port)}})
+	return c.dialPort(ctx, "sandboxes", sandbox, port)
+}
+
+// DialNode is DialPort of a node, which has a name as for commands: it connects to what
+// listens in the agent's sandbox there, if its commands run in one, and else on the
+// machine. corral.ErrDenied: the node's node.ports does not have the port.
+func (c *Client) DialNode(ctx context.Context, node string, port int) (*PortConn, error) {
+	return c.dialPort(ctx, "nodes", node, port)
+}
+
+func (c *Client) dialPort(ctx context.Context, of, name string, port int) (*PortConn, error) {
+	r, err := c.request(ctx, call{method: http.MethodGet, path: []string{of, name, "ports", strconv.Itoa(port)}})
 	if err != nil {
 		return nil, err
 	}

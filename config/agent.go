@@ -233,4 +233,5 @@ type E2B struct {
 type Node struct {
 	Approvals   policy.Setting[Approver] `json:"approvals" default:"gateway" by:"node" doc:"Who approves commands of gateways that need it by this machine's policy: the operators of the gateway, or with local only those of this machine. Allow-always of a gateway is remembered in this machine's approvals file, and with local is refused."`
 	Directories policy.Setting[[]string] `json:"directories" item:"^(/|~/)" like:"/srv/builds" by:"node" doc:"Directories in which commands of gateways may work, and below them, symbolic links followed; a leading ~/ is the home directory. Without a list: all. What a command then does elsewhere is not limited by it."`
+	Ports       policy.Setting[[]string] `json:"ports" item:"^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$" like:"3000-3099" form:"PORT or FIRST-LAST" by:"node" doc:"TCP ports of this machine's loopback interface that gateways may connect to, as PORT or FIRST-LAST, on behalf of agents whose commands run on the machine. Without a list: none. Of an agent whose commands run in a sandbox here, all ports of that sandbox can be reached, and none of the machine's."`
 }

@@ -153,15 +153,18 @@ func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found boo
 	return g, true, err
 }
 
-// nameOwner has a request to a port that a link of the console made, which can name no
-// agent, be of the sandbox's own.
-func (s *Server) nameOwner(r *http.Request) {
-	_, byKey := bearer(r)
-	if byKey || overUnix(r) || s.cfg.Sandboxes == nil || r.Header.Get(api.HeaderAgent) != "" {
-		return
-	}
-	if box, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name")); err == nil && box.Agent != "" && access.From(r.Context()).Sees(box.Agent) {
-		r.Header.Set(api.HeaderAgent, box.Agent)
+// ofOwner is a handler of requests to a port of a sandbox. A link of the console made
+// them, which can name no agent: then they are those of the sandbox's owner.
+func (s *Server) ofOwner(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		_, byKey := bearer(r)
+		if byKey || overUnix(r) || s.cfg.Sandboxes == nil || r.Header.Get(api.HeaderAgent) != "" {
+			return h(w, r)
+		}
+		if box, err := s.cfg.Sandboxes.Get(r.Context(), r.PathValue("name")); err == nil && box.Agent != "" && access.From(r.Context()).Sees(box.Agent) {
+			r.Header.Set(api.HeaderAgent, box.Agent)
+		}
+		return h(w, r)
 	}
 }
 

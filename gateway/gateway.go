@@ -63,6 +63,9 @@ type Config struct {
 	// method CloseWrite. ErrNotFound if the agent has no sandbox of that name,
 	// ErrNotListening if nothing listens there. Nil: there are no sandboxes.
 	DialPort func(ctx context.Context, agent, name string, port int) (net.Conn, error)
+	// DialNode does the same on a node: in the agent's sandbox there, or on the machine.
+	// The node is named as for commands. Nil: there are no nodes.
+	DialNode func(ctx context.Context, agent, node string, port int) (net.Conn, error)
 	// Domain is below which ports have host names, PORT-SANDBOX.DOMAIN. Zero: they have
 	// none.
 	Domain porthost.Domain

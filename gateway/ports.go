@@ -17,14 +17,19 @@ import (
 	"github.com/corral-exec/corral/internal/tunnel"
 )
 
-// portRoutes lead to what listens inside sandboxes: one by HTTP, whatever the method,
-// and one to the port itself.
+// portRoutes lead to what listens inside sandboxes and on nodes: one by HTTP, whatever
+// the method, and one to the port itself.
 func (s *Server) portRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", right: access.Run, handle: s.port(s.tunnelPort)},
-		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", right: access.Run, handle: s.port(s.proxyPort), head: true, pages: true},
+		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", right: access.Run, handle: s.ofOwner(s.port(s.dialPort, s.tunnelPort))},
+		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", right: access.Run, handle: s.ofOwner(s.port(s.dialPort, s.proxyPort)), head: true, pages: true},
+		{pattern: "GET /v1/nodes/{name}/ports/{port}", right: access.Run, handle: s.port(s.dialNode, s.tunnelPort)},
+		{pattern: "/v1/nodes/{name}/ports/{port}/{path...}", right: access.Run, handle: s.port(s.dialNode, s.proxyPort), head: true, pages: true},
 	}
 }
+
+// A portDialer connects to a port of a sandbox or node, on behalf of an agent.
+type portDialer func(agent, name string, port int) func(context.Context) (*portConn, error)
 
 // connectLimit bounds how long it takes to connect to a port. The warden has a lower
 // limit of its own; this one is for the way to the warden.
@@ -33,10 +38,9 @@ const connectLimit = 20 * time.Second
 // A portHandler answers a request with a connection to a port, which is closed after it.
 type portHandler func(w http.ResponseWriter, r *http.Request, conn *portConn) error
 
-// port is a handler of requests to a port of the agent's sandbox.
-func (s *Server) port(h portHandler) handler {
+// port is a handler of requests to a port that dial connects to.
+func (s *Server) port(dial portDialer, h portHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		s.nameOwner(r)
 		a, err := s.agent(r)
 		if err != nil {
 			return err
@@ -45,7 +49,7 @@ func (s *Server) port(h portHandler) handler {
 		if err != nil {
 			return err
 		}
-		return s.withPort(w, r, s.dialPort(a.Name(), r.PathValue("name"), port), h)
+		return s.withPort(w, r, dial(a.Name(), r.PathValue("name"), port), h)
 	}
 }
 
@@ -91,6 +95,20 @@ func (s *Server) dialPort(agent, name string, port int) func(context.Context) (*
 			return nil, corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
 		}
 		conn, err := s.cfg.DialPort(ctx, agent, name, port)
+		if err != nil {
+			return nil, err
+		}
+		return s.countPort(conn, port)
+	}
+}
+
+// dialNode connects to a port of a node.
+func (s *Server) dialNode(agent, name string, port int) func(context.Context) (*portConn, error) {
+	return func(ctx context.Context) (*portConn, error) {
+		if s.cfg.DialNode == nil {
+			return nil, errNoNodes
+		}
+		conn, err := s.cfg.DialNode(ctx, agent, name, port)
 		if err != nil {
 			return nil, err
 		}

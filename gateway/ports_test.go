@@ -348,4 +348,26 @@ func TestNoPorts(t *testing.T) {
 	if g.do("GET", "/v1/sandboxes/box/ports/80", "").status != 404 {
 		t.Error("there are no sandboxes")
 	}
+	g.do("GET", "/v1/nodes/builder/ports/80/", "").code(404, "not-found")
+}
+
+// The ports of nodes are those of the agent that a request names, and never of the owner
+// of a sandbox that has the node's name.
+func TestNodesPorts(t *testing.T) {
+	g, c := portRig(t, func(c *Config) {
+		dial := c.DialPort
+		c.DialNode = func(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+			if agent != "main" || name != "box" {
+				return nil, corral.Errorf(corral.ErrDenied, "", "the node refuses the agent %s", agent)
+			}
+			return dial(ctx, "me", name, port)
+		}
+	})
+	base := strings.Replace(inside(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Forwarded-Prefix"))
+	}), "/sandboxes/", "/nodes/", 1)
+	if a := g.send(c, base+"/a", "GET", ""); a.status != 200 || a.body != "/a "+strings.TrimPrefix(base, "http://localhost") {
+		t.Errorf("%d %q", a.status, a.body)
+	}
+	g.send(c, base+"/a", "GET", "", api.HeaderAgent, "me").code(403, "denied")
 }

@@ -136,7 +136,9 @@ func New(cfg Config) (*Fabric, error) {
 
 // Close lets go of the nodes. Commands go on.
 func (f *Fabric) Close() error {
-	f.cancel()
+	f.mu.Lock()
+	f.cancel() // nothing new is owned from here on
+	f.mu.Unlock()
 	var err error
 	for _, l := range f.ears {
 		err = errors.Join(err, l.Close())

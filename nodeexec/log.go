@@ -85,7 +85,7 @@ func (l *log) flows() bool { return l.flowing.Load() > 0 || l.idle.Ended() }
 // open makes a stream. Single streams have one chunk, of at most that many
 // bytes.
 func (l *log) open(off int64, single bool, most int) *stream {
-	s := &stream{log: l, n: l.p.f.ids.Add(1), single: single, expected: off, ready: make(chan struct{}, 1)}
+	s := &stream{log: l, n: l.p.f.ids.Add(1), single: single, expected: off, widest: mostWindow, ready: make(chan struct{}, 1)}
 	s.most = min(most, fabric.MaxData)
 	if single {
 		s.window = int64(s.most)

@@ -35,6 +35,7 @@ type stream struct {
 	n      uint64
 	single bool
 	most   int
+	widest int64 // of window
 
 	ready chan struct{}
 
@@ -238,7 +239,7 @@ func (s *stream) next(buf []byte) (c corral.Chunk, grant *fabric.Grant, err erro
 // grow counts what was read, and widens the window by and by.
 func (s *stream) grow(k int64) {
 	s.read0 += k
-	if s.single || s.read0 < s.window || s.window >= mostWindow {
+	if s.single || s.read0 < s.window || s.window >= s.widest {
 		return
 	}
 	s.read0 = 0

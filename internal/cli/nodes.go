@@ -38,7 +38,7 @@ func (a *app) nodesCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs, RunE: onlyCommands,
 	}
 	cmd.AddCommand(a.nodesLs(), a.nodesShow(), a.nodesJoin(), a.nodesPending(), a.nodesApprove(), a.nodesReject(),
-		a.nodesRename(), a.nodesLabel(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens(), a.nodesServerConfig())
+		a.nodesRename(), a.nodesLabel(), a.nodesForward(), a.nodesRevoke(), a.nodesForget(), a.nodesTokens(), a.nodesServerConfig())
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/client"
 	"github.com/corral-exec/corral/internal/tunnel"
+	"github.com/corral-exec/corral/session"
 )
 
 func (a *app) sandboxForward() *cobra.Command {
@@ -33,35 +34,84 @@ is the gateway that connects, so one has to run.`,
   corral sandbox forward main 8080:80 5432:0`,
 		ValidArgsFunction: first(a.completeKnownSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a sandbox and at least one port", cmd.CommandPath())
+			list, err := parseForwards(cmd, "sandbox", args)
+			if err != nil {
+				return err
 			}
-			var list []*forward
-			for _, arg := range args[1:] {
-				f, err := parseForward(arg)
+			return a.forward(cmd.Context(), agent, list, func(ctx context.Context, c *client.Client) (*client.Client, portDial, error) {
+				s, err := c.Sandbox(ctx, args[0])
 				if err != nil {
-					return err
+					return nil, nil, err
 				}
-				f.Sandbox = args[0]
-				list = append(list, f)
-			}
-			err := a.forward(cmd.Context(), agent, args[0], list)
-			if interruptedByUser(err) { // as it is meant to end
-				return nil
-			}
-			return err
+				if agent == "" && s.Agent != "" {
+					if c, err = a.connect(s.Agent); err != nil {
+						return nil, nil, err
+					}
+				}
+				return c, func(ctx context.Context, port int) (*client.PortConn, error) { return c.DialPort(ctx, args[0], port) }, nil
+			})
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "`NAME`: whose sandbox it is (default its owner)")
 	return withJSON(cmd)
 }
 
-// A forward is a port of this machine that leads to one inside a sandbox.
+func (a *app) nodesForward() *cobra.Command {
+	agent := session.DefaultAgent
+	cmd := &cobra.Command{
+		Use: "forward [flags] NODE PORT[:LOCAL]...", Short: "Reach ports of a node from this machine",
+		Long: `Listen on ports of this machine (127.0.0.1), and connect what comes there to TCP
+ports of a node, until Ctrl-C: of the sandbox that the agent has there, if its
+commands run in one, and else of the machine's loopback interface, as far as
+node.ports in the node's configuration goes, which is nowhere by default.
+
+LOCAL and the output are those of corral sandbox forward.`,
+		Example: `  corral nodes forward builder 8080
+  corral nodes forward builder 8080:80 5432:0`,
+		ValidArgsFunction: a.completeNodes(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := parseForwards(cmd, "node", args)
+			if err != nil {
+				return err
+			}
+			return a.forward(cmd.Context(), agent, list, func(_ context.Context, c *client.Client) (*client.Client, portDial, error) {
+				return c, func(ctx context.Context, port int) (*client.PortConn, error) { return c.DialNode(ctx, args[0], port) }, nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", agent, "`NAME`: on whose behalf")
+	return withJSON(cmd)
+}
+
+// parseForwards reads the arguments of a command: what has the ports, of which kind, and
+// the ports.
+func parseForwards(cmd *cobra.Command, kind string, args []string) (list []*forward, err error) {
+	if len(args) < 2 {
+		return nil, corral.Errorf(corral.ErrInvalid, "see "+cmd.CommandPath()+" --help", "%s wants the name of a %s and at least one port", cmd.CommandPath(), kind)
+	}
+	for _, arg := range args[1:] {
+		f, err := parseForward(arg)
+		if err != nil {
+			return nil, err
+		}
+		if f.name = args[0]; kind == "node" {
+			f.Node = f.name
+		} else {
+			f.Sandbox = f.name
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// A forward is a port of this machine that leads to one inside a sandbox, or of a node.
 type forward struct {
-	Sandbox string `json:"sandbox"`
+	Sandbox string `json:"sandbox,omitempty"`
+	Node    string `json:"node,omitempty"`
 	Port    int    `json:"port"`    // inside
 	Address string `json:"address"` // on this machine
 
+	name     string // of either
 	local    int
 	listener net.Listener
 }
@@ -82,18 +132,19 @@ func parseForward(text string) (*forward, error) {
 	return f, nil
 }
 
-// forward serves until ctx ends or the first signal.
-func (a *app) forward(ctx context.Context, agent, name string, list []*forward) error {
-	return a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
-		s, err := c.Sandbox(ctx, name)
+// A portDial connects to a port of a sandbox or node.
+type portDial func(ctx context.Context, port int) (*client.PortConn, error)
+
+// forward serves until ctx ends or the first signal. find says how ports are connected
+// to, by the client or another one.
+func (a *app) forward(ctx context.Context, agent string, list []*forward, find func(context.Context, *client.Client) (*client.Client, portDial, error)) error {
+	err := a.withClient(ctx, agent, func(ctx context.Context, c *client.Client) error {
+		other, dial, err := find(ctx, c)
 		if err != nil {
 			return err
 		}
-		if agent == "" && s.Agent != "" {
-			if c, err = a.connect(s.Agent); err != nil {
-				return err
-			}
-			defer c.Close()
+		if other != c {
+			defer other.Close()
 		}
 		defer func() {
 			for _, f := range list {
@@ -113,20 +164,24 @@ func (a *app) forward(ctx context.Context, agent, name string, list []*forward) 
 			if a.json() {
 				err = a.printJSON(f, nil)
 			} else {
-				err = a.printLine(fmt.Sprintf("%s leads to port %d of %s", f.Address, f.Port, f.Sandbox))
+				err = a.printLine(fmt.Sprintf("%s leads to port %d of %s", f.Address, f.Port, f.name))
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return a.serveForwards(ctx, c, list)
+		return a.serveForwards(ctx, dial, list)
 	})
+	if interruptedByUser(err) { // as it is meant to end
+		return nil
+	}
+	return err
 }
 
-func (a *app) serveForwards(ctx context.Context, c *client.Client, list []*forward) error {
+func (a *app) serveForwards(ctx context.Context, dial portDial, list []*forward) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	v := &forwarder{app: a, client: c}
+	v := &forwarder{app: a, dial: dial}
 	var wg sync.WaitGroup
 	for _, f := range list {
 		defer context.AfterFunc(ctx, func() { f.listener.Close() })()
@@ -147,9 +202,9 @@ func (a *app) serveForwards(ctx context.Context, c *client.Client, list []*forwa
 }
 
 type forwarder struct {
-	app    *app
-	client *client.Client
-	mu     sync.Mutex // for what is said
+	app  *app
+	dial portDial
+	mu   sync.Mutex // for what is said
 }
 
 // dialLimit bounds the way to the port.
@@ -159,7 +214,7 @@ const dialLimit = 30 * time.Second
 func (v *forwarder) serve(ctx context.Context, f *forward, conn *net.TCPConn) {
 	defer conn.Close()
 	dialing, cancel := context.WithTimeout(ctx, dialLimit)
-	port, err := v.client.DialPort(dialing, f.Sandbox, f.Port)
+	port, err := v.dial(dialing, f.Port)
 	cancel()
 	if err == nil {
 		raw, early := port.Detach()
@@ -173,7 +228,7 @@ func (v *forwarder) serve(ctx context.Context, f *forward, conn *net.TCPConn) {
 }
 
 func (v *forwarder) warn(f *forward, err error) {
-	text := fmt.Sprintf("A connection to port %d of %s: %v", f.Port, f.Sandbox, err)
+	text := fmt.Sprintf("A connection to port %d of %s: %v", f.Port, f.name, err)
 	if errors.Is(err, corral.ErrNotListening) || errors.Is(err, errors.ErrUnsupported) {
 		text = err.Error()
 	}

@@ -32,8 +32,22 @@ func (oneSandbox) Get(_ context.Context, name string) (api.Sandbox, error) {
 	return api.Sandbox{Name: "box", Agent: "me"}, nil
 }
 
-// gatewayWithPorts serves on the socket of a state directory. Ports of the sandbox are
-// those of this machine.
+// dialHere connects to ports of this machine, on behalf of one agent, by one name.
+func dialHere(of, by string) func(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+	return func(ctx context.Context, agent, name string, port int) (net.Conn, error) {
+		if agent != of || name != by {
+			return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no %s", agent, name)
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			return nil, corral.Errorf(corral.ErrNotListening, "start it", "nothing listens on port %d", port)
+		}
+		return conn, nil
+	}
+}
+
+// gatewayWithPorts serves on the socket of a state directory. Ports of the sandbox,
+// and of the node "builder", are those of this machine.
 func gatewayWithPorts(t *testing.T) (state string) {
 	t.Helper()
 	state = testdir.New(t)
@@ -45,16 +59,7 @@ func gatewayWithPorts(t *testing.T) (state string) {
 		t.Fatal(err)
 	}
 	server, err := gateway.New(gateway.Config{Sessions: sessions, Sandboxes: oneSandbox{},
-		DialPort: func(ctx context.Context, agent, name string, port int) (net.Conn, error) {
-			if agent != "me" || name != "box" {
-				return nil, corral.Errorf(corral.ErrNotFound, "", "the agent %s has no sandbox %s", agent, name)
-			}
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprint("127.0.0.1:", port))
-			if err != nil {
-				return nil, corral.Errorf(corral.ErrNotListening, "start it", "nothing listens on port %d", port)
-			}
-			return conn, nil
-		}})
+		DialPort: dialHere("me", "box"), DialNode: dialHere("main", "builder")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +101,14 @@ func (l *lockedText) String() string {
 }
 
 func TestSandboxForward(t *testing.T) {
+	testForward(t, func(f forward) string { return f.Sandbox }, "sandbox", "forward", "--json", "box")
+}
+
+func TestNodesForward(t *testing.T) {
+	testForward(t, func(f forward) string { return f.Node }, "nodes", "forward", "--json", "builder")
+}
+
+func testForward(t *testing.T, name func(forward) string, args ...string) {
 	state := gatewayWithPorts(t)
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -128,7 +141,7 @@ func TestSandboxForward(t *testing.T) {
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	code := make(chan int, 1)
 	go func() {
-		code <- a.run(ctx, []string{"sandbox", "forward", "--json", "box", fmt.Sprint(port, ":0"), "1:0"})
+		code <- a.run(ctx, append(args, fmt.Sprint(port, ":0"), "1:0"))
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
@@ -137,7 +150,7 @@ func TestSandboxForward(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("it says nothing: %s", errs)
 		}
-		if err := json.Unmarshal(lines.Bytes(), &list[i]); err != nil || list[i].Sandbox != "box" {
+		if err := json.Unmarshal(lines.Bytes(), &list[i]); err != nil || name(list[i]) != args[len(args)-1] {
 			t.Fatalf("%s: %v", lines.Text(), err)
 		}
 	}

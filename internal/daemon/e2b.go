@@ -157,7 +157,7 @@ func (s e2bSandboxes) DialPort(ctx context.Context, agent, name string, port int
 	if err != nil {
 		return nil, err
 	}
-	return dialIn(ctx, ex, name, port)
+	return dialIn(ctx, ex, "sandbox "+name, port)
 }
 
 // Forget closes a sandbox that was removed: its name is not used again.

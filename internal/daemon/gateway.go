@@ -144,7 +144,7 @@ func OpenGateway(ctx context.Context, opt GatewayOptions) (_ *Gateway, err error
 
 func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
-		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, Log: s.log,
+		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, DialNode: s.hosts.dialNode, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
 		Policy: hostPolicy{s.hosts},
 	}

@@ -512,15 +512,32 @@ func (h *hosts) dialPort(ctx context.Context, agent, name string, port int) (net
 	if err != nil {
 		return nil, err
 	}
-	return dialIn(ctx, ex, name, port)
+	return dialIn(ctx, ex, "sandbox "+name, port)
 }
 
-func dialIn(ctx context.Context, ex Executor, name string, port int) (net.Conn, error) {
+// dialNode connects to a port of a node, if the agent may have commands run there.
+func (h *hosts) dialNode(ctx context.Context, agent, node string, port int) (net.Conn, error) {
+	_, route, err := h.of(agent).route(ctx, corral.Command{Shell: "true", Host: corral.HostNode, Node: node})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.policies.guard.CheckPorts(agent); err != nil {
+		return nil, err
+	}
+	ex, name, err := h.nodes.Select(ctx, route.Node)
+	if err != nil {
+		return nil, err
+	}
+	return dialIn(corral.WithAgent(ctx, agent), ex, "node "+name, port)
+}
+
+// dialIn connects to a port in a place, which has a name for people.
+func dialIn(ctx context.Context, ex corral.Executor, name string, port int) (net.Conn, error) {
 	dials, ok := ex.(interface {
 		DialPort(ctx context.Context, port int) (net.Conn, error)
 	})
 	if !ok {
-		return nil, corral.Errorf(errors.ErrUnsupported, "", "the ports of the sandbox %s cannot be reached", name)
+		return nil, corral.Errorf(errors.ErrUnsupported, "", "the ports of the %s cannot be reached", name)
 	}
 	return dials.DialPort(ctx, port)
 }

@@ -1,11 +1,15 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/config"
@@ -177,6 +181,35 @@ type ofOrigin struct {
 }
 
 func (p ofOrigin) Origin() *origin.Origin { return &p.origin }
+
+// DialPort connects to a port of an agent's sandbox, or of this machine. Whether that may
+// be is decided by then.
+func (n *nodePlaces) DialPort(ctx context.Context, agent string, sandboxed bool, port int) (net.Conn, error) {
+	if sandboxed {
+		if err := n.room(agent); err != nil {
+			return nil, err
+		}
+		l := n.of(agent).box(ctx)
+		ex, err := l.get()
+		if err != nil {
+			return nil, err
+		}
+		return dialIn(ctx, ex, "sandbox "+l.name, port)
+	}
+	var d net.Dialer
+	var err error
+	for _, ip := range []string{"127.0.0.1", "::1"} {
+		conn, derr := d.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
+		if derr == nil {
+			return conn, nil
+		}
+		err = cmp.Or(err, derr) // there may be no IPv6
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, corral.Errorf(corral.ErrNotListening, "start what is to listen there; it can listen on 127.0.0.1", "nothing listens on port %d of the node", port)
+	}
+	return nil, corral.Errorf(corral.ErrUnavailable, "look at what listens there", "cannot connect to port %d of the node: %w", port, err)
+}
 
 // Running is how many processes run on this machine, in no sandbox.
 func (n *nodePlaces) Running() int {

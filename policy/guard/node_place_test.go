@@ -17,6 +17,8 @@ type boxes struct {
 	host, box *recorder
 	off       bool  // there is no sandbox
 	stay      error // why nothing may leave it
+
+	dialled []string // of each, the agent and where
 }
 
 func (b *boxes) router() *corral.Router {

@@ -55,6 +55,7 @@ const (
 	OpEOF    Op = "eof"    // closes standard input
 	OpRemove Op = "remove"
 	OpOpen   Op = "open" // body Input at offset 0: begins a write
+	OpDial   Op = "dial" // body Dial; answers Info: a connection to a port, which is used as a process is
 
 	// Bulk requests are not answered; whatever has to be said about them goes
 	// to the reader or the write that they are about.

@@ -15,7 +15,7 @@ import (
 )
 
 // fuzzOps are what a gateway of FuzzNode can ask for.
-var fuzzOps = []Op{OpStart, OpAttach, OpDecide, OpWait, OpStat, OpSignal, OpResize, OpEOF, OpRemove, OpOpen, OpRead, OpWrite, "other"}
+var fuzzOps = []Op{OpStart, OpAttach, OpDecide, OpWait, OpStat, OpSignal, OpResize, OpEOF, OpRemove, OpOpen, OpRead, OpWrite, "other", OpDial}
 
 // A step of FuzzNode is [what][sequence number][length u16][body].
 func step(what, seq byte, body []byte) []byte {

@@ -99,6 +99,7 @@ type node struct {
 	open     int      // writes that have not ended
 	over     []string // keys of writes that have, the oldest first
 	turns    map[string]*turn
+	ports    map[string]*port
 }
 
 // Serve exports an executor as a node until ctx ends. The connection is the
@@ -128,6 +129,7 @@ func Serve(ctx context.Context, conn *nats.Conn, cfg NodeConfig) error {
 	n.closed = true
 	n.mu.Unlock()
 	cancel()
+	n.closePorts()
 	n.owned.Wait()
 	n.about.Leaving = true
 	n.hello()
@@ -145,7 +147,7 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 		id: cfg.ID, boot: corral.NewID(), now: cfg.Now, exec: cfg.Executor, conn: conn, about: cfg.About, runs: cfg.Running, can: cfg.Features, log: cfg.Log,
 		keys: map[string]nkeys.KeyPair{}, warns: rate.NewLimiter(5, 20), asked: rate.NewLimiter(10, 50), whos: make(chan struct{}, 1),
 		work: make(chan func()), parts: map[string]*assembly{}, starts: map[string]*starting{}, readers: map[string]*reader{},
-		writes: map[string]*write{}, turns: map[string]*turn{},
+		writes: map[string]*write{}, turns: map[string]*turn{}, ports: map[string]*port{},
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -165,6 +167,9 @@ func newNode(conn *nats.Conn, cfg NodeConfig) (*node, error) {
 	}
 	if x, ok := cfg.Executor.(interface{ Features() []string }); ok && n.can == nil {
 		n.can = x.Features
+	}
+	if _, ok := cfg.Executor.(PortDialer); ok {
+		n.about.Features = append(slices.Clone(n.about.Features), FeaturePorts)
 	}
 	n.every = cfg.Heartbeat
 	if n.every <= 0 {
@@ -190,6 +195,7 @@ func (n *node) live(ctx context.Context, status <-chan nats.Status) error {
 			}
 			n.about.Link++
 			n.hello()
+			n.doubtPorts()
 		case <-n.whos:
 			n.hello()
 		case <-tick.C:
@@ -374,6 +380,9 @@ func (n *node) do(e *Envelope) Answer {
 		}
 		return isProcess(p)
 	}
+	if e.Op == OpDial {
+		return n.dial(e)
+	}
 	p, err := n.attach(n.ctx, e.Ref)
 	if err != nil {
 		if e.Op == OpRemove && errors.Is(err, corral.ErrNotFound) {
@@ -471,9 +480,12 @@ func (n *node) startedLocked(id string) {
 	}
 }
 
-// attach finds a process, also one that is being started. That it is not found
-// is true.
+// attach finds a process, also one that is being started, or a connection to a port.
+// That it is not found is true.
 func (n *node) attach(ctx context.Context, ref Ref) (corral.Process, error) {
+	if p := n.portOf(ref.ID); p != nil {
+		return p, nil
+	}
 	n.mu.Lock()
 	s := n.starts[ref.ID]
 	n.mu.Unlock()

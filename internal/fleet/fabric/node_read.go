@@ -69,6 +69,9 @@ func (n *node) grant(e *Envelope, g Grant, p corral.Process) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.readers[key]
+	if c := n.portOfLocked(e.ID); c != nil {
+		c.got(g.From)
+	}
 	switch {
 	case r != nil && r.ref.ID != e.ID:
 		n.warn("refused a grant to the reader of another process", "process", e.ID, "gateway", e.Key)
