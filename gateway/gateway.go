@@ -48,6 +48,8 @@ type Config struct {
 	Rules Rules
 	// Policy answers what commands may do. Nil: nothing is known of that.
 	Policy Policy
+	// Configuration is the file that it goes by. Nil: there is none.
+	Configuration Configuration
 	// Nodes are the machines that are paired. Nil: it does not listen for any.
 	Nodes Nodes
 	// SSHNodes are those that are reached by SSH. Nil: there are none.

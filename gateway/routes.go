@@ -72,6 +72,7 @@ func (s *Server) table() []route {
 	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
 	table = append(table, s.keyRoutes()...)
+	table = append(table, s.configRoutes()...)
 	table = append(table, s.portRoutes()...)
 	table = append(table, s.consoleRoutes()...)
 	if s.cfg.MCP != nil {

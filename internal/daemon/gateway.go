@@ -146,7 +146,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
-		Policy: hostPolicy{s.hosts},
+		Policy: hostPolicy{s.hosts}, Configuration: configuration{s.hosts.policies.live},
 	}
 	as := s.hosts.policies.live.Config().Gateway
 	var err error
