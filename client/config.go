@@ -18,10 +18,11 @@ type (
 )
 
 // Configuration is what applies to an agent, with where each value is from; of the empty
-// agent, what applies to those without an entry of their own.
-func (c *Client) Configuration(ctx context.Context, agent string) (Configuration, error) {
+// agent, what applies to those without an entry of their own. With keys it has those
+// alone, as corral config get shows them.
+func (c *Client) Configuration(ctx context.Context, agent string, keys ...string) (Configuration, error) {
 	var got Configuration
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"config"}, query: url.Values{"agent": {agent}}}, nil, &got)
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"config"}, query: url.Values{"agent": {agent}, "key": keys}}, nil, &got)
 	return got, err
 }
 

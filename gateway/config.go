@@ -11,8 +11,8 @@ import (
 
 // A Configuration is the file that a gateway goes by.
 type Configuration interface {
-	// Show is what it says for an agent.
-	Show(agent string) api.Configuration
+	// Show is what it says for an agent: of some keys, or of all that apply to it.
+	Show(agent string, keys []string) (api.Configuration, error)
 	// Change changes one key. It is an ErrConflict if the file has another version.
 	Change(api.ConfigChange) (api.ConfigChanged, error)
 }
@@ -31,7 +31,12 @@ func (s *Server) showConfig(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Configuration == nil {
 		return errNoConfiguration
 	}
-	return writeJSON(w, http.StatusOK, s.cfg.Configuration.Show(r.URL.Query().Get("agent")))
+	q := r.URL.Query()
+	shown, err := s.cfg.Configuration.Show(q.Get("agent"), q["key"])
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, shown)
 }
 
 func (s *Server) changeConfig(w http.ResponseWriter, r *http.Request) error {

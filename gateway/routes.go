@@ -59,6 +59,7 @@ func (s *Server) table() []route {
 		{pattern: "GET /v1/approvals/changes", right: access.Read, handle: s.approvalChanges},
 		{pattern: "GET /v1/approvals/rules", right: access.Read, handle: s.listRules},
 		{pattern: "POST /v1/approvals/rules", right: access.Operate, handle: s.addRule},
+		{pattern: "POST /v1/approvals/rules/preview", right: access.Operate, handle: s.tryRule},
 		{pattern: "DELETE /v1/approvals/rules", right: access.Operate, handle: s.removeRule},
 		{pattern: "GET /v1/approvals/{id}", right: access.Read, handle: s.getApproval},
 		{pattern: "POST /v1/approvals/{id}", right: access.Approve, handle: s.answerApproval},

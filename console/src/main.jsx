@@ -10,10 +10,12 @@ import { T } from './text.js';
 import { Overview } from './overview.jsx';
 import { Approval, Approvals, useNotices } from './approvals.jsx';
 import { Session, Sessions } from './sessions.jsx';
+import { Events } from './events.jsx';
 import { Terminal, Terminals } from './terminals.jsx';
 import { Sandbox, Sandboxes } from './sandboxes.jsx';
 import { Nodes } from './nodes.jsx';
 import { Policy } from './policy.jsx';
+import { Configuration } from './config.jsx';
 import { Keys } from './keys.jsx';
 
 // A screen is shown to those who may use it: [of a list, of one thing, whether one may].
@@ -22,10 +24,12 @@ const screens = {
   '': [Overview, null, read],
   approvals: [Approvals, Approval, read],
   sessions: [Sessions, Session, read],
+  events: [Events, null, read],
   terminals: [Terminals, Terminal, () => may('run')],
   sandboxes: [Sandboxes, Sandbox, read],
   nodes: [Nodes, null, read],
   policy: [Policy, null, read],
+  config: [Configuration, null, () => mayAll('operate')],
   keys: [Keys, null, () => mayAll('keys')],
 };
 const open = () => Object.keys(screens).filter((name) => screens[name][2]());

@@ -1,11 +1,11 @@
-// Nodes: the machines that commands may run on, and which of them an agent's are.
+// Nodes: the machines that commands may run on.
 import { useState } from 'preact/hooks';
-import { call, get, mayAll, post, self } from './api.js';
+import { call, mayAll, post, self } from './api.js';
 import { nudge, useLive } from './live.js';
 import { plain } from './format.js';
 import { linkTo } from './router.js';
-import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Page, Problem, Section, Select, show, Table, Text, Time, toast } from './ui.jsx';
-import { useSessions } from './sessions.jsx';
+import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Page, Problem, Section, show, Table, Text, Time } from './ui.jsx';
+import { Bindings } from './config.jsx';
 import { T } from './text.js';
 
 const tones = { online: 'run', offline: 'warn', revoked: 'bad', unknown: '' };
@@ -44,7 +44,7 @@ export function Nodes() {
           )}
           {nodes.length === 0 && (listens ? <Empty title={T.nodes.empty} hint={operate && T.nodes.emptyHint} /> : <Empty title={T.nodes.off} hint={T.nodes.offHint} />)}
           {operate && listens && <Join />}
-          <Bindings nodes={nodes} />
+          {operate && <Bindings nodes={nodes} />}
         </>
       )}</Loaded>
     </Page>
@@ -149,49 +149,5 @@ function Join() {
       <p class="dim">{T.nodes.joinText}</p>
       <Loaded of={live}>{(j) => <><Copyable text={j.command} />{j.webSocket && <Copyable text={j.webSocket.command} />}</>}</Loaded>
     </Section>
-  );
-}
-
-// Bindings: which node an agent's commands for a node go to. It is what /exec node=NAME sets.
-function Bindings({ nodes }) {
-  const sessions = useSessions();
-  const sandboxes = useLive('/v1/sandboxes', { every: 30_000 });
-  const [more, setMore] = useState([]);
-  const agents = [...new Set(['main', ...more, ...(sessions.data?.sessions || []).map((s) => s.agent), ...(sandboxes.data?.sandboxes || []).map((s) => s.agent).filter(Boolean)])].sort();
-  const usable = nodes.filter((n) => n.state !== 'revoked');
-  if (!usable.length) return null;
-  const owner = self.get().name === 'owner';
-  return (
-    <Section title={T.nodes.bindings}>
-      <p class="dim">{T.nodes.bindingsHint}{!owner && ' ' + T.nodes.ownerOnly}</p>
-      <Table label={T.nodes.bindings} columns={[[T.common.agent, 'wide'], [T.common.node]]} rows={agents.slice(0, 100).map((a) => ({ key: a, cells: [<Text>{a}</Text>, <Binding agent={a} nodes={usable} owner={owner} />] }))} />
-      {owner && (
-        <form class="group below" onSubmit={(e) => { e.preventDefault(); const name = new FormData(e.target).get('agent').trim(); if (name) setMore([...more, name]); e.target.reset(); }}>
-          <input name="agent" aria-label={T.nodes.another} placeholder={T.nodes.another} spellcheck={false} /><button>{T.policy.add}</button>
-        </form>
-      )}
-    </Section>
-  );
-}
-
-function Binding({ agent, nodes, owner }) {
-  const live = useLive('/v1/overrides', { agent, every: 15_000 });
-  if (live.error) return <span class="dim"><Text>{live.error.message}</Text></span>;
-  const now = live.data?.node || '';
-  const options = [['', T.nodes.any], ...nodes.map((n) => n.name)];
-  if (now && !nodes.some((n) => n.name === now)) options.push(now);
-  return (
-    <Select
-      label={`${T.common.node}: ${agent}`} value={now} options={options} disabled={!owner || !live.data}
-      onChange={async (node) => {
-        try {
-          const { node: _, ...rest } = await get('/v1/overrides', { agent });
-          await call('PUT', '/v1/overrides', { agent, body: { ...rest, ...(node && { node }) } });
-        } catch (err) {
-          toast(err.message, err.hint, true);
-        }
-        live.reload();
-      }}
-    />
   );
 }

@@ -90,13 +90,15 @@ export const Table = ({ columns, rows, label }) => (
   </div>
 );
 
-// Act is a button that does something at the gateway, after a question if there is one.
+// Act is a button that does something at the gateway, after a question if there is one:
+// a text, or what a function answers.
 export function Act({ children, ask, does, tone = '', small, disabled, done }) {
   const [busy, set] = useState(false);
   const act = async () => {
-    if (ask && !(await confirm(ask, children, tone))) return;
-    set(true);
     try {
+      const question = typeof ask === 'function' ? await ask() : ask;
+      if (question && !(await confirm(question, children, tone))) return;
+      set(true);
       await does();
       if (done) toast(done);
     } catch (error) {

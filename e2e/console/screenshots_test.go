@@ -66,6 +66,8 @@ func TestScreens(t *testing.T) {
 		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
 		{"policy", "policy", "document.querySelector('section + section')"},
+		{"events", "events", "document.querySelector('.session')"},
+		{"config", "config", "document.querySelector('tbody tr .help')?.innerText"},
 		{"keys", "keys", "document.querySelector('tbody tr')"},
 	}
 	for _, width := range []int64{1280, 390} {

@@ -68,11 +68,11 @@ func TestRevokedKey(t *testing.T) {
 func TestRoles(t *testing.T) {
 	g := start(t)
 	for role, screens := range map[string]string{
-		"viewer":   "Overview Approvals Sessions Sandboxes Nodes Policy",
-		"agent":    "Overview Approvals Sessions Terminals Sandboxes Nodes Policy",
-		"approver": "Overview Approvals Sessions Sandboxes Nodes Policy",
-		"operator": "Overview Approvals Sessions Terminals Sandboxes Nodes Policy",
-		"admin":    "Overview Approvals Sessions Terminals Sandboxes Nodes Policy Keys",
+		"viewer":   "Overview Approvals Sessions Events Sandboxes Nodes Policy",
+		"agent":    "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy",
+		"approver": "Overview Approvals Sessions Events Sandboxes Nodes Policy",
+		"operator": "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy Configuration",
+		"admin":    "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy Configuration Keys",
 	} {
 		t.Run(role, func(t *testing.T) {
 			g := *g

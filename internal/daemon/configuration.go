@@ -16,13 +16,23 @@ type configuration struct{ live *config.Live }
 var _ gateway.Configuration = configuration{}
 
 // Show implements gateway.Configuration.
-func (k configuration) Show(agent string) api.Configuration {
+func (k configuration) Show(agent string, keys []string) (api.Configuration, error) {
 	c := k.live.Config()
-	shown := api.Configuration{File: c.File, Version: c.Version(), Agent: agent, Agents: append([]string{}, c.Agents()...), Values: c.Values(agent)}
+	shown := api.Configuration{File: c.File, Version: c.Version(), Agent: agent, Agents: append([]string{}, c.Agents()...)}
 	if c.Err != nil {
 		shown.Error = c.Err.Error()
 	}
-	return shown
+	if len(keys) == 0 {
+		shown.Values = c.Values(agent)
+	}
+	for _, key := range keys {
+		v, err := c.Get(key)
+		if err != nil {
+			return shown, err
+		}
+		shown.Values = append(shown.Values, v)
+	}
+	return shown, nil
 }
 
 // Change implements gateway.Configuration.

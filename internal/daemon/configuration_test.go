@@ -22,9 +22,12 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := configuration{live}
-	shown := k.Show("a")
-	if shown.File != file || len(shown.Agents) != 1 || shown.Version == "" {
+	shown, err := k.Show("a", nil)
+	if err != nil || shown.File != file || len(shown.Agents) != 1 || shown.Version == "" {
 		t.Errorf("%+v", shown)
+	}
+	if _, err := k.Show("", []string{"agent"}); !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("of a key that there is not: %v", err)
 	}
 	value := "builder"
 	change := api.ConfigChange{Key: "agents.list[0].tools.exec.node", Value: &value, Version: shown.Version}
@@ -48,7 +51,7 @@ func TestConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if shown = k.Show(""); shown.Error == "" || len(shown.Values) == 0 {
+	if shown, err = k.Show("", []string{"agents", "tools.exec.node"}); err != nil || shown.Error == "" || len(shown.Values) != 2 {
 		t.Errorf("%+v", shown)
 	}
 }
