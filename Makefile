@@ -151,7 +151,7 @@ define BUNDLE
 		--jsx=automatic --jsx-import-source=preact --entry-names=app --chunk-names=[name]-[hash] --log-level=warning --outdir=$1
 	@$(ESBUILD) console/src/app.css --bundle --minify --legal-comments=none --log-level=warning --outfile=$1/app.css
 	@cp console/src/icon.svg $1/
-	@cd console/node_modules && for p in preact @xterm/xterm @xterm/addon-fit @xterm/addon-search; do echo "$$p"; cat $$p/LICENSE; done >$(CURDIR)/$1/licenses.txt
+	@cd console/node_modules && for p in preact uplot @xterm/xterm @xterm/addon-fit @xterm/addon-search; do echo "$$p"; cat $$p/LICENSE; done >$(CURDIR)/$1/licenses.txt
 endef
 
 .PHONY: console console-check

@@ -48,6 +48,8 @@ type Config struct {
 	Rules Rules
 	// Policy answers what commands may do. Nil: nothing is known of that.
 	Policy Policy
+	// Doctor makes the checks of corral doctor. Nil: there are none.
+	Doctor func(context.Context) []api.Finding
 	// Configuration is the file that it goes by. Nil: there is none.
 	Configuration Configuration
 	// Nodes are the machines that are paired. Nil: it does not listen for any.
@@ -139,6 +141,8 @@ type Server struct {
 	labels  labels
 	pace    *pacer
 	inputs  inputs
+	usage   usage
+	checkup checkup
 	pages   []string // where browsers find it: it is written by Serve, before the first request
 	wrong   wrongKeys
 

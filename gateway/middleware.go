@@ -24,7 +24,7 @@ import (
 // wrap is all that is done for every request: an id, who may call, an answer
 // for errors and panics, the log and the metrics.
 func (s *Server) wrap(rt route) http.Handler {
-	measured := s.metrics.route(rt.pattern)
+	measured := s.metrics.route(rt)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw)}

@@ -21,8 +21,8 @@ import (
 // and one to the port itself.
 func (s *Server) portRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", right: access.Run, handle: s.port(s.tunnelPort)},
-		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", right: access.Run, handle: s.port(s.proxyPort), head: true, pages: true},
+		{pattern: "GET /v1/sandboxes/{name}/ports/{port}", waits: true, right: access.Run, handle: s.port(s.tunnelPort)},
+		{pattern: "/v1/sandboxes/{name}/ports/{port}/{path...}", waits: true, right: access.Run, handle: s.port(s.proxyPort), head: true, pages: true},
 	}
 }
 

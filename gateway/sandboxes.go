@@ -35,9 +35,9 @@ func (s *Server) sandboxRoutes() []route {
 	table := []route{
 		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
 		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/recreate", right: access.Operate, handle: s.recreateSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/pause", right: access.Operate, handle: s.pauseSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/resume", right: access.Operate, handle: s.resumeSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, handle: s.recreateSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, handle: s.pauseSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, handle: s.resumeSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},

@@ -84,7 +84,7 @@ export function Events() {
               <div role="listitem" class="session" key={e.seq} style={style}>
                 <a {...linkTo(sessionURL(e))} data-row>
                   <Badge tone={bad(e) ? 'bad' : e.status === 'running' ? 'run' : 'good'}>{e.type.replace(/^exec\./, '')}</Badge>
-                  <span class="clip"><Text>{plain(e.text, 240)}</Text></span>
+                  <span class="clip"><span class="mono"><Text>{plain(e.name, 100)}</Text></span> <span class="dim"><Text>{plain(e.text, 240)}</Text></span></span>
                   <span class="clip dim"><Text>{e.agent}</Text></span>
                   <span class="dim num" title={moment(e.time)}>{ago(e.time, now)}</span>
                 </a>

@@ -107,7 +107,7 @@ export function Act({ children, ask, does, tone = '', small, disabled, done }) {
       set(false);
     }
   };
-  return <button class={[tone, small && 'small'].filter(Boolean).join(' ')} disabled={busy || disabled} onClick={act}>{children}</button>;
+  return <button type="button" class={[tone, small && 'small'].filter(Boolean).join(' ')} disabled={busy || disabled} onClick={act}>{children}</button>;
 }
 
 const toasts = cell([]);

@@ -53,6 +53,9 @@ type GatewayOptions struct {
 	Elevated    bool           // calls may leave the sandbox
 	MaxSessions int            // of an agent, that run
 	Retention   session.Retention
+
+	// Doctor makes the checks that are shown on the console. Nil: none are.
+	Doctor func(context.Context) []api.Finding
 }
 
 // A Gateway is a gateway: executors, the sessions on them, and an HTTP server
@@ -146,7 +149,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
-		Policy: hostPolicy{s.hosts}, Configuration: configuration{s.hosts.policies.live},
+		Policy: hostPolicy{s.hosts}, Configuration: configuration{s.hosts.policies.live}, Doctor: s.opt.Doctor,
 	}
 	as := s.hosts.policies.live.Config().Gateway
 	var err error
