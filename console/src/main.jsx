@@ -13,7 +13,7 @@ import { Session, Sessions } from './sessions.jsx';
 import { Events } from './events.jsx';
 import { Terminal, Terminals } from './terminals.jsx';
 import { Sandbox, Sandboxes } from './sandboxes.jsx';
-import { Nodes } from './nodes.jsx';
+import { Node, Nodes } from './nodes.jsx';
 import { Policy } from './policy.jsx';
 import { Configuration } from './config.jsx';
 import { Keys } from './keys.jsx';
@@ -27,7 +27,7 @@ const screens = {
   events: [Events, null, read],
   terminals: [Terminals, Terminal, () => may('run')],
   sandboxes: [Sandboxes, Sandbox, read],
-  nodes: [Nodes, null, read],
+  nodes: [Nodes, Node, read],
   policy: [Policy, null, read],
   config: [Configuration, null, () => mayAll('operate')],
   keys: [Keys, null, () => mayAll('keys')],
@@ -151,7 +151,7 @@ function Palette({ close }) {
     const add = (path, f) => get(path).then((data) => !gone && setThings((t) => [...t, ...f(data)])).catch(() => {});
     add('/v1/sessions?agent=*', (d) => d.sessions.slice(-2000).reverse().map((s) => ({ kind: T.screens.sessions, text: `${s.name} ${s.sessionId}`, to: sessionURL(s) })));
     add('/v1/sandboxes', (d) => d.sandboxes.map((s) => ({ kind: T.screens.sandboxes, text: s.name, to: sandboxURL(s.name) })));
-    add('/v1/nodes', (d) => d.nodes.map((n) => ({ kind: T.screens.nodes, text: n.name, to: 'nodes' })));
+    add('/v1/nodes', (d) => d.nodes.map((n) => ({ kind: T.screens.nodes, text: n.name, to: 'nodes/' + encodeURIComponent(n.id) })));
     return () => { gone = true; };
   }, []);
   const all = useMemo(() => [

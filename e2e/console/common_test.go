@@ -55,13 +55,13 @@ func (c *commonGateway) get(t *testing.T) *gateway {
 }
 
 // pair makes a node, which runs until the gateway's test ends.
-func (g *gateway) pair(name string, labels map[string]string) {
+func (g *gateway) pair(name string, labels map[string]string) (stop func()) {
 	g.t.Helper()
 	join, err := g.c.JoinNodes(g.t.Context())
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.node(join.Command, name)
+	stop = g.node(join.Command, name)
 	var asked []api.NodeRequest
 	g.eventually("the machine asks to be a node", func() bool {
 		asked, err = g.c.NodeRequests(g.t.Context())
@@ -74,6 +74,7 @@ func (g *gateway) pair(name string, labels map[string]string) {
 		n, err := g.c.Node(g.t.Context(), name)
 		return err == nil && n.State == api.NodeOnline
 	})
+	return stop
 }
 
 // stop ends all of it, the newest first.

@@ -113,6 +113,15 @@ func TestSandbox(t *testing.T) {
 	p.sees("There are no sandboxes.")
 }
 
+func TestSandboxCharts(t *testing.T) {
+	g := common.get(t)
+	p := g.browser()
+	p.owner("sandboxes/boxed")
+	p.wait("document.querySelectorAll('.meter').length === 3")
+	p.charted("Memory, last hour")
+	p.charted("Processors, last hour")
+}
+
 // Where ports have host names, a page opens at an origin of its own, with its scripts, and
 // without the token in its address.
 func TestPortOfItsOwn(t *testing.T) {

@@ -65,6 +65,7 @@ func TestScreens(t *testing.T) {
 		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
 		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
+		{"node", "nodes/builder", "document.querySelector('.meter')"},
 		{"policy", "policy", "document.querySelector('section + section')"},
 		{"events", "events", "document.querySelector('.session')"},
 		{"config", "config", "document.querySelector('tbody tr .help')?.innerText"},
