@@ -70,7 +70,7 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	}
 	r.Header.Set(api.HeaderKey, g.Ref()) // whatever the client sent: it is for MCP
 	ctx := access.WithGrant(config.WithCaller(r.Context(), caller), g)
-	return rt.handle(w, r.WithContext(ctx))
+	return rt.handle(w, r.WithContext(s.withSignIn(ctx, r)))
 }
 
 // serveForeign serves a client of E2B. Which host the request is addressed to, and which

@@ -37,7 +37,7 @@ export function Configuration() {
   const [text, setText] = useState('');
   const [only, setOnly] = useState(false);
   const data = live.data;
-  const mayChange = mayAll('configure') && !data?.error;
+  const mayChange = mayAll('configure') && schema && !data?.error;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = useMemo(() => (data?.values || []).filter((v) => (!only || v.source.file)
     && words.every((w) => `${v.key} ${schemaOf(schema, v.key).description || ''} ${JSON.stringify(v.value)}`.toLowerCase().includes(w))), [data, schema, text, only]);

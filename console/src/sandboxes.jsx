@@ -1,6 +1,6 @@
 // Sandboxes: what there is of each, what it uses, its files, ports and log.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { call, may, post } from './api.js';
+import { call, may, mayAll, post } from './api.js';
 import { nudge, useLive } from './live.js';
 import { bytes, moment, plain, short } from './format.js';
 import { Chart, useUsage } from './charts.jsx';
@@ -15,7 +15,8 @@ const tones = { running: 'run', ended: '', none: '' };
 export function Sandboxes() {
   const live = useLive('/v1/sandboxes', { every: 4000 });
   return (
-    <Page title={T.screens.sandboxes}>
+    <Page title={T.screens.sandboxes} actions={mayAll('operate') && live.data?.sandboxes.length > 0 && <Act ask={T.sandboxes.pruneAsk} does={async () => { const r = await post('/v1/sandboxes/prune'); toast(T.sandboxes.pruned(r.removed.length), r.removed.join(', ')); nudge(); }}>{T.sandboxes.prune}</Act>}>
+      {live.data?.pools?.map((p) => <p key={p.for} class="dim">{T.sandboxes.pool(p.for, p.ready, p.size)}</p>)}
       <Loaded of={live}>{({ sandboxes }) => (sandboxes.length === 0 ? <Empty title={T.sandboxes.empty} hint={T.sandboxes.emptyHint} /> : (
         <Table
           label={T.screens.sandboxes}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -65,6 +66,7 @@ func (g *gateway) pair(name string, labels map[string]string) (stop func()) {
 	var asked []api.NodeRequest
 	g.eventually("the machine asks to be a node", func() bool {
 		asked, err = g.c.NodeRequests(g.t.Context())
+		asked = slices.DeleteFunc(asked, func(r api.NodeRequest) bool { return r.State != "pending" })
 		return err == nil && len(asked) > 0
 	})
 	if _, err := g.c.ApproveNode(g.t.Context(), asked[0].ID, api.NodeAnswer{Decision: api.NodeApprove, Name: name, Labels: labels}); err != nil {

@@ -29,7 +29,7 @@ func TestScreens(t *testing.T) {
 	g.write("deploy.sh", "echo deployed\n")
 	long := strings.Repeat("a-very-long-name-", 7)
 	g.session("boxed", `{"command":"printf 'hello\n' >README.md; mkdir -p src; echo x >src/main.c; sleep 1000","description":"prepares the workspace"}`)
-	g.session("main", `{"command":"exit 3"}`)
+	g.finish("main", "exit 3")
 	coloured := g.session("main", `{"command":"for i in 1 2 3 4 5 6 7; do printf '\\033[3%dmcolour %d\\033[0m and plain text, \\033[1mbold\\033[0m\\n' $i $i; done; echo 'a warning' >&2; sleep 1000"}`)
 	g.session("main", `{"command":`+quoted("echo "+long+" "+long)+`,"description":`+quoted(long)+`}`)
 	g.session(long[:60], `{"command":"sleep 1000","stdin":true}`)
