@@ -163,9 +163,12 @@ console-check: $(ESBUILD) ## Check that the bundle in git is what the sources ma
 	@diff -rq bin/console console/dist || { echo "check: console/dist is not what console/src makes: run make console, and commit what it makes" >&2; exit 1; }
 
 .PHONY: screenshots
-screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, to look at
+screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, and those of docs (as root, in /srv/corral)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SCREENSHOTS=$(CURDIR)/bin/screenshots \
-		$(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+		unshare --uts sh -c 'hostname gateway && exec "$$@"' - $(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+	@mkdir -p docs/how-to/console
+	@cp bin/screenshots/*-wide.png bin/screenshots/*-dark.png bin/screenshots/*-phone.png docs/how-to/console/
+	@rm -f docs/how-to/console/*-phone-dark.png
 
 .PHONY: cross
 cross: ## Build and vet for the other platforms

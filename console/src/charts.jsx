@@ -35,8 +35,11 @@ export function Chart({ usage, title, series, format, limit }) {
     const theme = new MutationObserver(draw);
     theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
     observers = [resize, theme];
+    const system = matchMedia('(prefers-color-scheme: dark)');
+    system.addEventListener('change', draw);
     return () => {
       gone = true;
+      system.removeEventListener('change', draw);
       observers.forEach((o) => o.disconnect());
       made.current?.destroy();
       made.current = undefined;
