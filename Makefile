@@ -151,7 +151,7 @@ define BUNDLE
 		--jsx=automatic --jsx-import-source=preact --entry-names=app --chunk-names=[name]-[hash] --log-level=warning --outdir=$1
 	@$(ESBUILD) console/src/app.css --bundle --minify --legal-comments=none --log-level=warning --outfile=$1/app.css
 	@cp console/src/icon.svg $1/
-	@cd console/node_modules && for p in preact @xterm/xterm @xterm/addon-fit @xterm/addon-search; do echo "$$p"; cat $$p/LICENSE; done >$(CURDIR)/$1/licenses.txt
+	@cd console/node_modules && for p in preact uplot @xterm/xterm @xterm/addon-fit @xterm/addon-search; do echo "$$p"; cat $$p/LICENSE; done >$(CURDIR)/$1/licenses.txt
 endef
 
 .PHONY: console console-check
@@ -163,9 +163,12 @@ console-check: $(ESBUILD) ## Check that the bundle in git is what the sources ma
 	@diff -rq bin/console console/dist || { echo "check: console/dist is not what console/src makes: run make console, and commit what it makes" >&2; exit 1; }
 
 .PHONY: screenshots
-screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, to look at
+screenshots: setup-test ## Make pictures of every screen of the console in bin/screenshots, and those of docs (as root, in /srv/corral)
 	@$(WITH_ENGINE) env REQUIRE_DOCKER=1 CORRAL_SCREENSHOTS=$(CURDIR)/bin/screenshots \
-		$(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+		unshare --uts sh -c 'hostname gateway && exec "$$@"' - $(GO) test -tags e2e -count=1 -timeout 10m -run 'Screens' $(TESTFLAGS) ./e2e/console
+	@mkdir -p docs/how-to/console
+	@cp bin/screenshots/*-wide.png bin/screenshots/*-dark.png bin/screenshots/*-phone.png docs/how-to/console/
+	@rm -f docs/how-to/console/*-phone-dark.png
 
 .PHONY: cross
 cross: ## Build and vet for the other platforms

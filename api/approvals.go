@@ -42,6 +42,28 @@ type NewRule struct {
 	Reason string   `json:"reason,omitempty"`
 }
 
+// RuleTrial is the body of a preview: a rule that would be added, or, with Remove, the
+// one that would be removed.
+type RuleTrial struct {
+	NewRule
+	Remove string `json:"remove,omitempty"` // its ID or pattern
+}
+
+// RuleEffects are what a rule would change about the last commands.
+type RuleEffects[Outcome ~string] struct {
+	Commands int                   `json:"commands"` // that were looked at
+	Changed  []RuleEffect[Outcome] `json:"changed"`  // the newest first
+}
+
+// RuleEffect is a command that was run, and would be decided on in another way.
+type RuleEffect[Outcome ~string] struct {
+	Agent     string  `json:"agent"`
+	SessionID string  `json:"sessionId"`
+	Command   string  `json:"command"`
+	Now       Outcome `json:"now"`  // allow, ask or deny
+	Then      Outcome `json:"then"` // with the change
+}
+
 // Removed is the answer of the removal of rules.
 type Removed struct {
 	Removed int `json:"removed"`

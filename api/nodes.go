@@ -36,6 +36,8 @@ type Node struct {
 	Heard time.Time `json:"lastHeard,omitzero"`
 
 	NodeAbout
+	// Load is what it said last of how busy it is; nil: nothing, to this life of the gateway.
+	Load *NodeLoad `json:"load,omitempty"`
 
 	Key        string    `json:"key,omitempty"` // the public one, by which a paired one is known
 	PairedAt   time.Time `json:"pairedAt,omitzero"`
@@ -51,6 +53,18 @@ type NodeAbout struct {
 	Arch     string   `json:"arch,omitempty"`
 	Version  string   `json:"version,omitempty"` // of Corral
 	Features []string `json:"features,omitempty"`
+}
+
+// NodeLoad is how busy a machine says that it is. What is 0 it did not say.
+type NodeLoad struct {
+	CPUs       int     `json:"cpus"`
+	Average    float64 `json:"average"`    // load average of the last minute, of all processors
+	Running    int     `json:"running"`    // processes of commands
+	Processes  int     `json:"processes"`  // of the whole machine
+	Memory     int64   `json:"memory"`     // bytes
+	MemoryUsed int64   `json:"memoryUsed"` // bytes
+	Disk       int64   `json:"disk"`       // bytes of the root file system
+	DiskUsed   int64   `json:"diskUsed"`
 }
 
 // Nodes is the answer of the list.

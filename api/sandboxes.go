@@ -5,6 +5,20 @@ import "time"
 // Sandboxes is the answer of sandboxes.
 type Sandboxes struct {
 	Sandboxes []Sandbox `json:"sandboxes"`
+	// Pools are what waits for new sandboxes; only for callers who may act for all agents.
+	Pools []SandboxPool `json:"pools,omitempty"`
+}
+
+// A SandboxPool is containers that were made ahead.
+type SandboxPool struct {
+	For   string `json:"for"`   // agents or e2b
+	Size  int    `json:"size"`  // how many are to wait
+	Ready int    `json:"ready"` // how many do
+}
+
+// Pruned is the answer of prune.
+type Pruned struct {
+	Removed []string `json:"removed"` // containers
 }
 
 // A Sandbox is what there is of one. What is said of its container is of the one

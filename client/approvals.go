@@ -200,3 +200,11 @@ func (c *Client) RemoveRule(ctx context.Context, agent, ref string) (int, error)
 	err := c.json(ctx, call{method: http.MethodDelete, path: []string{"approvals", "rules"}, query: url.Values{"agent": {agent}, "ref": {ref}}, changes: true}, nil, &n)
 	return n.Removed, err
 }
+
+// TryRule says what a rule would change about the last commands that ran on the gateway's
+// machine. Nothing is changed.
+func (c *Client) TryRule(ctx context.Context, trial api.RuleTrial) (api.RuleEffects[policy.Outcome], error) {
+	var got api.RuleEffects[policy.Outcome]
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"approvals", "rules", "preview"}}, trial, &got)
+	return got, err
+}

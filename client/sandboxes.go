@@ -100,3 +100,11 @@ func (c *Client) SandboxLog(ctx context.Context, name string, all bool) (Sandbox
 	err := c.json(ctx, req, nil, &got)
 	return got, err
 }
+
+// PruneSandboxes removes what is old of sandboxes, as the configuration says, and returns
+// the names of the containers.
+func (c *Client) PruneSandboxes(ctx context.Context) ([]string, error) {
+	var got api.Pruned
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"sandboxes", "prune"}, changes: true}, nil, &got)
+	return got.Removed, err
+}

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/internal/json5"
@@ -116,6 +120,15 @@ func (c *Config) Agent(id string) Agent {
 	return a
 }
 
+// Version names the text of the file: another text has another. It is that of {} if
+// there is no file.
+func (c *Config) Version() string { return version(c.doc.Data) }
+
+func version(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
 // A Value is what a key of the file comes to.
 type Value struct {
 	Key string `json:"key"`
@@ -147,6 +160,51 @@ func (c *Config) Get(key string) (Value, error) {
 		}
 	}
 	return found, nil
+}
+
+// Values are what every key comes to for an agent, in the order of the schema. The
+// key of each says where to set it: for that agent alone if the file has an entry
+// for it, and otherwise for all agents.
+func (c *Config) Values(agent string) []Value {
+	var list []Value
+	add := func(at json5.Path) {
+		v, err := c.Get(at.String())
+		if err != nil {
+			panic(err) // a mistake in this package
+		}
+		list = append(list, v)
+	}
+	root := schema()
+	defaults := root.Properties["agents"].Properties["defaults"]
+	entry := slices.Index(c.order, agent)
+	eachKey(defaults, nil, func(rest json5.Path) {
+		common := slices.Concat(defaultsPath, rest)
+		switch {
+		case entry >= 0:
+			add(slices.Concat(listPath.Item(entry), rest))
+		case c.doc.Root.Find(common) != nil || property(root, rest[0].Key) == nil:
+			add(common)
+		default:
+			add(rest)
+		}
+	})
+	for _, name := range root.PropertyOrder {
+		if p := root.Properties[name]; name != "$schema" && name != "agents" && property(defaults, name) == nil {
+			eachKey(p, json5.Path{}.Key(name), add)
+		}
+	}
+	return list
+}
+
+// eachKey goes over the keys in a section that are no sections.
+func eachKey(s *jsonschema.Schema, at json5.Path, do func(json5.Path)) {
+	if len(s.Properties) == 0 || s.OneOf != nil {
+		do(at)
+		return
+	}
+	for _, name := range s.PropertyOrder {
+		eachKey(s.Properties[name], at.Key(name), do)
+	}
 }
 
 // widening are the path of a key and those of the keys that apply where it is

@@ -17,20 +17,27 @@ import (
 	"github.com/corral-exec/corral/internal/state/atomicfile"
 )
 
-// Set gives a key of a file a value, which is JSON5, and returns the
-// configuration that comes of it. The rest of the file stays as it is, with its
-// comments. Where the key takes a string, quotes may be left out. A file that
-// is not there is made. If the result has a mistake, nothing is written.
-func Set(file, key, value string) (*Config, error) {
-	return change(file, key, func(doc *json5.Document, path json5.Path, s *jsonschema.Schema) ([]byte, error) {
+// An Edit changes a file by one of its keys. The rest of the file stays as it is,
+// with its comments. If the result has a mistake, nothing is written.
+type Edit struct {
+	File string
+	// Version is the one that the file is to have, see [Config.Version]. If it has
+	// another by now, the error is an ErrConflict. Empty: any.
+	Version string
+}
+
+// Set gives a key a value, which is JSON5, and returns the configuration that comes
+// of it. Where the key takes a string, quotes may be left out. A file that is not
+// there is made.
+func (e Edit) Set(key, value string) (*Config, error) {
+	return e.change(key, func(doc *json5.Document, path json5.Path, s *jsonschema.Schema) ([]byte, error) {
 		return doc.Set(path, quoted(value, s))
 	})
 }
 
-// Unset removes a key from a file, or an element from a list in it. One that is
-// not there is no mistake.
-func Unset(file, key string) (*Config, error) {
-	return change(file, key, func(doc *json5.Document, path json5.Path, _ *jsonschema.Schema) ([]byte, error) {
+// Unset removes a key, or an element of a list. One that is not there is no mistake.
+func (e Edit) Unset(key string) (*Config, error) {
+	return e.change(key, func(doc *json5.Document, path json5.Path, _ *jsonschema.Schema) ([]byte, error) {
 		return doc.Remove(path)
 	})
 }
@@ -46,7 +53,7 @@ func quoted(value string, s *jsonschema.Schema) string {
 	return value
 }
 
-func change(file, key string, edit func(*json5.Document, json5.Path, *jsonschema.Schema) ([]byte, error)) (*Config, error) {
+func (e Edit) change(key string, edit func(*json5.Document, json5.Path, *jsonschema.Schema) ([]byte, error)) (*Config, error) {
 	path, err := json5.ParsePath(key)
 	if err == nil && len(path) == 0 {
 		err = errors.New("the key is missing")
@@ -58,7 +65,8 @@ func change(file, key string, edit func(*json5.Document, json5.Path, *jsonschema
 	if err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "corral config schema lists the keys", "%w", err)
 	}
-	if file, err = real(file); err != nil {
+	file, err := real(e.File)
+	if err != nil {
 		return nil, err
 	}
 	old, err := read(file)
@@ -71,6 +79,9 @@ func change(file, key string, edit func(*json5.Document, json5.Path, *jsonschema
 	}
 	if _, err := Parse(file, old); err != nil {
 		return nil, corral.Errorf(corral.ErrInvalid, "correct it first, with an editor", "%w", err)
+	}
+	if e.Version != "" && (missing && e.Version != version([]byte("{}")) || !missing && e.Version != version(old)) {
+		return nil, corral.Errorf(corral.ErrConflict, "look at it again, and then change it", "the configuration %s was changed meanwhile; nothing was written", file)
 	}
 	doc, err := json5.Parse(old)
 	if err != nil {

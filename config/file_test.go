@@ -2,10 +2,12 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +110,7 @@ func TestDefaultPath(t *testing.T) {
 func TestSeedSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "corral.json5")
 	writeFile(t, path, "// mine\n{\n  agents: {\n    list: [\n      { id: \"main\" }, // the first\n    ],\n  },\n}\n")
-	c, err := Set(path, "agents.list[0].tools.exec.node", "node-id-or-name")
+	c, err := Edit{File: path}.Set("agents.list[0].tools.exec.node", "node-id-or-name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,7 @@ func TestSet(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "c.json5")
 		writeFile(t, path, tc.text)
-		_, err := Set(path, tc.key, tc.value)
+		_, err := (Edit{File: path}).Set(tc.key, tc.value)
 		got := readFile(t, path)
 		switch {
 		case tc.want == "" && (!errors.Is(err, corral.ErrInvalid) || got != tc.text):
@@ -161,18 +163,63 @@ func TestSet(t *testing.T) {
 func TestUnset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json5")
 	writeFile(t, path, "{\n  tools: {\n    exec: {\n      ask: \"off\", // why\n      timeout: 1,\n    },\n  },\n}\n")
-	c, err := Unset(path, "tools.exec.timeout")
+	c, err := Edit{File: path}.Unset("tools.exec.timeout")
 	if got := readFile(t, path); err != nil || got != "{\n  tools: {\n    exec: {\n      ask: \"off\", // why\n    },\n  },\n}\n" {
 		t.Errorf("%s, %v", got, err)
 	}
 	if got := c.Agent("a").Tools.Exec.Timeout.Source.Name; got != "default" {
 		t.Error(got)
 	}
-	if _, err := Unset(path, "tools.exec.node"); err != nil {
+	if _, err := (Edit{File: path}).Unset("tools.exec.node"); err != nil {
 		t.Error(err)
 	}
-	if _, err := Unset(path, "tools.exec.nod"); !errors.Is(err, corral.ErrInvalid) {
+	if _, err := (Edit{File: path}).Unset("tools.exec.nod"); !errors.Is(err, corral.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// A file that was changed meanwhile stays as it is.
+func TestEditVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json5")
+	c, err := Edit{File: path, Version: empty(path).Version()}.Set("sandbox.memory", "1g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := c.Version()
+	if c, err = (Edit{File: path, Version: old}).Set("sandbox.memory", "2g"); err != nil || c.Version() == old {
+		t.Fatal(err)
+	}
+	text := readFile(t, path)
+	_, err = Edit{File: path, Version: old}.Unset("sandbox.memory")
+	if got := readFile(t, path); !errors.Is(err, corral.ErrConflict) || got != text {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// Values are what applies, and where to change it.
+func TestValues(t *testing.T) {
+	c, err := Parse("c", []byte(`{tools: {exec: {ask: "off", node: "n"}}, agents: {defaults: {tools: {exec: {node: "m"}}}, list: [{id: "a", workspace: "/w"}]}, gateway: {listen: "127.0.0.1:1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for agent, want := range map[string][]string{
+		"a": {`agents.list[0].tools.exec.ask "off" tools.exec.ask`, `agents.list[0].tools.exec.node "m" agents.defaults.tools.exec.node`, `agents.list[0].workspace "/w" agents.list[0].workspace`, `agents.list[0].sandbox.memory "2g" default`, `gateway.listen "127.0.0.1:1" gateway.listen`},
+		"":  {`tools.exec.ask "off" tools.exec.ask`, `agents.defaults.tools.exec.node "m" agents.defaults.tools.exec.node`, `agents.defaults.workspace null default`},
+	} {
+		var got []string
+		for _, v := range c.Values(agent) {
+			got = append(got, fmt.Sprintf("%s %s %s%s", v.Key, v.Value, v.Source.Key, v.Source.Name))
+		}
+		for _, w := range want {
+			if !slices.Contains(got, w) {
+				t.Errorf("of %q: %s is missing in %q", agent, w, got)
+			}
+		}
+		if slices.ContainsFunc(got, func(s string) bool {
+			return strings.HasPrefix(s, "agents.defaults.sandbox") || strings.HasPrefix(s, "$schema")
+		}) {
+			t.Errorf("of %q: %q", agent, got)
+		}
 	}
 }
 
@@ -188,7 +235,7 @@ func TestSetKeepsTheFile(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Set(link, "tools.exec.ask", "always"); err != nil {
+	if _, err := (Edit{File: link}).Set("tools.exec.ask", "always"); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(link)
@@ -199,7 +246,7 @@ func TestSetKeepsTheFile(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	fresh := filepath.Join(dir, "a", "b", "c.json5")
-	if _, err := Set(fresh, "tools.exec.ask", "always"); err != nil {
+	if _, err := (Edit{File: fresh}).Set("tools.exec.ask", "always"); err != nil {
 		t.Fatal(err)
 	}
 	if got := readFile(t, fresh); got != "{\n  tools: { exec: { ask: \"always\" } },\n}\n" {

@@ -229,12 +229,16 @@ func (s *Server) addRule(w http.ResponseWriter, r *http.Request) error {
 	if err := access.From(r.Context()).CheckAgent(cmp.Or(req.Agent, mainAgent)); err != nil {
 		return err
 	}
-	rule := policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Args: req.Args, Reason: req.Reason}
-	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", rule); err != nil {
+	if err := s.cfg.Rules.Add(cmp.Or(req.Agent, mainAgent), "", newRule(req)); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// newRule is the rule that a caller wants.
+func newRule(req api.NewRule) policy.Rule {
+	return policy.Rule{Action: policy.Action(cmp.Or(req.Action, string(policy.Allow))), Pattern: req.Pattern, Args: req.Args, Reason: req.Reason}
 }
 
 func (s *Server) removeRule(w http.ResponseWriter, r *http.Request) error {

@@ -216,6 +216,34 @@ func TestApprovalChanges(t *testing.T) {
 	}
 }
 
+// A preview says which of the last commands a rule would change, and changes nothing.
+func TestRulePreview(t *testing.T) {
+	d := newDesk(t)
+	d.server.cfg.Policy = &fakePolicy{}
+	for range 3 {
+		d.start("/bin/true", "")
+	}
+	d.start("echo", "")
+	var got api.RuleEffects[policy.Outcome]
+	try := func(body string, changed int) {
+		t.Helper()
+		a := d.do("POST", "/v1/approvals/rules/preview", body).is(200)
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Commands != 4 || len(got.Changed) != changed {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	try(`{"pattern":"/bin/true"}`, 3)
+	if c := got.Changed[0]; c.Agent != "main" || c.Command != "/bin/true" || c.Now != policy.Asked || c.Then != policy.Allowed {
+		t.Errorf("%+v", c)
+	}
+	try(`{"pattern":"/bin/false","agent":"*"}`, 0)
+	d.do("POST", "/v1/approvals/rules/preview", `{"pattern":"true"}`).code(400, "invalid")
+	d.do("POST", "/v1/approvals/rules/preview", `{"pattern":"","remove":"none"}`).code(404, "not-found")
+	if host, err := d.file.Rules("main"); err != nil || len(host.Rules) > 0 {
+		t.Errorf("%+v, %v", host.Rules, err)
+	}
+}
+
 func TestRules(t *testing.T) {
 	d := newDesk(t)
 	d.do("POST", "/v1/approvals/rules", `{"pattern":"/usr/bin/git status"}`).is(204)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -152,6 +153,37 @@ func (s *Server) signedIn(rt route, r *http.Request) (_ *access.Grant, found boo
 	g, err := s.signInGrant(r, ref)
 	return g, true, err
 }
+
+// signInKey is of a context's value: one that ends when the browser signs out.
+type signInKey struct{}
+
+// withSignIn notes the sign-in that a request was let in by, if it was by one.
+func (s *Server) withSignIn(ctx context.Context, r *http.Request) context.Context {
+	if _, byKey := bearer(r); byKey || overUnix(r) || s.cfg.SignIns == nil {
+		return ctx
+	}
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, signInKey{}, s.cfg.SignIns.Alive(c.Value))
+}
+
+// whileSignedIn is ctx until the browser that a request is from signs out.
+func whileSignedIn(ctx context.Context) (context.Context, context.CancelFunc) {
+	alive, ok := ctx.Value(signInKey{}).(context.Context)
+	if !ok {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	detach := context.AfterFunc(alive, func() { cancel(errSignedOut) })
+	return ctx, func() {
+		detach()
+		cancel(nil)
+	}
+}
+
+var errSignedOut = corral.Errorf(api.ErrUnauthorized, "sign in again", "the browser was signed out")
 
 // ofOwner is a handler of requests to a port of a sandbox. A link of the console made
 // them, which can name no agent: then they are those of the sandbox's owner.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -187,6 +188,47 @@ func TestSignOut(t *testing.T) {
 }
 
 // The gateway's token signs in as what it is, and no longer when there is another.
+// Signing out ends what is open in other tabs, and nothing of other browsers.
+func TestSignOutEndsStreams(t *testing.T) {
+	g, keys := newConsoleRig(t)
+	secret := makeKey(t, keys, api.NewKey{Name: "v", Role: "viewer"}).Secret
+	one, two := g.signIn(secret), g.signIn(secret)
+	ended := make(chan *browser, 2)
+	for _, b := range []*browser{&one, &two} {
+		begun := make(chan struct{})
+		go func() {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", g.url+"/v1/events?agent=*", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.AddCookie(b.cookie)
+			r.Header.Set(api.HeaderConsole, b.token)
+			resp, err := g.tcp.Transport.(validating).next.RoundTrip(r)
+			close(begun)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			_, _ = io.Copy(io.Discard, resp.Body) // until it is cut off
+			ended <- b
+		}()
+		<-begun
+	}
+	one.call("DELETE", "/console/login", "").is(204)
+	select {
+	case b := <-ended:
+		if b != &one {
+			t.Error("the stream of the other browser ended")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the stream goes on after the browser was signed out")
+	}
+	two.call("DELETE", "/console/login", "").is(204)
+	<-ended
+}
+
 func TestSignInByToken(t *testing.T) {
 	g, _ := newConsoleRig(t)
 	b := g.signIn(testToken)

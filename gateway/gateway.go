@@ -48,6 +48,10 @@ type Config struct {
 	Rules Rules
 	// Policy answers what commands may do. Nil: nothing is known of that.
 	Policy Policy
+	// Doctor makes the checks of corral doctor. Nil: there are none.
+	Doctor func(context.Context) []api.Finding
+	// Configuration is the file that it goes by. Nil: there is none.
+	Configuration Configuration
 	// Nodes are the machines that are paired. Nil: it does not listen for any.
 	Nodes Nodes
 	// SSHNodes are those that are reached by SSH. Nil: there are none.
@@ -56,6 +60,11 @@ type Config struct {
 	MCP http.Handler
 	// Sandboxes are those of all agents. Nil: there are none.
 	Sandboxes Sandboxes
+	// Prune removes what is old of sandboxes, as the configuration says, and returns the
+	// names of the containers. Nil: there are no sandboxes.
+	Prune func(context.Context) ([]string, error)
+	// Pools are the containers that wait for new sandboxes. Nil: there are none.
+	Pools func() []api.SandboxPool
 	// Files are the files of an agent's sandbox. ErrNotFound if the agent has
 	// none of that name. Nil: there are no sandboxes.
 	Files func(ctx context.Context, agent, name string) (files.FS, error)
@@ -140,6 +149,8 @@ type Server struct {
 	labels  labels
 	pace    *pacer
 	inputs  inputs
+	usage   usage
+	checkup checkup
 	pages   []string // where browsers find it: it is written by Serve, before the first request
 	wrong   wrongKeys
 
@@ -232,14 +243,17 @@ func (s *Server) stay() (leave func(), err error) {
 	}, nil
 }
 
-// whileServing is ctx until the gateway drains, or the key of the request ends.
+// whileServing is ctx until the gateway drains, or the key or the sign-in of the request
+// ends.
 func (s *Server) whileServing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, ended := access.From(ctx).Context(ctx)
+	ctx, signedOut := whileSignedIn(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	detach := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
 	return ctx, func() {
 		detach()
 		cancel(nil)
+		signedOut()
 		ended()
 	}
 }

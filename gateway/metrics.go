@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,10 @@ type metrics struct {
 
 	byKey     *prometheus.CounterVec
 	wrongKeys prometheus.Counter
+
+	// The same for usage: all requests, those that failed here, and those that wait for
+	// nothing, with the time that they took.
+	all, errors, quick, took atomic.Int64
 }
 
 func newMetrics(sessions *session.Manager) *metrics {
@@ -72,6 +77,13 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// counts are what usage goes by.
+func (m *metrics) counts(sessions *session.Manager) counts {
+	c := counts{requests: m.all.Load(), errors: m.errors.Load(), quick: m.quick.Load(), took: time.Duration(m.took.Load())}
+	c.begun, c.failed = sessions.Totals()
+	return c
+}
+
 // key counts a request by the key that it had; empty: it had none that is right.
 func (m *metrics) key(name string, status int) {
 	answer := "served"
@@ -90,13 +102,14 @@ func (m *metrics) key(name string, status int) {
 }
 
 // route returns the metrics of one route, found once.
-func (m *metrics) route(name string) *routeMetrics {
-	return &routeMetrics{m: m, name: name, took: m.durations.WithLabelValues(name)}
+func (m *metrics) route(rt route) *routeMetrics {
+	return &routeMetrics{m: m, name: rt.pattern, waits: rt.waits || rt.foreign != nil, took: m.durations.WithLabelValues(rt.pattern)}
 }
 
 type routeMetrics struct {
 	m      *metrics
 	name   string
+	waits  bool
 	took   prometheus.Observer
 	counts sync.Map // status → prometheus.Counter
 }
@@ -112,6 +125,14 @@ func (r *routeMetrics) observe(status int, took time.Duration, bytes int64) {
 	counter.(prometheus.Counter).Inc()
 	r.took.Observe(took.Seconds())
 	r.m.sent.Add(float64(bytes))
+	r.m.all.Add(1)
+	if status >= 500 {
+		r.m.errors.Add(1)
+	}
+	if !r.waits {
+		r.m.quick.Add(1)
+		r.m.took.Add(int64(took))
+	}
 }
 
 // sessionMetrics asks the Manager when it is asked.

@@ -24,7 +24,7 @@ import (
 // wrap is all that is done for every request: an id, who may call, an answer
 // for errors and panics, the log and the metrics.
 func (s *Server) wrap(rt route) http.Handler {
-	measured := s.metrics.route(rt.pattern)
+	measured := s.metrics.route(rt)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw)}
@@ -70,7 +70,7 @@ func (s *Server) serve(rt route, w *response, r *http.Request) (err error) {
 	}
 	r.Header.Set(api.HeaderKey, g.Ref()) // whatever the client sent: it is for MCP
 	ctx := access.WithGrant(config.WithCaller(r.Context(), caller), g)
-	return rt.handle(w, r.WithContext(ctx))
+	return rt.handle(w, r.WithContext(s.withSignIn(ctx, r)))
 }
 
 // serveForeign serves a client of E2B. Which host the request is addressed to, and which

@@ -9,6 +9,7 @@ import (
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 )
 
@@ -16,6 +17,10 @@ import (
 type Policy interface {
 	// Explain says what would become of a command. Nothing is started.
 	Explain(ctx context.Context, agent string, cmd corral.Command, o ExplainOptions) (api.Report, error)
+
+	// Would says what becomes of a command for this machine now, and what by changed
+	// rules. ErrUnsupported: no rule decides on it.
+	Would(ctx context.Context, agent string, cmd corral.Command, change func([]policy.Rule) []policy.Rule) (now, then policy.Outcome, err error)
 
 	// Current returns records with the decisions of those that are pending as they
 	// are now.

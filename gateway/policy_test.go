@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
+	"github.com/corral-exec/corral/policy"
 	"github.com/corral-exec/corral/policy/approval"
 	"github.com/corral-exec/corral/policy/guard"
 )
@@ -31,6 +33,14 @@ func (p *fakePolicy) Explain(ctx context.Context, agent string, cmd corral.Comma
 
 func (p *fakePolicy) Current(_ context.Context, recs []approval.Record) []approval.Record {
 	return recs
+}
+
+// Would allows what a rule of its very text allows.
+func (p *fakePolicy) Would(_ context.Context, _ string, cmd corral.Command, change func([]policy.Rule) []policy.Rule) (now, then policy.Outcome, err error) {
+	if slices.ContainsFunc(change(nil), func(r policy.Rule) bool { return r.Pattern == cmd.Shell }) {
+		return policy.Asked, policy.Allowed, nil
+	}
+	return policy.Asked, policy.Asked, nil
 }
 
 func (p *fakePolicy) Overrides(agent string) config.Overrides { return p.over[agent] }

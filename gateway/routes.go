@@ -16,6 +16,7 @@ type route struct {
 	whole   bool         // it concerns all agents: a key for some is not enough
 	head    bool         // answers HEAD
 	link    bool         // a link to the console is as good as a key
+	waits   bool         // for a command, a client or an engine: how long it takes says nothing of the gateway
 	pages   bool         // answers errors as HTML, if that is asked for
 	foreign *foreign     // it is for clients of E2B; nil: it is not
 
@@ -28,10 +29,10 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (s *Server) table() []route {
 	table := []route{
-		{pattern: "POST /v1/exec", right: access.Run, handle: s.exec},
-		{pattern: "POST /v1/process", right: access.Run, handle: s.tool("process")},
+		{pattern: "POST /v1/exec", waits: true, right: access.Run, handle: s.exec},
+		{pattern: "POST /v1/process", waits: true, right: access.Run, handle: s.tool("process")},
 		{pattern: "GET /v1/tools", right: access.Read, handle: s.listTools},
-		{pattern: "POST /v1/tools/{name}", right: access.Run, handle: s.callTool},
+		{pattern: "POST /v1/tools/{name}", waits: true, right: access.Run, handle: s.callTool},
 
 		{pattern: "POST /v1/explain", right: access.Run, handle: s.explain},
 		{pattern: "GET /v1/overrides", right: access.Read, handle: s.getOverrides},
@@ -42,27 +43,30 @@ func (s *Server) table() []route {
 		{pattern: "POST /v1/sessions", right: access.Run, handle: s.startSession},
 		{pattern: "GET /v1/sessions/{id}", right: access.Read, handle: s.getSession},
 		{pattern: "DELETE /v1/sessions/{id}", right: access.Run, handle: s.removeSession},
-		{pattern: "GET /v1/sessions/{id}/wait", right: access.Read, handle: s.waitSession},
+		{pattern: "GET /v1/sessions/{id}/wait", waits: true, right: access.Read, handle: s.waitSession},
 		{pattern: "POST /v1/sessions/{id}/signal", right: access.Run, handle: s.signalSession},
 		{pattern: "POST /v1/sessions/{id}/resize", right: access.Run, handle: s.resizeSession},
-		{pattern: "POST /v1/sessions/{id}/kill", right: access.Run, handle: s.killSession},
-		{pattern: "GET /v1/sessions/{id}/log", right: access.Read, handle: s.readLog},
+		{pattern: "POST /v1/sessions/{id}/kill", waits: true, right: access.Run, handle: s.killSession},
+		{pattern: "GET /v1/sessions/{id}/log", waits: true, right: access.Read, handle: s.readLog},
 		{pattern: "GET /v1/sessions/{id}/log/stat", right: access.Read, handle: s.statLog},
-		{pattern: "GET /v1/sessions/{id}/output", right: access.Read, handle: s.output},
-		{pattern: "POST /v1/sessions/{id}/stdin", right: access.Run, handle: s.writeStdin},
+		{pattern: "GET /v1/sessions/{id}/output", waits: true, right: access.Read, handle: s.output},
+		{pattern: "POST /v1/sessions/{id}/stdin", waits: true, right: access.Run, handle: s.writeStdin},
 		{pattern: "DELETE /v1/sessions/{id}/stdin/{write}", right: access.Run, handle: s.cancelStdin},
-		{pattern: "GET /v1/sessions/{id}/attach", right: access.Run, handle: s.attach},
+		{pattern: "GET /v1/sessions/{id}/attach", waits: true, right: access.Run, handle: s.attach},
 
-		{pattern: "GET /v1/events", right: access.Read, handle: s.events},
+		{pattern: "GET /v1/events", waits: true, right: access.Read, handle: s.events},
 		{pattern: "GET /v1/approvals", right: access.Read, handle: s.listApprovals},
 		{pattern: "POST /v1/approvals", right: access.Approve, handle: s.denyApprovals},
-		{pattern: "GET /v1/approvals/changes", right: access.Read, handle: s.approvalChanges},
+		{pattern: "GET /v1/approvals/changes", waits: true, right: access.Read, handle: s.approvalChanges},
 		{pattern: "GET /v1/approvals/rules", right: access.Read, handle: s.listRules},
 		{pattern: "POST /v1/approvals/rules", right: access.Operate, handle: s.addRule},
+		{pattern: "POST /v1/approvals/rules/preview", right: access.Operate, handle: s.tryRule},
 		{pattern: "DELETE /v1/approvals/rules", right: access.Operate, handle: s.removeRule},
 		{pattern: "GET /v1/approvals/{id}", right: access.Read, handle: s.getApproval},
 		{pattern: "POST /v1/approvals/{id}", right: access.Approve, handle: s.answerApproval},
 
+		{pattern: "GET /v1/usage", right: access.Read, handle: s.showUsage},
+		{pattern: "GET /v1/doctor", waits: true, right: access.Operate, whole: true, handle: s.doctor},
 		{pattern: "GET /v1/health", right: access.Public, handle: s.health},
 		{pattern: "GET /v1/ready", right: access.Public, handle: s.ready},
 		{pattern: "GET /metrics", right: access.Read, whole: true, handle: s.metrics.serve},
@@ -72,12 +76,13 @@ func (s *Server) table() []route {
 	table = append(table, s.sandboxRoutes()...)
 	table = append(table, s.fileRoutes()...)
 	table = append(table, s.keyRoutes()...)
+	table = append(table, s.configRoutes()...)
 	table = append(table, s.portRoutes()...)
 	table = append(table, s.consoleRoutes()...)
 	if s.cfg.MCP != nil {
 		table = append(table, route{pattern: "GET " + resourcePath, right: access.Public, handle: s.resource},
 			route{pattern: "GET " + resourcePath + "/mcp", right: access.Public, handle: s.resource})
-		table = append(table, route{pattern: "/mcp", right: access.Run, handle: s.mcp})
+		table = append(table, route{pattern: "/mcp", waits: true, right: access.Run, handle: s.mcp})
 	}
 	return table
 }

@@ -35,9 +35,9 @@ func (s *Server) sandboxRoutes() []route {
 	table := []route{
 		{pattern: "GET /v1/sandboxes/{name}", right: access.Read, handle: s.getSandbox},
 		{pattern: "DELETE /v1/sandboxes/{name}", right: access.Operate, handle: s.removeSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/recreate", right: access.Operate, handle: s.recreateSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/pause", right: access.Operate, handle: s.pauseSandbox},
-		{pattern: "POST /v1/sandboxes/{name}/resume", right: access.Operate, handle: s.resumeSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/recreate", waits: true, right: access.Operate, handle: s.recreateSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/pause", waits: true, right: access.Operate, handle: s.pauseSandbox},
+		{pattern: "POST /v1/sandboxes/{name}/resume", waits: true, right: access.Operate, handle: s.resumeSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/stats", right: access.Read, handle: s.statSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/log", right: access.Read, handle: s.logSandbox},
 		{pattern: "GET /v1/sandboxes/{name}/address", right: access.Run, handle: s.sandboxAddress},
@@ -45,7 +45,19 @@ func (s *Server) sandboxRoutes() []route {
 	for i := range table {
 		table[i].handle = s.sandboxes(table[i].handle)
 	}
-	return append(table, route{pattern: "GET /v1/sandboxes", right: access.Read, handle: s.listSandboxes})
+	return append(table, route{pattern: "GET /v1/sandboxes", right: access.Read, handle: s.listSandboxes},
+		route{pattern: "POST /v1/sandboxes/prune", waits: true, right: access.Operate, whole: true, handle: s.pruneSandboxes})
+}
+
+func (s *Server) pruneSandboxes(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Prune == nil {
+		return corral.Errorf(corral.ErrNotFound, "turn the sandbox on (sandbox.mode)", "this gateway has no sandboxes")
+	}
+	removed, err := s.cfg.Prune(r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, api.Pruned{Removed: append([]string{}, removed...)})
 }
 
 // sandboxes is a handler of a gateway that has some.
@@ -84,7 +96,11 @@ func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request) error {
 	if agent := r.URL.Query().Get("agent"); agent != "" && agent != api.AllAgents {
 		list = slices.DeleteFunc(list, func(b api.Sandbox) bool { return b.Agent != agent })
 	}
-	return writeJSON(w, http.StatusOK, api.Sandboxes{Sandboxes: list})
+	answer := api.Sandboxes{Sandboxes: list}
+	if s.cfg.Pools != nil && g.All() {
+		answer.Pools = s.cfg.Pools()
+	}
+	return writeJSON(w, http.StatusOK, answer)
 }
 
 func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request) error {

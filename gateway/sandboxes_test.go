@@ -146,3 +146,17 @@ func TestNoSandboxes(t *testing.T) {
 	g.do("GET", "/v1/sandboxes/box", "").code(404, "not-found")
 	g.do("POST", "/v1/sandboxes/box/recreate", "").code(404, "not-found")
 }
+
+func TestPruneAndPools(t *testing.T) {
+	g := newRig(t, func(c *Config) {
+		c.Prune = func(context.Context) ([]string, error) { return []string{"corral-old"}, nil }
+		c.Pools = func() []api.SandboxPool { return []api.SandboxPool{{For: "agents", Size: 2, Ready: 1}} }
+	})
+	if got := g.do("POST", "/v1/sandboxes/prune", "").is(200).body; !strings.Contains(got, `"removed":["corral-old"]`) {
+		t.Errorf("%s", got)
+	}
+	if got := g.do("GET", "/v1/sandboxes", "").is(200).body; !strings.Contains(got, `"pools":[{"for":"agents","size":2,"ready":1}]`) {
+		t.Errorf("%s", got)
+	}
+	newRig(t, nil).do("POST", "/v1/sandboxes/prune", "").code(404, "not-found")
+}

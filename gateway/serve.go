@@ -69,6 +69,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	s.notify(daemon.SdNotifyReady)
 	g.Go(func() error {
+		s.measureUsage(running)
+		return nil
+	})
+	g.Go(func() error {
 		<-running.Done()
 		s.notify(daemon.SdNotifyStopping)
 		return s.shutdown(server, unused)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/corral-exec/corral"
 	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
 	"github.com/corral-exec/corral/internal/turn"
 	"github.com/corral-exec/corral/session"
 )
@@ -19,6 +21,7 @@ type inputs struct {
 	turns turn.Keyed[*session.Session]
 
 	mu     sync.Mutex
+	holds  map[*session.Session]hold
 	writes map[string]context.CancelCauseFunc // by session and the name that the client gave the write
 }
 
@@ -51,6 +54,33 @@ func (in *inputs) name(key string, cancel context.CancelCauseFunc) (forget func(
 	}, nil
 }
 
+// A hold is a person's on the input of a session, while they type. Programs that write
+// to it name no writer, and are not kept from it.
+type hold struct {
+	writer, by string
+	at         time.Time
+}
+
+// holdFor is how long a writer has the input who does not write.
+const holdFor = time.Minute
+
+// hold gives a writer the input of a session; ErrConflict if another has it, unless it is
+// to be taken over.
+func (in *inputs) hold(s *session.Session, writer, by string, take bool) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(in.holds, func(_ *session.Session, h hold) bool { return now.Sub(h.at) > holdFor })
+	if h, ok := in.holds[s]; ok && h.writer != writer && !take {
+		return corral.Errorf(corral.ErrConflict, "take the input over, or only look", "%s types in this session, at another place", h.by)
+	}
+	if in.holds == nil {
+		in.holds = map[*session.Session]hold{}
+	}
+	in.holds[s] = hold{writer, by, now}
+	return nil
+}
+
 var errCancelled = errors.New("the write was cancelled")
 
 func (in *inputs) cancel(key string) bool {
@@ -79,6 +109,18 @@ func (s *Server) writeStdin(w http.ResponseWriter, r *http.Request) error {
 	eof, err := queryBool(r, "eof")
 	if err != nil {
 		return err
+	}
+	take, err := queryBool(r, "take")
+	if err != nil {
+		return err
+	}
+	if writer := r.URL.Query().Get("writer"); writer != "" {
+		if err := corral.ValidateID(writer); err != nil {
+			return err
+		}
+		if err := s.inputs.hold(found, writer, access.From(r.Context()).Name, take); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

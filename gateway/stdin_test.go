@@ -223,3 +223,30 @@ func TestStdinAtTheEnd(t *testing.T) {
 		t.Errorf("the log has a fault of the gateway:\n%s", g.log.String())
 	}
 }
+
+// One person types at a time: another is told, and can take over. Programs are not kept
+// from writing.
+func TestTakeOver(t *testing.T) {
+	g := newRig(t, nil)
+	g.start("cat", `,"id":"s","stdin":true`)
+	write := func(query, text string) answer { return g.do("POST", "/v1/sessions/s/stdin"+query, text) }
+	write("?writer=one", "a").is(200)
+	if a := write("?writer=two", "b").code(409, "conflict"); !strings.Contains(a.body, "owner types in this session") {
+		t.Errorf("%s", a.body)
+	}
+	write("", "c").is(200)
+	write("?writer=two&take=true", "").is(200)
+	write("?writer=one", "d").code(409, "conflict")
+	write("?writer=two", "e").is(200)
+	g.server.inputs.mu.Lock()
+	for s, h := range g.server.inputs.holds { // who does not write for a minute has it no more
+		h.at = h.at.Add(-2 * holdFor)
+		g.server.inputs.holds[s] = h
+	}
+	g.server.inputs.mu.Unlock()
+	write("?writer=one&eof=true", "f").is(200)
+	g.ended("s")
+	if out := g.do("GET", "/v1/sessions/s/output", "").is(200).body; out != "acef" {
+		t.Errorf("it read %q", out)
+	}
+}

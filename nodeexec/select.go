@@ -31,10 +31,7 @@ type Status struct {
 	// What the node says of itself.
 	Program, OS, Arch, Host string
 	Features                []string
-	Running, CPUs           int // processes of commands, and processors
-	// Average is the load average of the last minute for each CPU, in
-	// thousandths; 0 where it is not known.
-	Average int
+	Load                    fabric.Load
 }
 
 // List is the nodes that are paired, by id.
@@ -45,7 +42,7 @@ func (f *Fabric) List(ctx context.Context) []Status {
 		list = append(list, Status{
 			Paired: c.Paired, Online: online, Heard: heard, Misfit: c.misfit,
 			Program: h.Program, OS: h.OS, Arch: h.Arch, Host: h.Host, Features: h.Features,
-			Running: h.Load.Running, CPUs: h.Load.CPUs, Average: h.Load.Average,
+			Load: h.Load,
 		})
 	}
 	return list

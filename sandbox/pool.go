@@ -86,6 +86,13 @@ func (p *Pool) Ready() int {
 	return len(p.ready)
 }
 
+// Size is how many containers are to wait.
+func (p *Pool) Size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size
+}
+
 // Close removes the containers that were not taken.
 func (p *Pool) Close() error {
 	p.end()

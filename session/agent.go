@@ -176,16 +176,16 @@ func (a Agent) beginAgain(ctx context.Context, old, s *Session, cmd corral.Comma
 	return old, false, nil
 }
 
-// maxText bounds a command as it is shown, in bytes: thousands of them are kept
+// MaxText bounds Status.Command, in bytes, of which a longer one is not kept whole: thousands are kept
 // in memory and listed.
-const maxText = 16 << 10
+const MaxText = 16 << 10
 
 // shortened is a text with its middle left out, if it is long.
 func shortened(s string) string {
-	if len(s) <= maxText {
+	if len(s) <= MaxText {
 		return s
 	}
-	e := runner.Excerpt{Head: s[:maxText/2], Tail: s[len(s)-maxText/2:], Omitted: int64(len(s) - maxText)}
+	e := runner.Excerpt{Head: s[:MaxText/2], Tail: s[len(s)-MaxText/2:], Omitted: int64(len(s) - MaxText)}
 	return strings.ToValidUTF8(e.String(), "�")
 }
 
@@ -203,7 +203,7 @@ func digest(cmd corral.Command) string {
 // other describes the command of old, which has the ID that s was to have. It tells
 // nothing about commands of other agents.
 func (a Agent) other(old, s *Session, cmd corral.Command) string {
-	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > maxText { // the middle of it is not known
+	if old.start.Agent != a.name || old.start.Text != s.start.Text || len(text(cmd)) > MaxText { // the middle of it is not known
 		return "another command"
 	}
 	switch dir := old.Info().Dir; {

@@ -78,6 +78,8 @@ type Manager struct {
 	agents   map[string]*executorOf
 	leaving  map[string]bool // removed, and perhaps not yet by their executor
 
+	begun, failed atomic.Int64 // see Totals
+
 	orphans []string // IDs that later lines name and that no line begins
 }
 
@@ -325,6 +327,10 @@ func (m *Manager) Counts() map[State]int {
 	return counts
 }
 
+// Totals are how many sessions began, and how many ended in another way than by
+// themselves with the exit code 0, since Open. They only grow.
+func (m *Manager) Totals() (begun, failed int64) { return m.begun.Load(), m.failed.Load() }
+
 func (m *Manager) all() []*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -350,6 +356,7 @@ func (m *Manager) add(ctx context.Context, s *Session) (existing *Session, err e
 		return nil, err
 	}
 	m.put(s)
+	m.begun.Add(1)
 	return nil, nil
 }
 

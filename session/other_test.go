@@ -10,7 +10,7 @@ import (
 
 // What the command is that has an ID already. Of other agents nothing is said.
 func TestOther(t *testing.T) {
-	long := strings.Repeat("x", maxText)
+	long := strings.Repeat("x", MaxText)
 	for _, tt := range []struct {
 		old  begun
 		dir  string // of the old one

@@ -331,6 +331,9 @@ func (s *Session) tryFinish(e ended, tail string) error {
 func (s *Session) settle(e ended) {
 	s.end = &e
 	s.uncount()
+	if e.Exit == nil || !e.Exit.Success() {
+		s.m.failed.Add(1)
+	}
 	close(s.done)
 	select {
 	case <-s.ready:

@@ -447,7 +447,7 @@ func TestLongCommand(t *testing.T) {
 		long := "true # " + strings.Repeat("é", 1<<20-100) + " end"
 		r.x.Programs[long] = r.x.Programs["true"]
 		st := r.begin(long, Options{Background: true}).Status(r.Context())
-		if n := len(st.Command); n > maxText+200 || !strings.HasPrefix(st.Command, "true # é") || !strings.HasSuffix(st.Command, "é end") || !utf8.ValidString(st.Command) {
+		if n := len(st.Command); n > MaxText+200 || !strings.HasPrefix(st.Command, "true # é") || !strings.HasSuffix(st.Command, "é end") || !utf8.ValidString(st.Command) {
 			r.Errorf("%d bytes are shown", n)
 		}
 	})

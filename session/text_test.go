@@ -26,11 +26,11 @@ func TestPlainCharacters(t *testing.T) {
 }
 
 func TestShortened(t *testing.T) {
-	whole := strings.Repeat("x", maxText)
+	whole := strings.Repeat("x", MaxText)
 	if got := shortened(whole); got != whole {
 		t.Errorf("%d bytes became %d", len(whole), len(got))
 	}
-	half := whole[:maxText/2]
+	half := whole[:MaxText/2]
 	got := shortened(half + "middle" + half)
 	if !strings.HasPrefix(got, half) || !strings.HasSuffix(got, half) || strings.Contains(got, "middle") || !strings.Contains(got, " 6 ") {
 		t.Errorf("%s", strings.Trim(got, "x"))

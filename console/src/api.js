@@ -90,6 +90,9 @@ export async function signIn(secret) {
   self.set(await get('/v1/key'));
 }
 
+// What another tab of this browser does counts here, too.
+addEventListener('storage', (e) => { if (e.key === TOKEN && !e.newValue) self.set(null); });
+
 export async function signOut() {
   await call('DELETE', root + 'login').catch(() => {});
   signedOut();

@@ -12,6 +12,9 @@ export function bytes(n) {
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
+// short is a number of things, with as many digits as say something.
+export const short = (n) => (n >= 100 ? Math.round(n) : n >= 10 ? n.toFixed(1) : n.toFixed(2)).toString().replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+
 export function duration(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 1) return `${Math.max(0, Math.round(ms))} ms`;

@@ -11,6 +11,8 @@ export const nudge = () => nudges.forEach((f) => f());
 export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
   const [state, set] = useState({ path: null });
   const again = useRef(() => {});
+  const pace = useRef(every); // another pace is no reason to ask again
+  pace.current = every;
   useEffect(() => {
     if (!path) return;
     const stop = new AbortController();
@@ -21,7 +23,7 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
     nudges.add(poke);
     document.addEventListener('visibilitychange', poke);
     (async () => {
-      let wait = every;
+      let wait = 0; // longer than the pace, after failures
       while (!stop.signal.aborted) {
         asked = false;
         if (!document.hidden || hidden || !state.data) {
@@ -29,7 +31,7 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
             const data = await get(path, { agent, signal: stop.signal });
             if (stop.signal.aborted) return;
             set({ path, data });
-            wait = every;
+            wait = 0;
           } catch (error) {
             if (stop.signal.aborted) return;
             const passes = !error.status || [429, 502, 503].includes(error.status);
@@ -37,11 +39,11 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
               const data = passes && old.path === path ? old.data : undefined;
               return { path, data, error: error.status && !data ? error : undefined };
             });
-            wait = passes ? backoff(wait) : every;
+            wait = passes ? backoff(wait || pace.current) : 0;
           }
         }
         if (!asked) {
-          const ms = document.hidden ? hidden || 3_600_000 : wait;
+          const ms = document.hidden ? hidden || 3_600_000 : wait || pace.current;
           await Promise.race([sleep(ms, stop.signal), new Promise((resolve) => { wake = resolve; })]);
         }
         await sleep(60, stop.signal); // of many nudges one is enough
@@ -52,7 +54,7 @@ export function useLive(path, { every = 4000, agent, hidden = 0 } = {}) {
       nudges.delete(poke);
       document.removeEventListener('visibilitychange', poke);
     };
-  }, [path, agent, every]);
+  }, [path, agent]);
   const reload = useCallback(() => again.current(), []);
   return { ...(state.path === path ? state : {}), reload };
 }

@@ -10,10 +10,12 @@ import { T } from './text.js';
 import { Overview } from './overview.jsx';
 import { Approval, Approvals, useNotices } from './approvals.jsx';
 import { Session, Sessions } from './sessions.jsx';
+import { Events } from './events.jsx';
 import { Terminal, Terminals } from './terminals.jsx';
 import { Sandbox, Sandboxes } from './sandboxes.jsx';
-import { Nodes } from './nodes.jsx';
+import { Node, Nodes } from './nodes.jsx';
 import { Policy } from './policy.jsx';
+import { Configuration } from './config.jsx';
 import { Keys } from './keys.jsx';
 
 // A screen is shown to those who may use it: [of a list, of one thing, whether one may].
@@ -22,10 +24,12 @@ const screens = {
   '': [Overview, null, read],
   approvals: [Approvals, Approval, read],
   sessions: [Sessions, Session, read],
+  events: [Events, null, read],
   terminals: [Terminals, Terminal, () => may('run')],
   sandboxes: [Sandboxes, Sandbox, read],
-  nodes: [Nodes, null, read],
+  nodes: [Nodes, Node, read],
   policy: [Policy, null, read],
+  config: [Configuration, null, () => mayAll('operate')],
   keys: [Keys, null, () => mayAll('keys')],
 };
 const open = () => Object.keys(screens).filter((name) => screens[name][2]());
@@ -147,7 +151,7 @@ function Palette({ close }) {
     const add = (path, f) => get(path).then((data) => !gone && setThings((t) => [...t, ...f(data)])).catch(() => {});
     add('/v1/sessions?agent=*', (d) => d.sessions.slice(-2000).reverse().map((s) => ({ kind: T.screens.sessions, text: `${s.name} ${s.sessionId}`, to: sessionURL(s) })));
     add('/v1/sandboxes', (d) => d.sandboxes.map((s) => ({ kind: T.screens.sandboxes, text: s.name, to: sandboxURL(s.name) })));
-    add('/v1/nodes', (d) => d.nodes.map((n) => ({ kind: T.screens.nodes, text: n.name, to: 'nodes' })));
+    add('/v1/nodes', (d) => d.nodes.map((n) => ({ kind: T.screens.nodes, text: n.name, to: 'nodes/' + encodeURIComponent(n.id) })));
     return () => { gone = true; };
   }, []);
   const all = useMemo(() => [

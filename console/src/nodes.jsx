@@ -1,11 +1,13 @@
-// Nodes: the machines that commands may run on, and which of them an agent's are.
+// Nodes: the machines that commands may run on.
 import { useState } from 'preact/hooks';
-import { call, get, mayAll, post, self } from './api.js';
-import { nudge, useLive } from './live.js';
-import { plain } from './format.js';
-import { linkTo } from './router.js';
-import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Page, Problem, Section, Select, show, Table, Text, Time, toast } from './ui.jsx';
-import { useSessions } from './sessions.jsx';
+import { call, mayAll, post, self } from './api.js';
+import { nudge, useLive, useNow } from './live.js';
+import { ago, bytes, exitText, plain, short, tone } from './format.js';
+import { linkTo, sessionURL } from './router.js';
+import { Chart, useUsage } from './charts.jsx';
+import { byStart, useSessions } from './sessions.jsx';
+import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Meter, Page, Problem, Section, show, Table, Text, Time } from './ui.jsx';
+import { Bindings } from './config.jsx';
 import { T } from './text.js';
 
 const tones = { online: 'run', offline: 'warn', revoked: 'bad', unknown: '' };
@@ -21,6 +23,9 @@ function parseLabels(text) {
   return out;
 }
 
+// Old is a value of a node, greyed when the node is away.
+const Old = ({ of, children }) => <span class={of.state === 'online' ? '' : 'stale'} title={of.state === 'online' ? undefined : T.nodes.asOf(ago(of.lastHeard))}>{children || '–'}</span>;
+
 export function Nodes() {
   const live = useLive('/v1/nodes', { every: 4000 });
   const operate = mayAll('operate');
@@ -34,9 +39,10 @@ export function Nodes() {
           {nodes.length > 0 && (
             <Table
               label={T.screens.nodes}
-              columns={[[T.common.name, 'wide'], [T.common.state], [T.nodes.labels], [T.nodes.system], [T.nodes.version], [T.nodes.heard, 'num'], ['', 'acts']]}
+              columns={[[T.common.name, 'wide'], [T.common.state], [T.nodes.labels], [T.nodes.load, 'num'], [T.sandboxes.memory, 'num'], [T.nodes.system], [T.nodes.version], [T.nodes.heard, 'num'], ['', 'acts']]}
               rows={nodes.map((n) => ({ key: n.id, cells: [
-                <button class="plain link" onClick={() => show((close) => <About close={close} n={n} />)}><Text>{n.name}</Text></button>, <Badge tone={tones[n.state]}>{n.state}</Badge>, <Text>{labelText(n.labels)}</Text>,
+                <a {...linkTo('nodes/' + encodeURIComponent(n.id))}><Text>{n.name}</Text></a>, <Badge tone={tones[n.state]}>{n.state}</Badge>, <Text>{labelText(n.labels)}</Text>,
+                <Old of={n}>{n.load && short(n.load.average)}</Old>, <Old of={n}>{n.load?.memory > 0 && Math.round((100 * n.load.memoryUsed) / n.load.memory) + ' %'}</Old>,
                 <Text>{[n.os, n.arch].filter(Boolean).join('/')}</Text>, <Text>{n.version || ''}</Text>, <Time at={n.lastHeard} />,
                 operate && n.kind === 'node' && <Actions n={n} />,
               ] }))}
@@ -44,27 +50,80 @@ export function Nodes() {
           )}
           {nodes.length === 0 && (listens ? <Empty title={T.nodes.empty} hint={operate && T.nodes.emptyHint} /> : <Empty title={T.nodes.off} hint={T.nodes.offHint} />)}
           {operate && listens && <Join />}
-          <Bindings nodes={nodes} />
+          {operate && <Bindings nodes={nodes} />}
         </>
       )}</Loaded>
     </Page>
   );
 }
 
-function About({ n, close }) {
+// Meters are what a node said last of how busy it is. Of one that is away they are old.
+function Meters({ n }) {
+  const l = n.load, stale = n.state !== 'online';
+  if (!l) return <p class="dim">{T.nodes.noLoad}</p>;
   return (
-    <div>
-      <h2><Text>{n.name}</Text></h2>
-      <Facts>
-        <Fact name={T.keys.id}><code>{n.id}</code></Fact>
-        {n.key && <Fact name={T.nodes.key}><code class="sum">{n.key}</code></Fact>}
-        <Fact name={T.common.host}><Text>{n.host || ''}</Text></Fact>
-        {n.addresses?.length > 0 && <Fact name={T.nodes.address}><Text>{n.addresses.join(', ')}</Text></Fact>}
-        {n.approvedBy && <Fact name={T.approvals.by}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
-        {n.features?.length > 0 && <Fact name={T.common.more}><Text>{n.features.join(' ')}</Text></Fact>}
-      </Facts>
-      <div class="actions end"><button autofocus onClick={() => close()}>{T.common.close}</button></div>
-    </div>
+    <>
+      {stale && <p><Badge tone="warn">{T.nodes.asOf(ago(n.lastHeard))}</Badge></p>}
+      <div class="meters">
+        <Meter stale={stale} name={T.nodes.load} used={l.average} limit={l.cpus} text={`${short(l.average)} / ${T.nodes.cpus(l.cpus)}`} />
+        {l.memory > 0 && <Meter stale={stale} name={T.sandboxes.memory} used={l.memoryUsed} limit={l.memory} text={`${bytes(l.memoryUsed)} / ${bytes(l.memory)}`} />}
+        {l.disk > 0 && <Meter stale={stale} name={T.nodes.disk} used={l.diskUsed} limit={l.disk} text={`${bytes(l.diskUsed)} / ${bytes(l.disk)}`} />}
+        <Meter stale={stale} name={T.sandboxes.pids} text={l.processes ? `${l.processes}, ${T.nodes.ofCommands(l.running)}` : T.nodes.ofCommands(l.running)} />
+      </div>
+    </>
+  );
+}
+
+export function Node({ id }) {
+  const one = useLive('/v1/nodes/' + encodeURIComponent(id), { every: 4000 });
+  const hour = useUsage(one.data?.kind === 'node' ? 'node:' + one.data.id : null);
+  const sessions = useSessions();
+  useNow(5000);
+  const n = one.data;
+  const there = (sessions.data?.sessions || []).filter((s) => n && (s.node === n.name || s.node === n.id)).sort(byStart);
+  return (
+    <Page
+      title={n ? plain(n.name, 60) : plain(id, 60)} back="nodes" sub={n && <Badge tone={tones[n.state]}>{n.state}</Badge>}
+      actions={n && mayAll('operate') && n.kind === 'node' && <Actions n={n} />}
+    >
+      {one.error?.status === 404 ? <Empty title={T.nodes.gone} /> : (
+        <Loaded of={one}>{() => (
+          <>
+            <Facts>
+              <Fact name={T.keys.id}><code>{n.id}</code></Fact>
+              {n.labels && <Fact name={T.nodes.labels}><Text>{labelText(n.labels)}</Text></Fact>}
+              {n.key && <Fact name={T.nodes.key}><code class="sum">{n.key}</code></Fact>}
+              <Fact name={T.nodes.system}><Text>{[n.os, n.arch, n.version].filter(Boolean).join(' · ')}</Text></Fact>
+              <Fact name={T.common.host}><Text>{n.host || ''}</Text></Fact>
+              {n.addresses?.length > 0 && <Fact name={T.nodes.address}><Text>{n.addresses.join(', ')}</Text></Fact>}
+              {n.approvedBy && <Fact name={T.approvals.by}><Text>{n.approvedBy}</Text>, <Time at={n.pairedAt} /></Fact>}
+              {n.features?.length > 0 && <Fact name={T.common.more}><Text>{n.features.join(' ')}</Text></Fact>}
+              <Fact name={T.nodes.heard}><Time at={n.lastHeard} /></Fact>
+            </Facts>
+            {n.kind === 'node' && (
+              <Section title={T.sandboxes.usage}>
+                <Meters n={n} />
+                {hour.data?.at.length > 0 && (
+                  <div class="charts">
+                    <Chart usage={hour.data} title={T.usage.title(T.nodes.load)} series={[['load', T.nodes.load, '--good']]} format={short} />
+                    <Chart usage={hour.data} title={T.usage.title(T.sandboxes.memory)} series={[['memory', T.sandboxes.memory, '--run']]} format={bytes} limit={n.load?.memory} />
+                  </div>
+                )}
+              </Section>
+            )}
+            <Section title={T.nodes.sessions}>
+              {there.length === 0 ? <p class="dim">{T.nodes.noSessions}</p> : (
+                <Table
+                  label={T.nodes.sessions}
+                  columns={[[T.common.state], [T.common.command, 'wide'], [T.common.agent], [T.sessions.began, 'num']]}
+                  rows={there.slice(0, 50).map((s) => ({ key: s.agent + s.sessionId, cells: [<Badge tone={tone(s)}>{exitText(s)}</Badge>, <a class="mono clip" {...linkTo(sessionURL(s))}><Text>{plain(s.command, 160)}</Text></a>, <Text>{s.agent}</Text>, <Time at={s.startedAt} />] }))}
+                />
+              )}
+            </Section>
+          </>
+        )}</Loaded>
+      )}
+    </Page>
   );
 }
 
@@ -149,49 +208,5 @@ function Join() {
       <p class="dim">{T.nodes.joinText}</p>
       <Loaded of={live}>{(j) => <><Copyable text={j.command} />{j.webSocket && <Copyable text={j.webSocket.command} />}</>}</Loaded>
     </Section>
-  );
-}
-
-// Bindings: which node an agent's commands for a node go to. It is what /exec node=NAME sets.
-function Bindings({ nodes }) {
-  const sessions = useSessions();
-  const sandboxes = useLive('/v1/sandboxes', { every: 30_000 });
-  const [more, setMore] = useState([]);
-  const agents = [...new Set(['main', ...more, ...(sessions.data?.sessions || []).map((s) => s.agent), ...(sandboxes.data?.sandboxes || []).map((s) => s.agent).filter(Boolean)])].sort();
-  const usable = nodes.filter((n) => n.state !== 'revoked');
-  if (!usable.length) return null;
-  const owner = self.get().name === 'owner';
-  return (
-    <Section title={T.nodes.bindings}>
-      <p class="dim">{T.nodes.bindingsHint}{!owner && ' ' + T.nodes.ownerOnly}</p>
-      <Table label={T.nodes.bindings} columns={[[T.common.agent, 'wide'], [T.common.node]]} rows={agents.slice(0, 100).map((a) => ({ key: a, cells: [<Text>{a}</Text>, <Binding agent={a} nodes={usable} owner={owner} />] }))} />
-      {owner && (
-        <form class="group below" onSubmit={(e) => { e.preventDefault(); const name = new FormData(e.target).get('agent').trim(); if (name) setMore([...more, name]); e.target.reset(); }}>
-          <input name="agent" aria-label={T.nodes.another} placeholder={T.nodes.another} spellcheck={false} /><button>{T.policy.add}</button>
-        </form>
-      )}
-    </Section>
-  );
-}
-
-function Binding({ agent, nodes, owner }) {
-  const live = useLive('/v1/overrides', { agent, every: 15_000 });
-  if (live.error) return <span class="dim"><Text>{live.error.message}</Text></span>;
-  const now = live.data?.node || '';
-  const options = [['', T.nodes.any], ...nodes.map((n) => n.name)];
-  if (now && !nodes.some((n) => n.name === now)) options.push(now);
-  return (
-    <Select
-      label={`${T.common.node}: ${agent}`} value={now} options={options} disabled={!owner || !live.data}
-      onChange={async (node) => {
-        try {
-          const { node: _, ...rest } = await get('/v1/overrides', { agent });
-          await call('PUT', '/v1/overrides', { agent, body: { ...rest, ...(node && { node }) } });
-        } catch (err) {
-          toast(err.message, err.hint, true);
-        }
-        live.reload();
-      }}
-    />
   );
 }

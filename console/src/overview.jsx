@@ -1,10 +1,11 @@
 // What needs somebody, what runs, and what went wrong.
 import { may, mayAll } from './api.js';
 import { pending, useLive, useNow } from './live.js';
-import { ago, duration, exitText, failed, plain, tone } from './format.js';
+import { duration, exitText, failed, plain, short, tone } from './format.js';
+import { Chart, useUsage } from './charts.jsx';
 import { linkTo, sandboxURL, sessionURL, useCell } from './router.js';
 import { byStart, useSessions } from './sessions.jsx';
-import { Badge, Empty, Loaded, Page, Section, Spark, Table, Text, Time } from './ui.jsx';
+import { Badge, Empty, Loaded, Page, Section, Table, Text, Time } from './ui.jsx';
 import { T } from './text.js';
 
 const day = 86_400_000;
@@ -12,6 +13,44 @@ const day = 86_400_000;
 const Count = ({ name, to, n, tone: t }) => (
   <a class={'tile ' + (n ? t || '' : '')} {...linkTo(to)}><b class="num">{n ?? '–'}</b><span>{name}</span></a>
 );
+
+// Findings are those of the doctor that are not as they should be.
+function Findings() {
+  const live = useLive('/v1/doctor', { every: 60_000 });
+  const bad = live.data?.findings.filter((f) => f.status !== 'ok').sort((a, b) => (a.status === b.status ? 0 : a.status === 'fail' ? -1 : 1));
+  if (!bad) return null;
+  return (
+    <Section title={T.overview.doctor}>
+      {bad.length === 0 ? <p class="dim">{T.overview.healthy(live.data.findings.length)}</p> : (
+        <ul class="plain findings">
+          {bad.map((f) => (
+            <li key={f.name}>
+              <details>
+                <summary><Badge tone={f.status === 'fail' ? 'bad' : 'warn'}>{f.name}</Badge> <Text>{f.summary}</Text></summary>
+                {f.meaning && <p><Text>{f.meaning}</Text></p>}
+                {f.fix && <p>{T.policy.fix}: <Text>{f.fix}</Text></p>}
+              </details>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  );
+}
+
+// Hour is what the gateway did in the last hour.
+function Hour() {
+  const live = useUsage('gateway');
+  return live.data && (
+    <Section title={T.overview.hour}>
+      <div class="charts">
+        <Chart usage={live.data} title={T.overview.rate} series={[['begun', T.overview.begun, '--run'], ['failed', T.overview.failed, '--bad']]} format={short} />
+        <Chart usage={live.data} title={T.overview.latency} series={[['latency', T.overview.latency, '--good']]} format={(v) => short(v) + ' ms'} />
+        <Chart usage={live.data} title={T.overview.requests} series={[['requests', T.overview.requestsShort, '--run'], ['errors', T.overview.errors, '--bad']]} format={short} />
+      </div>
+    </Section>
+  );
+}
 
 export function Overview() {
   const sessions = useSessions();
@@ -21,11 +60,6 @@ export function Overview() {
   const now = useNow(5000);
   const all = sessions.data?.sessions;
   const bad = all?.filter((s) => failed(s) && now - Date.parse(s.endedAt || s.startedAt) < day);
-  const perMinute = new Array(60).fill(0);
-  for (const s of all || []) {
-    const m = Math.floor((now - Date.parse(s.startedAt)) / 60_000);
-    if (m >= 0 && m < 60) perMinute[59 - m]++;
-  }
   const known = nodes.data?.nodes.filter((n) => n.state !== 'revoked') || [];
   const versions = [...new Set(known.map((n) => n.version).filter((v) => v && v !== 'unknown'))].sort();
   return (
@@ -38,9 +72,10 @@ export function Overview() {
         {!nodes.error && <Count name={T.overview.nodes} to="nodes" n={nodes.data ? known.filter((n) => n.state === 'online').length : undefined} />}
       </div>
       {nodes.data?.pending > 0 && mayAll('operate') && <p><a {...linkTo('nodes')}>{T.overview.pairing(nodes.data.pending)}</a></p>}
+      {mayAll('operate') && <Findings />}
+      {mayAll('read') && <Hour />}
       <Loaded of={sessions}>{() => (all.length === 0 ? <Empty title={T.overview.nothing} hint={may('run') && T.overview.nothingHint} command={may('run') && T.overview.nothingCommand} /> : (
         <>
-          <Section title={T.overview.rate}><Spark bars values={perMinute} label={T.overview.rate} /></Section>
           <Section title={T.overview.recent}>
             <Table
               label={T.overview.recent}

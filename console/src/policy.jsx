@@ -2,13 +2,15 @@
 import { useEffect, useState } from 'preact/hooks';
 import { call, may, post, self } from './api.js';
 import { useLive } from './live.js';
+import { plain } from './format.js';
+import { linkTo, sessionURL } from './router.js';
 import { hostChoices } from './sessions.jsx';
 import { Act, Badge, Code, Copyable, Fact, Facts, Field, Loaded, Page, Problem, Section, Select, Table, Text, toast } from './ui.jsx';
 import { Previews, RuleText, Segments } from './approvals.jsx';
 import { T } from './text.js';
 
 const tones = { allow: 'good', ask: 'warn', deny: 'bad' };
-const sourceText = (s) => (s ? [s.file && (s.line ? `${s.file}:${s.line}` : s.file), s.key, s.name].filter(Boolean).join(' ') || T.common.unknown : T.common.unknown);
+export const sourceText = (s) => (s ? [s.file && (s.line ? `${s.file}:${s.line}` : s.file), s.key, s.name].filter(Boolean).join(' ') || T.common.unknown : T.common.unknown);
 
 export function Policy() {
   const [agent, setAgent] = useState(self.get().agents.find((a) => !/[*?[]/.test(a)) || 'main');
@@ -80,7 +82,7 @@ function Rules({ agent }) {
               columns={[[T.policy.rule, 'wide'], [T.common.reason], [T.policy.source], ['', 'acts']]}
               rows={rules.map((r, i) => ({ key: i, cells: [
                 <RuleText rule={r} />, <Text>{r.reason || ''}</Text>, <span class="dim"><Text>{sourceText(r.source)}</Text></span>,
-                operate && r.pattern && <Act small tone="danger" ask={T.policy.removeAsk(r.pattern)} does={async () => { await call('DELETE', `/v1/approvals/rules?${new URLSearchParams({ agent, ref: r.id || r.pattern })}`); live.reload(); }}>{T.policy.remove}</Act>,
+                operate && r.pattern && <Act small tone="danger" ask={async () => { const e = await preview({ agent, remove: r.id || r.pattern }); return T.policy.removeAsk(r.pattern, T.policy.effect(e.changed.length, e.commands)); }} does={async () => { await call('DELETE', `/v1/approvals/rules?${new URLSearchParams({ agent, ref: r.id || r.pattern })}`); live.reload(); }}>{T.policy.remove}</Act>,
               ] }))}
             />
           )}
@@ -91,16 +93,38 @@ function Rules({ agent }) {
   );
 }
 
+// preview is what a rule would change about the last commands.
+const preview = (trial, options) => post('/v1/approvals/rules/preview', trial, options);
+
+const ruleOf = (form) => {
+  const f = Object.fromEntries(new FormData(form));
+  return { action: f.action, pattern: f.pattern.trim(), ...(f.reason.trim() && { reason: f.reason.trim() }) };
+};
+
 function Add({ agent, done }) {
   const [error, set] = useState();
+  const [trial, setTrial] = useState();
+  const [effect, setEffect] = useState();
+  useEffect(() => {
+    setEffect();
+    if (!trial?.pattern) return;
+    const stop = new AbortController();
+    const t = setTimeout(() => preview({ agent, ...trial }, { signal: stop.signal })
+      .then((e) => { setEffect(e); set(); }, (err) => stop.signal.aborted || set(err)), 300);
+    return () => {
+      clearTimeout(t);
+      stop.abort();
+    };
+  }, [trial?.action, trial?.pattern, agent]);
   return (
-    <form onSubmit={async (e) => {
+    <form onInput={(e) => setTrial(ruleOf(e.currentTarget))} onSubmit={async (e) => {
       e.preventDefault();
-      const form = e.target, f = Object.fromEntries(new FormData(form));
+      const form = e.target;
       try {
-        await call('POST', '/v1/approvals/rules', { body: { agent, action: f.action, pattern: f.pattern.trim(), ...(f.reason.trim() && { reason: f.reason.trim() }) } });
+        await call('POST', '/v1/approvals/rules', { body: { agent, ...ruleOf(form) } });
         form.reset();
         set();
+        setTrial();
         done();
       } catch (err) {
         set(err);
@@ -113,6 +137,16 @@ function Add({ agent, done }) {
         <button>{T.policy.add}</button>
       </div>
       <Problem error={error} />
+      {effect && !error && (
+        <div role="status" class="effect">
+          <p>{T.policy.effect(effect.changed.length, effect.commands)}</p>
+          <ul class="plain">
+            {effect.changed.slice(0, 20).map((c) => (
+              <li key={c.sessionId}><Badge tone={tones[c.now]}>{T.policy.outcome[c.now]}</Badge> → <Badge tone={tones[c.then]}>{T.policy.outcome[c.then]}</Badge> <a class="mono" {...linkTo(sessionURL(c))}><Text>{plain(c.command, 160)}</Text></a></li>
+            ))}
+          </ul>
+        </div>
+      )}
     </form>
   );
 }

@@ -1,8 +1,9 @@
 // Sandboxes: what there is of each, what it uses, its files, ports and log.
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, may, post } from './api.js';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { call, may, mayAll, post } from './api.js';
 import { nudge, useLive } from './live.js';
-import { bytes, duration, moment, plain } from './format.js';
+import { bytes, moment, plain, short } from './format.js';
+import { Chart, useUsage } from './charts.jsx';
 import { go, linkTo, sandboxURL } from './router.js';
 import { Act, Badge, Code, Copyable, Empty, Fact, Facts, Field, Loaded, Meter, Page, Problem, Section, Table, Text, Time, toast } from './ui.jsx';
 import { Files } from './files.jsx';
@@ -14,7 +15,8 @@ const tones = { running: 'run', ended: '', none: '' };
 export function Sandboxes() {
   const live = useLive('/v1/sandboxes', { every: 4000 });
   return (
-    <Page title={T.screens.sandboxes}>
+    <Page title={T.screens.sandboxes} actions={mayAll('operate') && live.data?.sandboxes.length > 0 && <Act ask={T.sandboxes.pruneAsk} does={async () => { const r = await post('/v1/sandboxes/prune'); toast(T.sandboxes.pruned(r.removed.length), r.removed.join(', ')); nudge(); }}>{T.sandboxes.prune}</Act>}>
+      {live.data?.pools?.map((p) => <p key={p.for} class="dim">{T.sandboxes.pool(p.for, p.ready, p.size)}</p>)}
       <Loaded of={live}>{({ sandboxes }) => (sandboxes.length === 0 ? <Empty title={T.sandboxes.empty} hint={T.sandboxes.emptyHint} /> : (
         <Table
           label={T.screens.sandboxes}
@@ -61,7 +63,7 @@ export function Sandbox({ id }) {
               {s.limits && <Fact name={T.sandboxes.limits}>{[[T.sandboxes.memory, s.limits.memory && bytes(s.limits.memory)], [T.sandboxes.cpu, s.limits.cpus], [T.sandboxes.pids, s.limits.pids]].map(([n, v]) => `${n}: ${v || T.common.unlimited}`).join(', ')}</Fact>}
               {s.containers.length > 1 && <Fact name={T.sandboxes.containers}>{s.containers.length}</Fact>}
             </Facts>
-            <Usage path={path} />
+            <Usage id={id} path={path} />
             {s.scope && <Ports name={id} />}
             {s.scope && <Files name={id} agent={agent} />}
             <Log path={path} />
@@ -72,33 +74,38 @@ export function Sandbox({ id }) {
   );
 }
 
-const kept = 120; // measurements
-
-function Usage({ path }) {
+function Usage({ id, path }) {
   const live = useLive(path + '/stats', { every: 3000 });
-  const history = useRef([]);
+  const hour = useUsage('sandbox:' + id);
+  const before = useRef();
   const st = live.data;
-  useEffect(() => {
-    if (!st?.running) return;
-    const h = history.current, last = h[h.length - 1];
-    if (last?.at === st.at) return;
-    if (last && last.container !== st.container) h.length = 0;
-    const cpu = last && last.container === st.container ? Math.max(0, (st.cpuNanoseconds - last.cpuNanoseconds) / 1e6 / Math.max(1, Date.parse(st.at) - Date.parse(last.at))) : 0;
-    h.push({ ...st, cpu });
-    if (h.length > kept) h.shift();
+  const cpu = useMemo(() => {
+    const was = before.current;
+    before.current = st;
+    if (!st?.running || was?.container !== st.container) return 0;
+    return Math.max(0, (st.cpuNanoseconds - was.cpuNanoseconds) / 1e6 / Math.max(1, Date.parse(st.at) - Date.parse(was.at)));
   }, [st]);
   if (live.error?.status === 501) return null;
-  const h = history.current, cpu = h.length ? h[h.length - 1].cpu : 0;
   return (
     <Section title={T.sandboxes.usage}>
-      <Loaded of={live}>{() => (!st.running ? <p class="dim">{T.sandboxes.noStats}</p> : (
-        <div class="meters">
-          <Meter name={T.sandboxes.memory} used={st.memory} limit={st.memoryLimit} text={bytes(st.memory) + (st.memoryLimit ? ' / ' + bytes(st.memoryLimit) : '')} history={h.map((x) => x.memory)} />
-          <Meter name={T.sandboxes.cpu} used={cpu} limit={st.cpuLimit} text={cpu.toFixed(2) + (st.cpuLimit ? ' / ' + st.cpuLimit : '')} history={h.map((x) => x.cpu)} />
-          <Meter name={T.sandboxes.pids} used={st.pids} limit={st.pidsLimit} text={st.pids + (st.pidsLimit ? ' / ' + st.pidsLimit : '')} history={h.map((x) => x.pids)} />
-          {st.oomKills > 0 && <p><Badge tone="bad">{T.sandboxes.oom}: {st.oomKills}</Badge></p>}
-        </div>
-      ))}</Loaded>
+      <Loaded of={live}>{() => (
+        <>
+          {!st.running ? <p class="dim">{T.sandboxes.noStats}</p> : (
+            <div class="meters">
+              <Meter name={T.sandboxes.memory} used={st.memory} limit={st.memoryLimit} text={bytes(st.memory) + (st.memoryLimit ? ' / ' + bytes(st.memoryLimit) : '')} />
+              <Meter name={T.sandboxes.cpu} used={cpu} limit={st.cpuLimit} text={cpu.toFixed(2) + (st.cpuLimit ? ' / ' + st.cpuLimit : '')} />
+              <Meter name={T.sandboxes.pids} used={st.pids} limit={st.pidsLimit} text={st.pids + (st.pidsLimit ? ' / ' + st.pidsLimit : '')} />
+              {st.oomKills > 0 && <p><Badge tone="bad">{T.sandboxes.oom}: {st.oomKills}</Badge></p>}
+            </div>
+          )}
+          {hour.data && (
+            <div class="charts">
+              <Chart usage={hour.data} title={T.usage.title(T.sandboxes.memory)} series={[['memory', T.sandboxes.memory, '--run']]} format={bytes} />
+              <Chart usage={hour.data} title={T.usage.title(T.sandboxes.cpu)} series={[['cpu', T.sandboxes.cpu, '--good']]} format={(v) => short(v)} />
+            </div>
+          )}
+        </>
+      )}</Loaded>
     </Section>
   );
 }

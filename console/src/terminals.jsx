@@ -1,12 +1,12 @@
 // Terminals. The screen is what the session's log makes of it, from a byte on: a page that
 // is loaded again reads it from the start, and after a cut it goes on where it was.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { backoff, get, log, may, post, request, sessionPath, sleep } from './api.js';
 import { useLive } from './live.js';
 import { exitText, plain, tone } from './format.js';
 import { linkTo, sessionURL } from './router.js';
 import { begin, byStart, hostChoices, useSessions } from './sessions.jsx';
-import { Badge, Empty, Field, Loaded, Page, pageTitle, Problem, show, Table, Text, Time, toast } from './ui.jsx';
+import { Act, Badge, Empty, Field, Loaded, Page, pageTitle, Problem, show, Table, Text, Time, toast } from './ui.jsx';
 import { T } from './text.js';
 
 // shellText is a shell with a prompt, in images that have bash and in those that do not.
@@ -69,12 +69,15 @@ const piece = 16 << 10; // bytes that are drawn at a time, so that the page answ
 const highWater = 512 << 10; // bytes that may wait to be drawn; the log is read no further then
 
 // attach has a terminal show a session from its log, until signal ends it.
-async function attach(term, s, { signal, onState, isReadOnly }) {
+// writer is who types; the gateway lets one at a time.
+async function attach(term, s, { signal, writer, onState, isReadOnly, onHeld }) {
   let offset = 0, replayUntil = 0;
   let undrawn = 0, drained = () => {};
   // What is typed is sent in order, one request at a time.
   let typed = [], sending = false, replaying = true;
   const path = sessionPath(s), of = { agent: s.agent };
+  const write = (body, q = '') => request('POST', `${path}/stdin?writer=${writer}${q}`, { ...of, body, type: 'application/octet-stream', signal });
+  const held = (err) => err.code === 'conflict' && (onHeld(err), true);
   const send = async () => {
     if (sending) return;
     sending = true;
@@ -82,11 +85,11 @@ async function attach(term, s, { signal, onState, isReadOnly }) {
       const body = typed.join('');
       typed = [];
       try {
-        await request('POST', path + '/stdin', { ...of, body: new TextEncoder().encode(body), type: 'application/octet-stream', signal });
+        await write(new TextEncoder().encode(body));
       } catch (err) {
         typed = [];
         if (signal.aborted) break;
-        toast(err.status ? err.message : T.terminals.inputLost, err.hint, true);
+        if (!held(err)) toast(err.status ? err.message : T.terminals.inputLost, err.hint, true);
       }
     }
     sending = false;
@@ -100,6 +103,13 @@ async function attach(term, s, { signal, onState, isReadOnly }) {
   };
   term.onData(input);
   term.onBinary((data) => input(data));
+  let claimed = false;
+  // The first look is also the first claim: where another types, this one looks on.
+  const claim = async () => {
+    if (claimed || isReadOnly()) return;
+    claimed = true;
+    await write('').catch((err) => { if (!signal.aborted) held(err); });
+  };
   let size = '';
   const resize = () => {
     const { rows, cols } = term, now = rows + 'x' + cols;
@@ -141,7 +151,7 @@ async function attach(term, s, { signal, onState, isReadOnly }) {
           wait = 300;
           if (!replaying) onState('on');
           size = '';
-          resize();
+          claim().then(resize);
         },
       });
       if (end) {
@@ -170,6 +180,17 @@ export function Terminal({ id, query }) {
   const [error, setError] = useState();
   const readOnly = useRef(false);
   const [only, setOnly] = useState(false);
+  const [heldBy, setHeld] = useState('');
+  const writer = useMemo(() => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, '0')).join(''), [id]);
+  const look = (on) => { readOnly.current = on; setOnly(on); if (!on) setHeld(''); };
+  const takeOver = async () => {
+    await request('POST', `${sessionPath({ sessionId: id })}/stdin?writer=${writer}&take=true`, { agent, body: '', type: 'application/octet-stream' });
+    look(false);
+    const t = made.current;
+    t?.fit.fit();
+    if (t) await post(`${sessionPath({ sessionId: id })}/resize`, { rows: t.term.rows, cols: t.term.cols }, { agent });
+    t?.term.focus();
+  };
   const known = !!one.data;
   useEffect(() => {
     if (!known) return;
@@ -186,7 +207,7 @@ export function Terminal({ id, query }) {
       observer.observe(box.current);
       t.term.onTitleChange((title) => pageTitle.set(plain(title, 60)));
       t.term.focus();
-      await attach(t.term, { sessionId: id, agent }, { signal: stop.signal, isReadOnly: () => readOnly.current, onState: (s, err) => { setState(s); setError(err); } });
+      await attach(t.term, { sessionId: id, agent }, { signal: stop.signal, writer, isReadOnly: () => readOnly.current, onHeld: (err) => { look(true); setHeld(err.message); }, onState: (s, err) => { setState(s); setError(err); } });
     })();
     return () => {
       stop.abort();
@@ -203,12 +224,14 @@ export function Terminal({ id, query }) {
       actions={
         <>
           <input type="search" aria-label={T.terminals.find} placeholder={T.terminals.find} onKeyDown={(e) => { if (e.key === 'Enter') made.current?.search[e.shiftKey ? 'findPrevious' : 'findNext'](e.target.value); }} />
-          <label class="check"><input type="checkbox" checked={only} onChange={(e) => { readOnly.current = e.target.checked; setOnly(e.target.checked); }} /> {T.terminals.readOnly}</label>
+          {heldBy ? <Act tone="primary" does={takeOver}>{T.terminals.takeOver}</Act>
+            : <label class="check"><input type="checkbox" checked={only} onChange={(e) => look(e.target.checked)} /> {T.terminals.readOnly}</label>}
           {s && <a class="button" {...linkTo(sessionURL(s))}>{T.sessions.output}</a>}
         </>
       }
     >
       {one.error?.status === 404 ? <Empty title={T.sessions.gone} /> : <Problem error={one.error || error} />}
+      {heldBy && <p role="status"><Badge tone="warn">{T.terminals.readOnly}</Badge> <Text>{heldBy}</Text></p>}
       {known && <div class="screen" data-state={state} ref={box} role="application" aria-label={T.terminals.screen} />}
       <p class="dim" role="status">{state === 'lost' ? T.terminals.lost : state === 'replay' ? T.terminals.replay : state === 'ended' && s ? T.terminals.ended(exitText(s)) : ' '}</p>
     </Page>

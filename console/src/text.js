@@ -2,8 +2,8 @@
 export const T = {
   name: 'Corral',
   screens: {
-    overview: 'Overview', approvals: 'Approvals', sessions: 'Sessions', terminals: 'Terminals',
-    sandboxes: 'Sandboxes', nodes: 'Nodes', policy: 'Policy', keys: 'Keys',
+    overview: 'Overview', approvals: 'Approvals', sessions: 'Sessions', events: 'Events', terminals: 'Terminals',
+    sandboxes: 'Sandboxes', nodes: 'Nodes', policy: 'Policy', config: 'Configuration', keys: 'Keys',
   },
   common: {
     loading: 'Loading…', none: 'None', cancel: 'Cancel', close: 'Close', copy: 'Copy', copied: 'Copied', remove: 'Remove', save: 'Save',
@@ -27,7 +27,9 @@ export const T = {
   overview: {
     waiting: 'Waiting for an answer', running: 'Running', failedDay: 'Failed in the last day', nodes: 'Nodes online', sandboxes: 'Sandboxes running',
     recent: 'Last sessions', nothing: 'Nothing has run yet.', nothingHint: 'Start something:', nothingCommand: "corral exec -- echo hello",
-    pairing: (n) => `${n} ${n === 1 ? 'machine asks' : 'machines ask'} to be a node`, agents: 'Agents', rate: 'Sessions begun, each minute of the last hour', versions: 'Versions',
+    pairing: (n) => `${n} ${n === 1 ? 'machine asks' : 'machines ask'} to be a node`, versions: 'Versions',
+    hour: 'The last hour', rate: 'Commands a second', begun: 'begun', failed: 'failed', latency: 'Time to answer', requests: 'Requests a second', requestsShort: 'all', errors: 'errors',
+    doctor: 'What the doctor found', healthy: (n) => `All ${n} checks are fine.`,
   },
   approvals: {
     title: (n) => (n ? `(${n}) Approvals` : 'Approvals'), empty: 'Nothing waits for an answer.', emptyHint: 'A command that the policy asks about shows up here.',
@@ -47,6 +49,9 @@ export const T = {
     skipped: (n) => `The first ${n} are not shown.`, sandboxed: 'in a sandbox', waiting: 'waits for input', unreachable: 'cannot be reached', count: (n, of) => (n === of ? `${n}` : `${n} of ${of}`),
     gone: 'There is no such session.', enforced: 'The kernel keeps it to', start: 'Start', startTitle: 'Start a command', newCommand: 'Command', stderr: 'standard error',
   },
+  events: {
+    empty: 'Nothing has happened yet.', emptyHint: 'The end of a session in the background is an event.', noneMatch: 'No event is like that.', type: 'Kind', anyType: 'any kind',
+  },
   terminals: {
     empty: 'No terminal is open.', new: 'New terminal', open: 'Open', readOnly: 'Read only', takeOver: 'Take over', lost: 'Reconnecting: what you type is not sent.', find: 'Find',
     replay: 'Bringing the screen back…', ended: (t) => `The session has ended: ${t}.`, inputLost: 'Some input may not have arrived: the gateway did not answer.', onHost: 'Where', command: 'Command', screen: 'Terminal',
@@ -54,23 +59,32 @@ export const T = {
   sandboxes: {
     empty: 'There are no sandboxes.', emptyHint: 'The first command of an agent on the host sandbox makes one.', engine: 'Engine', limits: 'Limits', usage: 'Usage', memory: 'Memory', cpu: 'Processors',
     pids: 'Processes', oom: 'Killed for want of memory', files: 'Files', ports: 'Ports', log: 'Log', shell: 'Shell', recreate: 'Recreate', recreateAsk: 'Make a new container? Running commands go on in the old one.',
+    prune: 'Prune', pruneAsk: 'Remove what was not used for long, as sandbox.prune says? Nothing that runs ends.', pruned: (n) => (n ? `Removed ${n}.` : 'There was nothing to remove.'), pool: (of, ready, size) => `Pool for ${of === 'e2b' ? 'clients of E2B' : 'agents'}: ${ready} of ${size} containers are ready.`,
     removeIt: 'Remove sandbox', removeAsk: 'Remove the sandbox? Running commands end, and a private workspace is deleted.', commands: 'Commands', used: 'Used', workspace: 'Workspace', network: 'Network', user: 'User', driver: 'Driver',
     runtime: 'Runtime', containers: 'Containers', scope: 'Scope', pooled: 'from the pool', hash: 'Configuration', setup: 'Set-up', setupFailed: 'the set-up command failed', noLog: 'Nothing has happened to it.', left: (n) => `The new container is ready; commands go on in ${n} old ones.`,
     noStats: 'It does not run.', gone: 'There is no such sandbox.', port: 'Port', openPort: 'Open', portOwn: 'It opens at an address of its own, with scripts:', portHint: 'A page of the sandbox opens bare: without its scripts, styles and pictures. To have those, on your machine:', up: 'Up', newDir: 'New directory', upload: 'Upload', drop: 'Drop files here to upload them.',
     size: 'Size', mode: 'Mode', modified: 'Changed', view: 'View', download: 'Download', downloadTar: 'Download as tar', removeFile: (n) => `Remove ${n}?`, tooBig: (n) => `The file has ${n}: download it.`, binary: 'The file is not text: download it.',
-    uploading: (n, at, of) => `Uploading ${n}: ${at} of ${of}`, uploaded: (n) => `Uploaded ${n}.`, emptyDir: 'The directory is empty.', moreFiles: 'Show more', dirName: 'Name of the directory', overwrite: (n) => `${n} is there already. Replace it?`, moment: 'as measured while this page is open',
+    uploading: (n, at, of) => `Uploading ${n}: ${at} of ${of}`, uploaded: (n) => `Uploaded ${n}.`, emptyDir: 'The directory is empty.', moreFiles: 'Show more', dirName: 'Name of the directory', overwrite: (n) => `${n} is there already. Replace it?`,
   },
   nodes: {
     empty: 'No machine is a node.', emptyHint: 'Run this on the machine that is to be one:', off: 'This gateway does not listen for nodes.', offHint: 'Start it with --nodes, or set nodes.listen.',
     join: 'Add a node', joinText: 'Run this on the machine. It then shows a code, and asks here to be let in.', pending: 'Asks to be a node', code: 'Code', codeHint: 'Compare the code with what the machine shows.', key: 'Public key', from: 'From',
     approve: 'Approve', reject: 'Reject', revoke: 'Revoke', revokeAsk: (n) => `Revoke ${n}? It is cut off at once.`, forget: 'Remove', rename: 'Rename', labels: 'Labels', labelsHint: 'name=value, separated by spaces', heard: 'Heard of', version: 'Version',
-    system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which node “host=node” means', bindingsHint: 'For each agent; unset, the configuration says.',
-    any: 'as configured', another: 'Another agent', ownerOnly: 'The gateway’s owner can change this: sign in with corral console.', sessions: 'Sessions', online: 'online', offline: 'offline', asked: 'Asked',
+    system: 'System', address: 'Address', sameName: 'Another node has that name.', wasRevoked: 'This very key was revoked before.', bindings: 'Which node “host=node” means', bindingsHint: 'It is written to the configuration file.',
+    unbound: 'no node', asAll: 'as for all agents', allAgents: 'all agents', another: 'Another agent', adminOnly: 'The role admin can change it.', said: (n) => `now ${n}, by /exec`, sessions: 'Sessions there', noSessions: 'Nothing runs there, and nothing did.', online: 'online', offline: 'offline', asked: 'Asked', gone: 'There is no such node.',
+    load: 'Load', disk: 'Disk', cpus: (n) => `${n} ${n === 1 ? 'processor' : 'processors'}`, ofCommands: (n) => `${n} of commands`, asOf: (t) => `as it was ${t}`, noLoad: 'It has not said how busy it is.',
   },
   policy: {
     explain: 'What would become of a command', command: 'Command', hint: 'Type a command. Nothing is run.', outcome: { allow: 'allowed', ask: 'asked about', deny: 'denied' }, segments: 'Segments', findings: 'Findings', settings: 'In force', noRule: 'no rule',
     setting: 'Setting', value: 'Value', source: 'From', fix: 'To allow it', rules: 'Rules', rulesEmpty: 'The file of approvals has no rules for this agent.', pattern: 'Program', args: 'Arguments', anyArgs: 'any', add: 'Add', action: 'Action', addHint: 'A path, or a path and arguments',
-    remove: 'Remove', removeAsk: (n) => `Remove the rule ${n}?`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
+    effect: (n, of) => (of === 0 ? 'No command of this agent ran on the gateway’s machine yet.' : n === 0 ? `None of the last ${of} commands would change.` : `${n} of the last ${of} commands would change:`),
+    remove: 'Remove', removeAsk: (n, effect) => `Remove the rule ${n}? ${effect}`, file: 'File', unguarded: 'The policy does not apply here: the sandbox is its own boundary.', warnings: 'Warnings', previews: 'What “allow always” would remember', rule: 'Rule', noRun: 'Your key may not ask what would become of commands.', program: 'Program found',
+  },
+  usage: { title: (what) => `${what}, last hour`, soon: 'The first values come within a minute.' },
+  config: {
+    key: 'Key', unset: 'not set', edit: 'Edit', find: 'Find a key', only: 'Only what the file sets', allAgents: 'all agents', newAgent: 'New agent', newAgentHint: 'Settings for this agent alone; what it does not set is as for all.',
+    noFile: 'The gateway has no configuration file.', mend: 'Correct the file with an editor. Until then nothing may run.', line: (n) => `line ${n}`, noneMatch: 'No key is like that.', forAgent: (a) => `For the agent ${a}:`, forAll: 'For all:',
+    standard: 'Default', example: 'Such as', lines: 'One a line', json5: 'JSON5', remove: 'Remove from the file',
   },
   keys: {
     empty: 'There are no keys.', emptyHint: 'A key lets somebody else use this gateway, within bounds.', new: 'New key', role: 'Role', agents: 'Agents', hosts: 'Hosts', expires: 'Expires', never: 'never', used: 'Last used', unused: 'not since the start', sessions: 'Sessions', rate: 'Requests a second',

@@ -90,13 +90,15 @@ export const Table = ({ columns, rows, label }) => (
   </div>
 );
 
-// Act is a button that does something at the gateway, after a question if there is one.
+// Act is a button that does something at the gateway, after a question if there is one:
+// a text, or what a function answers.
 export function Act({ children, ask, does, tone = '', small, disabled, done }) {
   const [busy, set] = useState(false);
   const act = async () => {
-    if (ask && !(await confirm(ask, children, tone))) return;
-    set(true);
     try {
+      const question = typeof ask === 'function' ? await ask() : ask;
+      if (question && !(await confirm(question, children, tone))) return;
+      set(true);
       await does();
       if (done) toast(done);
     } catch (error) {
@@ -105,7 +107,7 @@ export function Act({ children, ask, does, tone = '', small, disabled, done }) {
       set(false);
     }
   };
-  return <button class={[tone, small && 'small'].filter(Boolean).join(' ')} disabled={busy || disabled} onClick={act}>{children}</button>;
+  return <button type="button" class={[tone, small && 'small'].filter(Boolean).join(' ')} disabled={busy || disabled} onClick={act}>{children}</button>;
 }
 
 const toasts = cell([]);
@@ -202,25 +204,9 @@ export function Rows({ count, height, row, class: c = '', label, follow, at, rol
 }
 
 // Meter is a use of a limit.
-export const Meter = ({ name, used, limit, text, history }) => (
-  <div class="meter">
+export const Meter = ({ name, used, limit, text, stale }) => (
+  <div class={'meter' + (stale ? ' stale' : '')}>
     <div><span class="dim">{name}</span> <b>{text}</b></div>
     {limit > 0 && <progress max={limit} value={Math.min(used, limit)} aria-label={name} />}
-    {history && <Spark values={history} most={limit} label={name} />}
   </div>
 );
-
-// Spark is a chart without words.
-export function Spark({ values, most = 0, label, bars }) {
-  const w = 240, h = 40, top = Math.max(most, ...values, 1e-9), step = w / Math.max(values.length - (bars ? 0 : 1), 1);
-  const y = (v) => h - (v / top) * (h - 2) - 1;
-  return (
-    <svg class="spark" viewBox={`0 0 ${w} ${h}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${values.length ? Math.round(values[values.length - 1] * 100) / 100 : ''}`}>
-      {bars
-        ? values.map((v, i) => v > 0 && <rect x={i * step} width={Math.max(step - 1, 1)} y={y(v)} height={h - y(v)} />)
-        : values.length > 1 && <polyline points={values.map((v, i) => `${(i * step).toFixed(1)},${y(v).toFixed(1)}`).join(' ')} />}
-    </svg>
-  );
-}
-
-export const Size = ({ of }) => bytes(of);

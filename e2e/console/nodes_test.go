@@ -9,7 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/corral-exec/corral/internal/test/built"
 )
@@ -28,8 +31,9 @@ func startWithNodes(t testing.TB) *gateway {
 	return start(t, "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
 }
 
-// node runs the command line that makes a machine a node, as the console shows it.
-func (g *gateway) node(line, name string) {
+// node runs the command line that makes a machine a node, as the console shows it, until
+// the test ends or stop is called.
+func (g *gateway) node(line, name string) (stop func()) {
 	g.t.Helper()
 	words := strings.Fields(line)
 	cmd := exec.Command(built.Program(g.t, "cmd/corral"), words[1:]...)
@@ -42,10 +46,12 @@ func (g *gateway) node(line, name string) {
 	if err := cmd.Start(); err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
 		_ = cmd.Wait()
 	})
+	g.t.Cleanup(stop)
+	return stop
 }
 
 func TestNodes(t *testing.T) {
@@ -104,4 +110,61 @@ func TestNoNodes(t *testing.T) {
 	p := g.browser()
 	p.owner("nodes")
 	p.sees("This gateway does not listen for nodes.")
+}
+
+// A node's page has what it said of itself, and what runs there.
+func TestNodePage(t *testing.T) {
+	g := common.get(t)
+	g.corral("exec", "--agent", "far", "--node", "builder", "--", "echo", "on the node")
+	g.session("far", `{"command":"sleep 1000; : far away","node":"builder"}`)
+	p := g.browser()
+	p.owner("nodes")
+	p.click("builder")
+	p.wait("location.pathname.startsWith('/console/nodes/')")
+	p.sees("pool=gpu")
+	p.wait("document.querySelectorAll('.meter').length === 4")
+	p.wait("[...document.querySelectorAll('.meter b')].some((b) => /GiB|MiB/.test(b.innerText))")
+	p.click("far away")
+	p.wait("location.pathname.startsWith('/console/sessions/')")
+	p.open("nodes/none")
+	p.sees("There is no such node.")
+}
+
+// Of a node that is away the last values stay, greyed and with their age.
+func TestNodeAway(t *testing.T) {
+	g := common.get(t)
+	stop := g.pair("leaver", nil)
+	p := g.browser()
+	p.owner("nodes/leaver")
+	p.wait("document.querySelectorAll('.meter:not(.stale)').length === 4")
+	stop()
+	p.sees("offline")
+	p.sees("as it was")
+	p.wait("document.querySelectorAll('.meter.stale').length === 4")
+	p.open("nodes")
+	p.wait("document.querySelector('td .stale')")
+	if err := g.c.ForgetNode(t.Context(), "leaver"); err == nil {
+		t.Error("a node that is no node any more was to be revoked first")
+	}
+}
+
+// charted waits for a chart with so many points: the gateway measures every 20 seconds.
+func (p *tab) charted(title string) {
+	p.t.Helper()
+	for range 3 {
+		if ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`new Promise((resolve) => { const end = Date.now() + 25000; const look = () => {
+			const f = [...document.querySelectorAll('figure.chart')].find((f) => f.innerText.includes(%s));
+			if (f?.querySelector('.plot canvas')) resolve(true); else if (Date.now() > end) resolve(false); else setTimeout(look, 50) }; look() })`, quoted(title)), chromedp.EvalAwaitPromise)); ok && err == nil {
+			return
+		}
+	}
+	p.t.Fatalf("there is no chart %q on\n%s", title, js[string](p, "document.body.innerText"))
+}
+
+func TestNodeChart(t *testing.T) {
+	g := common.get(t)
+	p := g.browser()
+	p.owner("nodes/builder")
+	p.charted("Load, last hour")
+	p.charted("Memory, last hour")
 }

@@ -32,6 +32,38 @@ func TestExplainAndRules(t *testing.T) {
 	p.sees("The file of approvals has no rules for this agent.")
 }
 
+// Before a rule is written, it is seen what it changes.
+func TestRulePreview(t *testing.T) {
+	g := common.get(t)
+	g.finish("trial", "/bin/true one")
+	g.finish("trial", "/bin/true two")
+	g.finish("trial", "echo other")
+	p := g.browser()
+	p.owner("policy")
+	p.fill("main header.page input", "trial\r")
+	p.choose("select[name=action]", "deny")
+	p.fill("input[aria-label=Program]", "/bin/true")
+	p.sees("2 of the last 3 commands would change:")
+	p.sees("/bin/true two")
+	p.fill("input[aria-label=Program]", "/bin/false")
+	p.sees("None of the last 3 commands would change.")
+	p.sees("The file of approvals has no rules for this agent.") // nothing was written
+}
+
+func TestRulePreviewOfRemoval(t *testing.T) {
+	g := common.get(t)
+	g.finish("undo", "/bin/true one")
+	g.corral("approvals", "add", "--agent", "undo", "--deny", "/bin/true")
+	p := g.browser()
+	p.owner("policy")
+	p.fill("main header.page input", "undo\r")
+	p.wait("document.querySelector('td.acts button')")
+	js[bool](p, "document.querySelector('td.acts button').click() || true")
+	p.sees("1 of the last 1 commands would change")
+	js[bool](p, "document.querySelector('dialog[open] form').requestSubmit() || true")
+	p.sees("The file of approvals has no rules for this agent.")
+}
+
 func TestKeys(t *testing.T) {
 	g := start(t)
 	p := g.browser()
@@ -110,7 +142,7 @@ func TestStoredScripts(t *testing.T) {
 	}
 	p := g.browser()
 	p.owner("")
-	for _, path := range []string{"", "approvals", "approvals/" + id, "sessions", "sessions/" + session + "?agent=main", "terminals", "terminals/" + terminal + "?agent=main", "policy", "keys", "nodes", "sandboxes", "approvals/" + strings.ReplaceAll(payloads[1], "/", "%2F"), "sessions/x?agent=" + payloads[1]} {
+	for _, path := range []string{"", "approvals", "approvals/" + id, "sessions", "sessions/" + session + "?agent=main", "terminals", "terminals/" + terminal + "?agent=main", "policy", "keys", "nodes", "sandboxes", "events", "config", "approvals/" + strings.ReplaceAll(payloads[1], "/", "%2F"), "sessions/x?agent=" + payloads[1]} {
 		p.open(strings.ReplaceAll(path, " ", "%20"))
 		p.has("main header.page")
 		p.wait("!document.querySelector('main .empty[role=status]')")

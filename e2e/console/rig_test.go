@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -35,6 +36,8 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	chromium.stop()
+	common.stop()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -90,21 +93,25 @@ func (b *logBuffer) String() string {
 
 func start(t testing.TB, flags ...string) *gateway {
 	t.Helper()
-	dir := testdir.New(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	g := launch(t, testdir.New(t), flags...)
+	t.Cleanup(func() {
+		g.stop()
+		if t.Failed() {
+			t.Logf("the gateway's log:\n%s", g.log.String())
+		}
+	})
+	return g
+}
+
+// launch starts a gateway that keeps all in a directory. It is to be stopped.
+func launch(t testing.TB, dir string, flags ...string) *gateway {
+	t.Helper()
+	port := freePort(t)
 	g := &gateway{t: t, dir: dir, port: port, flags: flags, log: &logBuffer{}, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	for name, text := range map[string]string{"corral.json5": configuration, "exec-approvals.json": `{"version":1,"defaults":{"security":"full","ask":"off"}}`} {
+	for name, text := range map[string]string{"corral.json5": configuration, "state/exec-approvals.json": `{"version":1,"defaults":{"security":"full","ask":"off"}}`} {
 		at := filepath.Join(dir, name)
-		if name == "exec-approvals.json" {
-			at = filepath.Join(dir, "state", name)
-			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
 		}
 		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -114,12 +121,6 @@ func start(t testing.TB, flags ...string) *gateway {
 		t.Fatal(err)
 	}
 	g.run()
-	t.Cleanup(func() {
-		g.stop()
-		if t.Failed() {
-			t.Logf("the gateway's log:\n%s", g.log.String())
-		}
-	})
 	return g
 }
 
@@ -285,18 +286,57 @@ type tab struct {
 	wrong []string // what must not happen on a page
 }
 
-// browser starts a browser with one tab. In it nothing may be refused by the pages'
-// policy, throw, or go to another host.
+// chromium is the browser of all tests, which is started once.
+var chromium browserProcess
+
+type browserProcess struct {
+	once sync.Once
+	ctx  context.Context
+	end  []func()
+	err  error
+}
+
+func (b *browserProcess) start() (context.Context, error) {
+	b.once.Do(func() {
+		alloc, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath("chromium-headless-shell"), chromedp.NoSandbox, chromedp.WindowSize(1280, 800))...)
+		ctx, cancel := chromedp.NewContext(alloc)
+		b.ctx, b.end = ctx, []func(){cancel, stop}
+		b.err = chromedp.Do(ctx, chromedp.Func(func(context.Context, *chromedp.Target) error { return nil }))
+	})
+	return b.ctx, b.err
+}
+
+func (b *browserProcess) stop() {
+	for _, end := range b.end {
+		end()
+	}
+}
+
+// browser opens a tab that shares no cookie or storage with others. In it nothing may be
+// refused by the pages' policy, throw, or go to another host.
 func (g *gateway) browser() *tab {
 	g.t.Helper()
-	alloc, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("chromium-headless-shell"), chromedp.NoSandbox, chromedp.WindowSize(1280, 800))...)
-	ctx, cancel := chromedp.NewContext(alloc)
+	all, err := chromium.start()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(all, chromedp.WithNewBrowserContext())
+	return g.newTab(ctx, cancel)
+}
+
+// another opens another tab of the same browser.
+func (p *tab) another() *tab {
+	p.t.Helper()
+	return p.g.newTab(chromedp.NewContext(p.ctx))
+}
+
+func (g *gateway) newTab(ctx context.Context, cancel context.CancelFunc) *tab {
+	g.t.Helper()
 	p := &tab{t: g.t, g: g, ctx: ctx}
 	g.t.Cleanup(func() {
 		p.fine()
 		cancel()
-		stop()
 	})
 	p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error { return nil }))
 	if err := chromedp.Listen(ctx, p.event); err != nil {
@@ -304,6 +344,10 @@ func (g *gateway) browser() *tab {
 	}
 	p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error {
 		if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+			return err
+		}
+		// A tab behind others draws nothing.
+		if _, err := chromedp.Call(ctx, page.BringToFront, cdp.Empty{}); err != nil {
 			return err
 		}
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `

@@ -113,6 +113,33 @@ func TestSandbox(t *testing.T) {
 	p.sees("There are no sandboxes.")
 }
 
+// Pruning asks, and leaves what is in use.
+func TestPruneSandboxes(t *testing.T) {
+	g := common.get(t)
+	p := g.browser()
+	p.owner("sandboxes")
+	p.sees("boxed")
+	p.click("Prune")
+	p.confirm("Nothing that runs ends.")
+	p.sees("There was nothing to remove.")
+	p.sees("boxed")
+	p = g.browser()
+	p.signIn(g.key("viewer"), "sandboxes")
+	p.sees("boxed")
+	if p.offers("Prune") {
+		t.Error("a viewer is offered to prune")
+	}
+}
+
+func TestSandboxCharts(t *testing.T) {
+	g := common.get(t)
+	p := g.browser()
+	p.owner("sandboxes/boxed")
+	p.wait("document.querySelectorAll('.meter').length === 3")
+	p.charted("Memory, last hour")
+	p.charted("Processors, last hour")
+}
+
 // Where ports have host names, a page opens at an origin of its own, with its scripts, and
 // without the token in its address.
 func TestPortOfItsOwn(t *testing.T) {

@@ -3,11 +3,19 @@
 package console_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,11 +33,17 @@ import (
 // is wider than the window. With CORRAL_SCREENSHOTS they are kept in that directory.
 func TestScreens(t *testing.T) {
 	enginetest.New(t)
-	g := start(t, "--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	flags := []string{"--sandbox", "all", "--image", images.Busybox, "--workspace-access", "none", "--nodes", fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	var g *gateway
+	if os.Getenv("CORRAL_SCREENSHOTS") == "" {
+		g = start(t, flags...)
+	} else {
+		g = startAt(t, "/srv/corral", flags...)
+	}
 	g.write("deploy.sh", "echo deployed\n")
 	long := strings.Repeat("a-very-long-name-", 7)
 	g.session("boxed", `{"command":"printf 'hello\n' >README.md; mkdir -p src; echo x >src/main.c; sleep 1000","description":"prepares the workspace"}`)
-	g.session("main", `{"command":"exit 3"}`)
+	g.finish("main", "exit 3")
 	coloured := g.session("main", `{"command":"for i in 1 2 3 4 5 6 7; do printf '\\033[3%dmcolour %d\\033[0m and plain text, \\033[1mbold\\033[0m\\n' $i $i; done; echo 'a warning' >&2; sleep 1000"}`)
 	g.session("main", `{"command":`+quoted("echo "+long+" "+long)+`,"description":`+quoted(long)+`}`)
 	g.session(long[:60], `{"command":"sleep 1000","stdin":true}`)
@@ -65,39 +79,72 @@ func TestScreens(t *testing.T) {
 		{"sandboxes", "sandboxes", "document.querySelector('tbody tr')"},
 		{"sandbox", "sandboxes/boxed", "document.querySelector('.meter') && document.body.innerText.includes('README.md')"},
 		{"nodes", "nodes", "document.querySelector('.card') && document.querySelector('tbody select')"},
+		{"node", "nodes/builder", "document.querySelector('.meter')"},
 		{"policy", "policy", "document.querySelector('section + section')"},
+		{"events", "events", "document.querySelector('.session')"},
+		{"config", "config", "document.querySelector('tbody tr .help')?.innerText"},
 		{"keys", "keys", "document.querySelector('tbody tr')"},
 	}
 	for _, width := range []int64{1280, 390} {
-		for _, theme := range []string{"light", "dark"} {
-			name := fmt.Sprintf("%d-%s", width, theme)
-			p.do(chromedp.EmulateViewport(width, map[int64]int64{1280: 800, 390: 844}[width]), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
-				return err
-			}))
-			for _, s := range screens {
-				p.open(s.path)
-				p.has("main header.page")
-				p.wait("%s", s.wait)
-				if s.name == "policy" {
-					p.fill("input[aria-label=Command]", "git push --force origin main | tee log")
-					p.has(".report")
+		p.do(chromedp.EmulateViewport(width, map[int64]int64{1280: 800, 390: 844}[width]))
+		for _, s := range screens {
+			for _, theme := range []string{"light", "dark"} {
+				p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+					_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+					return err
+				}))
+				if theme == "light" || s.name == "terminal" { // a terminal has the colours of when it was opened
+					p.open(s.path)
+					p.has("main header.page")
+					p.wait("%s", s.wait)
+					if s.name == "policy" {
+						p.fill("input[aria-label=Command]", "git push --force origin main | tee log")
+						p.has(".report")
+					}
 				}
 				if s.name == "terminal" {
 					p.still()
 				}
+				name := map[string]string{"1280 light": "wide", "1280 dark": "dark", "390 light": "phone", "390 dark": "phone-dark"}[fmt.Sprint(width, " ", theme)]
 				if over := js[string](p, `(() => {
 					const wide = document.documentElement.scrollWidth > innerWidth ? 'the page is ' + document.documentElement.scrollWidth + ' wide; ' : '';
-					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide') && e.getBoundingClientRect().right > innerWidth + 1);
+					const out = [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.closest('.scroll, .rows, pre, .screen, .hide, .plot') && e.getBoundingClientRect().right > innerWidth + 1);
 					return wide + out.slice(0, 3).map((e) => e.outerHTML.slice(0, 150)).join('\n');
 				})()`); over != "" {
 					t.Errorf("%s at %s: %s", s.name, name, over)
 				}
 				p.picture(s.name + "-" + name)
-				p.accessible(s.name + " at " + name)
+				if width == 1280 { // what axe looks at is the same on a narrow page
+					p.accessible(s.name + " at " + name)
+				}
 			}
 		}
 	}
+}
+
+// startAt starts a gateway in a directory whose path says nothing of this machine.
+func startAt(t *testing.T, dir string, flags ...string) *gateway {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatalf("pictures are made in a directory of this name, which must not be there yet: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	g := launch(t, dir, flags...)
+	t.Cleanup(func() {
+		list, err := g.c.Sandboxes(context.Background())
+		for _, b := range list {
+			err = errors.Join(err, g.c.RemoveSandbox(context.Background(), b.Name))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		g.stop()
+	})
+	return g
 }
 
 func TestEmptyScreens(t *testing.T) {
@@ -166,5 +213,56 @@ func (p *tab) picture(name string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)
 	}
-	p.shot(filepath.Join(dir, name+".png"))
+	file := filepath.Join(dir, name+".png")
+	p.shot(file)
+	if err := shrink(file); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// shrink gives a picture a palette: its most frequent colours. A page has few.
+func shrink(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	from, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	count := map[color.RGBA]int{}
+	b := from.Bounds()
+	at := func(x, y int) color.RGBA {
+		c := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
+		return color.RGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255}
+	}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		return cmp.Or(count[b]-count[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
+	var palette color.Palette
+	for _, c := range colors[:min(len(colors), 64)] {
+		palette = append(palette, c)
+	}
+	to, nearest := image.NewPaletted(b, palette), map[color.RGBA]uint8{}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			c := at(x, y)
+			i, ok := nearest[c]
+			if !ok {
+				i = uint8(palette.Index(c))
+				nearest[c] = i
+			}
+			to.SetColorIndex(x, y, i)
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to); err != nil {
+		return err
+	}
+	return os.WriteFile(file, out.Bytes(), 0o644)
 }

@@ -50,6 +50,23 @@ func TestSignInByLink(t *testing.T) {
 	other.sees("the link was used, or is older than a minute")
 }
 
+// Signing out counts in every tab of the browser, at once, and in no other browser.
+func TestSignOutOfAllTabs(t *testing.T) {
+	g := common.get(t)
+	p, other := g.browser(), g.browser()
+	key := g.key("operator")
+	p.signIn(key, "events")
+	other.signIn(key, "")
+	second := p.another()
+	second.open("")
+	second.has("nav")
+	second.click("Sign out")
+	p.has("input[name=key]")
+	second.has("input[name=key]")
+	other.open("sessions")
+	other.has("nav")
+}
+
 func TestRevokedKey(t *testing.T) {
 	g := start(t)
 	p := g.browser()
@@ -68,11 +85,11 @@ func TestRevokedKey(t *testing.T) {
 func TestRoles(t *testing.T) {
 	g := start(t)
 	for role, screens := range map[string]string{
-		"viewer":   "Overview Approvals Sessions Sandboxes Nodes Policy",
-		"agent":    "Overview Approvals Sessions Terminals Sandboxes Nodes Policy",
-		"approver": "Overview Approvals Sessions Sandboxes Nodes Policy",
-		"operator": "Overview Approvals Sessions Terminals Sandboxes Nodes Policy",
-		"admin":    "Overview Approvals Sessions Terminals Sandboxes Nodes Policy Keys",
+		"viewer":   "Overview Approvals Sessions Events Sandboxes Nodes Policy",
+		"agent":    "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy",
+		"approver": "Overview Approvals Sessions Events Sandboxes Nodes Policy",
+		"operator": "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy Configuration",
+		"admin":    "Overview Approvals Sessions Events Terminals Sandboxes Nodes Policy Configuration Keys",
 	} {
 		t.Run(role, func(t *testing.T) {
 			g := *g

@@ -172,3 +172,29 @@ func TestTerminalFlood(t *testing.T) {
 		t.Errorf("the heap had %.0f MB", most/1e6)
 	}
 }
+
+// Of two people at one terminal one types, and the other looks on, until they take over.
+func TestTakeOver(t *testing.T) {
+	g := common.get(t)
+	id := g.session("main", `{"command":"cat","tty":{"rows":24,"cols":80},"host":"gateway"}`)
+	one, two := g.browser(), g.browser()
+	one.owner("terminals/" + id + "?agent=main")
+	one.has(".screen[data-state=on]")
+	one.keys("first\r")
+	one.screenHas("first")
+	two.signIn(g.key("operator"), "terminals/"+id+"?agent=main")
+	two.screenHas("first")
+	two.sees("owner types in this session")
+	js[bool](two, "document.querySelector('.screen').xterm.focus() || true")
+	two.keys("not sent\r")
+	two.click("Take over")
+	two.lacks("types in this session")
+	two.keys("second\r")
+	one.screenHas("second")
+	js[bool](one, "document.querySelector('.screen').xterm.focus() || true")
+	one.keys("x")
+	one.sees("types in this session")
+	if text := one.still(); strings.Contains(text, "not sent") {
+		t.Errorf("the screen is %s", text)
+	}
+}

@@ -12,12 +12,13 @@ type Right string
 
 // The rights.
 const (
-	Public  Right = "public"  // no key at all: it says nothing that is worth one
-	Read    Right = "read"    // look at sessions, output, files, approvals, nodes
-	Run     Right = "run"     // start commands, send them input, signal and remove them, write files
-	Approve Right = "approve" // answer approvals
-	Operate Right = "operate" // sandboxes, nodes, rules and what is set for an agent
-	Keys    Right = "keys"    // make and revoke keys
+	Public    Right = "public"    // no key at all: it says nothing that is worth one
+	Read      Right = "read"      // look at sessions, output, files, approvals, nodes
+	Run       Right = "run"       // start commands, send them input, signal and remove them, write files
+	Approve   Right = "approve"   // answer approvals
+	Operate   Right = "operate"   // sandboxes, nodes, rules and what is set for an agent
+	Keys      Right = "keys"      // make and revoke keys
+	Configure Right = "configure" // change the configuration file
 )
 
 // A Role is a set of rights.
@@ -40,7 +41,7 @@ var rights = map[Role][]Right{
 	Agent:    {Read, Run},
 	Approver: {Read, Approve},
 	Operator: {Read, Run, Approve, Operate},
-	Admin:    {Read, Run, Approve, Operate, Keys},
+	Admin:    {Read, Run, Approve, Operate, Keys, Configure},
 }
 
 // Has reports whether a role has a right.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
@@ -39,6 +40,13 @@ type SignIns struct {
 	mu    sync.Mutex
 	list  []signIn // the oldest first
 	links map[string]link
+	alive map[string]alive // of sign-ins by which something is open, by the hash of the cookie
+}
+
+// An alive is a context that ends with a sign-in.
+type alive struct {
+	ctx context.Context
+	end context.CancelFunc
 }
 
 type signIn struct {
@@ -62,7 +70,7 @@ type SignedIn struct {
 // OpenSignIns opens the sign-ins in a file. There need not be one. A file that cannot be
 // read is an error beside SignIns that has none: everybody can sign in again.
 func OpenSignIns(path string) (*SignIns, error) {
-	s := &SignIns{path: path, links: map[string]link{}}
+	s := &SignIns{path: path, links: map[string]link{}, alive: map[string]alive{}}
 	err := s.read()
 	if err != nil {
 		s.list = nil
@@ -137,6 +145,36 @@ func (s *SignIns) End(cookie string) error {
 	return s.write(slices.Delete(slices.Clone(s.list), at, at+1))
 }
 
+// Alive is a context that ends when the sign-in of a cookie does. If there is none it has
+// ended.
+func (s *SignIns) Alive(cookie string) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.find(cookie)
+	if at < 0 {
+		ctx, end := context.WithCancel(context.Background())
+		end()
+		return ctx
+	}
+	in := s.list[at]
+	a, ok := s.alive[in.Cookie]
+	if !ok {
+		a.ctx, a.end = context.WithDeadline(context.Background(), in.Expires)
+		s.alive[in.Cookie] = a
+	}
+	return a.ctx
+}
+
+// Close ends the contexts of all sign-ins, which stay.
+func (s *SignIns) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for cookie, a := range s.alive {
+		a.end()
+		delete(s.alive, cookie)
+	}
+}
+
 // find is where the sign-in of a cookie is; -1: there is none. mu is held.
 func (s *SignIns) find(cookie string) int {
 	want, now := hash(cookie), time.Now()
@@ -159,6 +197,12 @@ func (s *SignIns) write(list []signIn) error {
 		return corral.Errorf(corral.ErrUnavailable, "see whether the disk is full; nothing was changed", "cannot write who is signed in to %s: %w", s.path, err)
 	}
 	s.list = list
+	for cookie, a := range s.alive {
+		if !slices.ContainsFunc(list, func(in signIn) bool { return in.Cookie == cookie }) {
+			a.end()
+			delete(s.alive, cookie)
+		}
+	}
 	return nil
 }
 

@@ -96,7 +96,7 @@ VALUE is JSON5. Where a string is wanted the quotes may be left out.`,
 		Args: exactly("PATH", "VALUE"), ValidArgsFunction: a.completeKeysAndWords,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
-				return config.Set(file, args[0], args[1])
+				return config.Edit{File: file}.Set(args[0], args[1])
 			})
 		},
 	}
@@ -112,7 +112,7 @@ place is then what corral config get prints.`,
 		Args: exactly("PATH"), ValidArgsFunction: a.completeKeys,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeConfig(args[0], func(file string) (*config.Config, error) {
-				return config.Unset(file, args[0])
+				return config.Edit{File: file}.Unset(args[0])
 			})
 		},
 	}

@@ -132,6 +132,16 @@ func (a *app) lines(text string, indent int) []string {
 	return []string{text}
 }
 
+// findings are those of the checks that are quick, for a gateway that runs.
+func (a *app) findings(ctx context.Context) []doctor.Finding {
+	m, err := a.machine()
+	if err != nil {
+		return []doctor.Finding{doctor.Failed("machine", err, "")}
+	}
+	found, _ := m.Checks(ctx, false)
+	return found
+}
+
 // machine is what corral doctor and corral sandbox explain look at.
 func (a *app) machine() (*inspect.Machine, error) {
 	p, err := a.place()

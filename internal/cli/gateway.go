@@ -189,6 +189,7 @@ func (a *app) runGateway(ctx context.Context, o *gatewayFlags) error {
 	if err != nil {
 		return err
 	}
+	opt.Doctor = a.findings
 	g, err := daemon.OpenGateway(ctx, opt)
 	if err != nil {
 		return err

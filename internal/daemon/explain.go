@@ -85,6 +85,23 @@ func (h hostPolicy) Explain(ctx context.Context, agent string, cmd corral.Comman
 	return r, nil
 }
 
+// Would implements gateway.Policy.
+func (h hostPolicy) Would(ctx context.Context, agent string, cmd corral.Command, change func([]policy.Rule) []policy.Rule) (now, then policy.Outcome, err error) {
+	on := h.hosts.of(agent)
+	route, err := on.Route(ctx, cmd)
+	if err != nil {
+		return "", "", err
+	}
+	if !route.Guarded || route.Host != corral.HostGateway {
+		return "", "", errors.ErrUnsupported
+	}
+	placed, err := on.placed(ctx, cmd, route)
+	if err != nil {
+		return "", "", err
+	}
+	return h.hosts.policies.guard.Would(ctx, agent, placed, route, change)
+}
+
 // changes are the calls of corral that make what a decision wants changed.
 func (o *Options) changes(c *config.Config, d policy.Decision) []string {
 	if c.Err != nil || c.File == "" {

@@ -49,7 +49,7 @@ func TestChanges(t *testing.T) {
 		}
 		for _, line := range tc.want { // each works, in this order
 			key, value, _ := strings.Cut(strings.ReplaceAll(line, "'", ""), " ")
-			if _, err := config.Set(file, key, value); err != nil {
+			if _, err := (config.Edit{File: file}).Set(key, value); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
 		}

@@ -53,6 +53,9 @@ type GatewayOptions struct {
 	Elevated    bool           // calls may leave the sandbox
 	MaxSessions int            // of an agent, that run
 	Retention   session.Retention
+
+	// Doctor makes the checks that are shown on the console. Nil: none are.
+	Doctor func(context.Context) []api.Finding
 }
 
 // A Gateway is a gateway: executors, the sessions on them, and an HTTP server
@@ -68,6 +71,7 @@ type Gateway struct {
 	sessions  *session.Manager
 	server    *gateway.Server
 	keys      *access.Store // nil: it listens nowhere
+	signIns   *access.SignIns
 	e2b       *e2b.Server   // nil: clients of E2B are not served
 
 	stopTracing func(context.Context) error
@@ -146,7 +150,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	cfg := gateway.Config{
 		Sessions: s.sessions, Tools: s.tools, MCP: &s.mcp, Files: s.hosts.files, DialPort: s.hosts.dialPort, DialNode: s.hosts.dialNode, Log: s.log,
 		Approvals: s.hosts.policies.desk, Rules: s.hosts.policies.file,
-		Policy: hostPolicy{s.hosts},
+		Policy: hostPolicy{s.hosts}, Configuration: configuration{s.hosts.policies.live}, Doctor: s.opt.Doctor,
 	}
 	as := s.hosts.policies.live.Config().Gateway
 	var err error
@@ -157,6 +161,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 	if cfg.SignIns, err = access.OpenSignIns(filepath.Join(s.dir, api.SignInFile)); err != nil {
 		s.log.Warn("browsers have to sign in to the console again", "error", err)
 	}
+	s.signIns = cfg.SignIns
 	if cfg.TLS, err = s.certificate(s.hosts.policies.live.Config().Gateway.TLS); err != nil {
 		return err
 	}
@@ -180,6 +185,7 @@ func (s *Gateway) makeServer(ctx context.Context) error {
 		Settings: func() config.E2B { return s.hosts.policies.live.Config().Gateway.E2B },
 	})
 	cfg.E2B = s.e2b
+	cfg.Prune, cfg.Pools = s.tidyUp, s.hosts.pools
 	cfg.Sandboxes = watched{s.keeper(), s.hosts, s.e2b}
 	if cfg.Tracer, s.stopTracing, err = gateway.Tracing(ctx); err != nil {
 		return err
@@ -355,27 +361,28 @@ func (s *Gateway) lookAround(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := s.tidyUp(ctx); err != nil && ctx.Err() == nil {
+		if _, err := s.tidyUp(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("cannot remove what is old of sandboxes; trying again", "error", err, "hint", corral.Hint(err), "delay", tidyEvery)
 		}
 	}
 }
 
-// tidyUp removes what is old, and what crashes left.
-func (s *Gateway) tidyUp(ctx context.Context) error {
+// tidyUp removes what is old, and what crashes left. It returns the names of the containers.
+func (s *Gateway) tidyUp(ctx context.Context) ([]string, error) {
 	if !s.hosts.sandboxed() {
-		return nil
+		return nil, nil
 	}
 	eng, err := s.opt.Backends.Engine(ctx, s.hosts.engineOf(""))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pruned, err := s.hosts.prune(ctx, eng)
 	swept, serr := eng.Sweep(ctx, s.dir)
-	if removed := append(pruned, swept...); len(removed) > 0 {
+	removed := append(pruned, swept...)
+	if len(removed) > 0 {
 		s.log.Info("removed containers that nobody will use again", "containers", removed)
 	}
-	return errors.Join(err, serr, eng.Close())
+	return removed, errors.Join(err, serr, eng.Close())
 }
 
 func (s *Gateway) lookOnce(ctx context.Context) {
@@ -456,6 +463,9 @@ func (s *Gateway) Close() error {
 	}
 	if s.keys != nil {
 		s.keys.Close()
+	}
+	if s.signIns != nil {
+		s.signIns.Close()
 	}
 	if s.stopTracing != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/config"
 	"github.com/corral-exec/corral/internal/lazy"
 	"github.com/corral-exec/corral/sandbox"
@@ -185,6 +186,25 @@ func (h *hosts) keepPool(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// pools are the containers that wait for new sandboxes.
+func (h *hosts) pools() []api.SandboxPool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []api.SandboxPool
+	for _, p := range []struct {
+		of   string
+		pool WarmPool
+	}{{"agents", h.warm}, {"e2b", h.warmE2B}} {
+		if p.pool == nil {
+			continue
+		}
+		if c := p.pool.Containers(); c != nil {
+			list = append(list, api.SandboxPool{For: p.of, Size: c.Size(), Ready: c.Ready()})
+		}
+	}
+	return list
 }
 
 // poolSettings are those of a pool, and of what is in it.

@@ -7,26 +7,22 @@ import (
 	"fmt"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// A Finding is what one check of corral doctor found.
-type Finding struct {
-	Name    string   `json:"name"`
-	Status  Severity `json:"status"`
-	Summary string   `json:"summary"`           // what is so
-	Meaning string   `json:"meaning,omitempty"` // what that means for commands
-	Fix     string   `json:"fix,omitempty"`     // what to do about it
-}
-
-// A Severity says how much a finding matters.
-type Severity string
+type (
+	// A Finding is what one check of corral doctor found.
+	Finding = api.Finding
+	// A Severity says how much a finding matters.
+	Severity = api.Severity
+)
 
 // The severities.
 const (
-	OK   Severity = "ok"
-	Warn Severity = "warn" // it works, with a restriction or a risk
-	Fail Severity = "fail" // something does not work
+	OK   = api.SeverityOK
+	Warn = api.SeverityWarn // it works, with a restriction or a risk
+	Fail = api.SeverityFail // something does not work
 )
 
 // Fine is a finding that all is as it should be.

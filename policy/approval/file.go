@@ -229,17 +229,25 @@ func (f *File) Set(text []byte, was string) error {
 	})
 }
 
+// CheckRule says why a rule cannot be added.
+func CheckRule(r policy.Rule) error {
+	err := usable(r)
+	if err == nil && Pathless(r) {
+		err = errors.New(pathlessText)
+	}
+	if err != nil {
+		return corral.Errorf(corral.ErrInvalid, "", "cannot add the rule %s: %w", quote(r.Pattern+r.Command), err)
+	}
+	return nil
+}
+
 // Add adds rules of an agent ("": main; "*": of all), each to the list of its
 // action, unless they are there. Scope is that of an AllowAlways; empty for
 // rules that were not made from a command.
 func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	for _, r := range rules {
-		err := usable(r)
-		if err == nil && Pathless(r) {
-			err = errors.New(pathlessText)
-		}
-		if err != nil {
-			return corral.Errorf(corral.ErrInvalid, "", "cannot add the rule %s: %w", quote(r.Pattern+r.Command), err)
+		if err := CheckRule(r); err != nil {
+			return err
 		}
 	}
 	return f.edit(func(d *document) error {

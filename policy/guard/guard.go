@@ -366,6 +366,18 @@ func (e *Explanation) again(further []policy.Rule) policy.Decision {
 	return policy.Decide(e.Request, rules, e.view)
 }
 
+// Would decides on a command for this machine as it is decided on now, and as it would
+// be by changed rules. Nothing is started or asked.
+func (g *Guard) Would(ctx context.Context, agent string, cmd corral.Command, route corral.Route, change func([]policy.Rule) []policy.Rule) (now, then policy.Outcome, err error) {
+	e, err := g.explainHere(ctx, agent, cmd, route, policy.Source{Name: "the call"})
+	if err != nil {
+		return "", "", err
+	}
+	changed := e
+	changed.rules.List = change(slices.Clone(e.rules.List))
+	return e.Decision.Outcome, changed.again(nil).Outcome, nil
+}
+
 // EnvRules are those of the executor of this machine by a configuration.
 func EnvRules(exec config.Exec) pathenv.Rules {
 	return pathenv.Rules{EnvPath: exec.EnvPath.Value, Keep: exec.EnvAllow.Value}

@@ -43,6 +43,9 @@ func TestLoadOfHello(t *testing.T) {
 
 func TestMachineLoad(t *testing.T) {
 	l := machineLoad(3)
+	if runtime.GOOS == "linux" && (l.Memory <= 0 || l.MemoryUsed <= 0 || l.MemoryUsed > l.Memory || l.Disk < l.DiskUsed || l.Processes < 1) {
+		t.Errorf("%+v", l)
+	}
 	if l.Running != 3 || l.CPUs != runtime.NumCPU() || l.Average < 0 || l.Average > maxAverage {
 		t.Errorf("%+v", l)
 	}

@@ -58,8 +58,16 @@ func shown(n pairing.Node, s nodeexec.Status) api.Node {
 	if s.Features != nil {
 		a.Features = s.Features
 	}
+	var load *api.NodeLoad
+	if l := s.Load; !s.Heard.IsZero() {
+		load = &api.NodeLoad{
+			CPUs: l.CPUs, Average: float64(l.Average*l.CPUs) / 1000, Running: l.Running, Processes: l.Processes,
+			Memory: l.Memory, MemoryUsed: l.MemoryUsed, Disk: l.Disk, DiskUsed: l.DiskUsed,
+		}
+	}
 	return api.Node{
-		ID: n.ID, Kind: api.NodePaired, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, NodeAbout: a,
+		Load: load,
+		ID:   n.ID, Kind: api.NodePaired, Name: n.Name, State: state, Labels: n.Labels, Addresses: n.Addresses, Heard: s.Heard, NodeAbout: a,
 		Key: n.Key, PairedAt: n.PairedAt, ApprovedBy: n.ApprovedBy, RevokedAt: n.RevokedAt, RevokedBy: n.RevokedBy,
 	}
 }

@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/corral-exec/corral/api"
+)
+
+// Usage is the last hour of the gateway (api.UsageOfGateway), of a sandbox
+// (api.UsageOfSandbox and its name) or of a node (api.UsageOfNode and its ID).
+func (c *Client) Usage(ctx context.Context, of string) (api.Usage, error) {
+	var got api.Usage
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"usage"}, query: url.Values{"of": {of}}}, nil, &got)
+	return got, err
+}
+
+// Findings are those of corral doctor on the gateway's machine, at most a minute old.
+func (c *Client) Findings(ctx context.Context) (api.Findings, error) {
+	var got api.Findings
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"doctor"}}, nil, &got)
+	return got, err
+}
