@@ -67,7 +67,10 @@ func newRig(t *testing.T) *rig {
 	config, err := json.Marshal(map[string]any{
 		"sandbox": map[string]any{"mode": "all", "setupCommand": setup},
 		"gateway": map[string]any{
-			"e2b": map[string]any{"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true}, "domain": g.domain(),
+			"e2b": map[string]any{
+				"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true,
+				"templates": []string{"ubuntu:22.04=" + images.Default}, // which the suite builds from
+			}, "domain": g.domain(),
 			"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
 		},
 	})
@@ -207,20 +210,23 @@ func (g *rig) npm(packages ...string) {
 	g.run(nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--silent"}, packages...)...)
 }
 
-// install puts the published SDK, and a script, into the rig's directory.
-func (g *rig) install(script string) {
+// install puts the published SDK, and scripts, into the rig's directory.
+func (g *rig) install(scripts ...string) {
 	g.Helper()
 	g.npm("e2b@2.51.0", "ws@8.18.3")
-	text, err := os.ReadFile(filepath.Join("testdata", script))
-	g.ok(err)
-	g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
+	for _, script := range scripts {
+		text, err := os.ReadFile(filepath.Join("testdata", script))
+		g.ok(err)
+		g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
+	}
 }
 
 // The published SDK, unmodified.
 func TestSDK(t *testing.T) {
 	g := newRig(t)
-	g.install("script.mjs")
+	g.install("script.mjs", "template.mjs")
 	t.Log(g.run(g.env(), "node", "script.mjs"))
+	t.Log(g.run(g.env(), "node", "template.mjs"))
 	g.nothingLeft()
 }
 
