@@ -215,10 +215,15 @@ func (g *rig) install(scripts ...string) {
 	g.Helper()
 	g.npm("e2b@2.51.0", "ws@8.18.3")
 	for _, script := range scripts {
-		text, err := os.ReadFile(filepath.Join("testdata", script))
-		g.ok(err)
-		g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
+		g.script(script)
 	}
+}
+
+func (g *rig) script(name string) {
+	g.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	g.ok(err)
+	g.ok(os.WriteFile(filepath.Join(g.dir, name), text, 0o600))
 }
 
 // The published SDK, unmodified.
@@ -234,7 +239,8 @@ func TestSDK(t *testing.T) {
 func TestCLI(t *testing.T) {
 	g := newRig(t)
 	g.npm("@e2b/cli@2.19.0", "e2b@2.51.0")
-	id := strings.TrimSpace(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
+	ids := strings.Fields(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; for (let i = 0; i < 3; i++) console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
+	id := ids[0]
 	cli := func(args ...string) (string, error) {
 		return g.try(g.env(), "node", append([]string{"node_modules/.bin/e2b", "sandbox"}, args...)...)
 	}
@@ -259,7 +265,15 @@ func TestCLI(t *testing.T) {
 	if out, err := cli("exec", id, "true"); err == nil {
 		t.Errorf("after its end: %s", out)
 	}
+	// Corral's own command removes what is kept of them as well, with a gateway and without.
+	remove := func(id string) {
+		g.run(nil, g.program, "sandbox", "rm", "--state-dir", g.state, "--config", g.config, id)
+	}
+	remove(ids[1])
+	g.stop(os.Interrupt)
+	remove(ids[2])
 	g.nothingLeft()
+	g.start()
 }
 
 // terminal has the command line connect a terminal to a sandbox.

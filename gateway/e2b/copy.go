@@ -19,7 +19,6 @@ import (
 // an archive, to dst, which is absolute.
 type placement struct {
 	prefix string // of names in the archive; what is behind it is the name below dst
-	many   bool   // src is a pattern
 	into   bool   // dst is a directory, also for a single file
 	dst    string
 	mode   int64 // of files; 0: as they have it
@@ -36,7 +35,7 @@ func newPlacement(src, dst, mode, dir string) (p placement, err error) {
 	// where the pattern does.
 	for i, part := range strings.Split(p.prefix, "/") {
 		if strings.ContainsAny(part, "*?[{!(") {
-			p.many, p.into = true, true
+			p.into = true
 			p.prefix = path.Join(strings.Split(p.prefix, "/")[:i]...)
 			break
 		}
@@ -112,8 +111,7 @@ func (p placement) next(tr *tar.Reader) (h *tar.Header, rest string, err error) 
 		if err != nil {
 			return nil, "", err
 		}
-		rest, ok := p.below(h.Name)
-		if ok && !(p.many && rest == ".") {
+		if rest, ok := p.below(h.Name); ok {
 			return h, rest, nil
 		}
 	}

@@ -78,8 +78,8 @@ type snapshots struct {
 }
 
 // openSnapshots reads what there is in a directory. An archive that no snapshot has is what
-// a crash left.
-func openSnapshots(dir string) (*snapshots, error) {
+// a crash left. What is damaged is an error, or is removed where it is only a cache.
+func openSnapshots(dir string, cache bool) (*snapshots, error) {
 	s := &snapshots{dir: dir, all: map[string]Snapshot{}}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,10 +95,10 @@ func openSnapshots(dir string) (*snapshots, error) {
 		if err == nil {
 			err = journal.Unseal(data, &snap)
 		}
-		if err != nil {
+		if err != nil && !cache {
 			return nil, corral.Errorf(corral.ErrUnavailable, "remove the file, and with it the snapshot", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
 		}
-		if snap.Built && snap.Name == "" { // its build was cut short
+		if err != nil || snap.Built && snap.Name == "" { // its build was cut short
 			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
 				return nil, err
 			}

@@ -86,8 +86,8 @@ type Store struct {
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{dir: dir, boxes: map[string]Box{}}
 	var err error
-	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots")); err == nil {
-		s.layers, err = openSnapshots(filepath.Join(dir, "layers"))
+	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots"), false); err == nil {
+		s.layers, err = openSnapshots(filepath.Join(dir, "layers"), true)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the snapshots of E2B's clients: %w", err)

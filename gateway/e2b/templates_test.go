@@ -81,7 +81,7 @@ func archive(t *testing.T, name string) io.Reader {
 // was cut short leaves nothing.
 func TestTags(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openSnapshots(dir)
+	s, err := openSnapshots(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTags(t *testing.T) {
 	if err := s.untag("a", "x", []string{"v1"}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openSnapshots(dir)
+	again, err := openSnapshots(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
