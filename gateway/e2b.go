@@ -63,6 +63,10 @@ func (s *Server) e2bTable(routes []e2b.Route, grant func(*http.Request) (*http.R
 		if rt.Stays {
 			handle = s.e2bStays(handle)
 		}
+		grant := grant
+		if rt.Grant != nil {
+			grant = rt.Grant
+		}
 		table = append(table, route{pattern: rt.Pattern, right: rt.Right, handle: withWholeBody(handle), foreign: &foreign{grant}})
 	}
 	return table

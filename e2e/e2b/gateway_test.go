@@ -67,7 +67,10 @@ func newRig(t *testing.T) *rig {
 	config, err := json.Marshal(map[string]any{
 		"sandbox": map[string]any{"mode": "all", "setupCommand": setup},
 		"gateway": map[string]any{
-			"e2b": map[string]any{"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true}, "domain": g.domain(),
+			"e2b": map[string]any{
+				"listen": fmt.Sprintf("127.0.0.1:%d", g.port), "root": true,
+				"templates": []string{"ubuntu:22.04=" + images.Default}, // which the suite builds from
+			}, "domain": g.domain(),
 			"tls": map[string]any{"cert": filepath.Join(g.dir, "cert.pem"), "key": filepath.Join(g.dir, "key.pem")},
 		},
 	})
@@ -207,20 +210,28 @@ func (g *rig) npm(packages ...string) {
 	g.run(nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--silent"}, packages...)...)
 }
 
-// install puts the published SDK, and a script, into the rig's directory.
-func (g *rig) install(script string) {
+// install puts the published SDK, and scripts, into the rig's directory.
+func (g *rig) install(scripts ...string) {
 	g.Helper()
 	g.npm("e2b@2.51.0", "ws@8.18.3")
-	text, err := os.ReadFile(filepath.Join("testdata", script))
+	for _, script := range scripts {
+		g.script(script)
+	}
+}
+
+func (g *rig) script(name string) {
+	g.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	g.ok(err)
-	g.ok(os.WriteFile(filepath.Join(g.dir, script), text, 0o600))
+	g.ok(os.WriteFile(filepath.Join(g.dir, name), text, 0o600))
 }
 
 // The published SDK, unmodified.
 func TestSDK(t *testing.T) {
 	g := newRig(t)
-	g.install("script.mjs")
+	g.install("script.mjs", "template.mjs")
 	t.Log(g.run(g.env(), "node", "script.mjs"))
+	t.Log(g.run(g.env(), "node", "template.mjs"))
 	g.nothingLeft()
 }
 
@@ -228,7 +239,8 @@ func TestSDK(t *testing.T) {
 func TestCLI(t *testing.T) {
 	g := newRig(t)
 	g.npm("@e2b/cli@2.19.0", "e2b@2.51.0")
-	id := strings.TrimSpace(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
+	ids := strings.Fields(g.run(g.env(), "node", "--input-type=module", "-e", `import { Sandbox } from 'e2b'; for (let i = 0; i < 3; i++) console.log((await Sandbox.create({ timeoutMs: 200_000 })).sandboxId)`))
+	id := ids[0]
 	cli := func(args ...string) (string, error) {
 		return g.try(g.env(), "node", append([]string{"node_modules/.bin/e2b", "sandbox"}, args...)...)
 	}
@@ -253,7 +265,15 @@ func TestCLI(t *testing.T) {
 	if out, err := cli("exec", id, "true"); err == nil {
 		t.Errorf("after its end: %s", out)
 	}
+	// Corral's own command removes what is kept of them as well, with a gateway and without.
+	remove := func(id string) {
+		g.run(nil, g.program, "sandbox", "rm", "--state-dir", g.state, "--config", g.config, id)
+	}
+	remove(ids[1])
+	g.stop(os.Interrupt)
+	remove(ids[2])
 	g.nothingLeft()
+	g.start()
 }
 
 // terminal has the command line connect a terminal to a sandbox.

@@ -213,3 +213,14 @@ func FuzzForm(f *testing.F) {
 		})
 	})
 }
+
+// No two patterns of the routes conflict.
+func TestPatterns(t *testing.T) {
+	s := &Server{}
+	for _, plane := range [][]Route{s.Control(), s.Inside()} {
+		mux := http.NewServeMux()
+		for _, rt := range plane {
+			mux.HandleFunc(rt.Pattern, func(http.ResponseWriter, *http.Request) {})
+		}
+	}
+}

@@ -169,7 +169,9 @@ func (s *Server) thaw(ctx context.Context, id string, end time.Time) (resumed bo
 		return nil
 	})
 	if err == nil && stopped { // commands go to it only when it is not paused any more
-		err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent)
+		if err = s.cfg.Sandboxes.Warm(s.within(ctx, b), b.Agent); err == nil {
+			err = s.launch(s.within(ctx, b), b)
+		}
 	}
 	if err == nil {
 		s.bound(ctx, b)

@@ -124,42 +124,6 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, rows)
 }
 
-// template is a name of an image.
-type template struct {
-	ID      string   `json:"templateID"`
-	Build   string   `json:"buildID"`
-	Public  bool     `json:"public"`
-	Aliases []string `json:"aliases"`
-	Names   []string `json:"names"`
-	CPUs    int      `json:"cpuCount"`
-	Memory  int64    `json:"memoryMB"`
-	Disk    int64    `json:"diskSizeMB"`
-	Envd    string   `json:"envdVersion"`
-	Status  string   `json:"buildStatus"`
-}
-
-func (s *Server) listTemplates(w http.ResponseWriter, _ *http.Request) error {
-	names := []string{DefaultTemplate}
-	for _, t := range s.cfg.Settings().Templates.Value {
-		if name, _, _ := strings.Cut(t, "="); name != DefaultTemplate {
-			names = append(names, name)
-		}
-	}
-	rows := []template{}
-	for _, name := range names {
-		rows = append(rows, template{ID: name, Build: name, Aliases: []string{name}, Names: []string{name}, Envd: EnvdVersion, Status: "ready"})
-	}
-	return writeJSON(w, http.StatusOK, rows)
-}
-
-func (s *Server) getAlias(w http.ResponseWriter, r *http.Request) error {
-	alias := r.PathValue("alias")
-	if _, ok := Image(s.cfg.Settings(), alias); !ok {
-		return corral.Errorf(corral.ErrNotFound, "", "Template alias %.80q not found", alias)
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"templateID": alias, "public": false})
-}
-
 // listTeams answers that the caller's agent is its team.
 func (s *Server) listTeams(w http.ResponseWriter, r *http.Request) error {
 	agent, err := s.agentFor(access.From(r.Context()))

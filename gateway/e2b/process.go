@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -54,10 +55,10 @@ func (s *Server) begin(c call, req *pb.StartRequest) (*proc, error) {
 	cfg := req.GetProcess()
 	cmd := corral.Command{
 		ID: c.box.ID + "." + corral.NewID()[:12], Host: corral.HostSandbox,
-		Args: append([]string{cfg.GetCmd()}, cfg.GetArgs()...), Dir: cfg.GetCwd(), Env: map[string]string{},
+		Args: append([]string{cfg.GetCmd()}, cfg.GetArgs()...), Dir: cmp.Or(cfg.GetCwd(), c.box.Preset.Dir), Env: map[string]string{},
 		Stdin: req.Stdin == nil || *req.Stdin, Grace: -1,
 	}
-	for _, env := range []map[string]string{c.box.Env, cfg.GetEnvs()} {
+	for _, env := range []map[string]string{c.box.Preset.Env, c.box.Env, cfg.GetEnvs()} {
 		for k, v := range env {
 			cmd.Env[k] = v
 		}

@@ -31,9 +31,17 @@ func (s *Server) Control() []Route {
 		{Pattern: "POST /sandboxes/{id}/snapshots", Right: access.Run, Handle: s.snapshot},
 		{Pattern: "POST /sandboxes/{id}/fork", Right: access.Run, Handle: s.fork},
 		{Pattern: "GET /snapshots", Right: access.Read, Handle: s.listSnapshots},
-		{Pattern: "DELETE /templates/{id}", Right: access.Run, Handle: s.removeTemplate},
 		{Pattern: "GET /templates", Right: access.Read, Handle: s.listTemplates},
-		{Pattern: "GET /templates/aliases/{alias}", Right: access.Read, Handle: s.getAlias},
+		{Pattern: "GET /v2/templates", Right: access.Read, Handle: s.listTemplates},
+		{Pattern: "DELETE /templates/{id}", Right: access.Run, Handle: s.removeTemplate},
+		{Pattern: "GET /templates/{id}/{what}", Right: access.Read, Handle: s.ofTemplate},
+		{Pattern: "POST /templates/tags", Right: access.Run, Handle: s.addTags},
+		{Pattern: "DELETE /templates/tags", Right: access.Run, Handle: s.removeTags},
+		{Pattern: "POST /v3/templates", Right: access.Run, Handle: s.requestBuild},
+		{Pattern: "GET /templates/{id}/files/{hash}", Right: access.Run, Handle: s.linkUpload},
+		{Pattern: "PUT /templates/{id}/files/{hash}", Right: access.Run, Handle: s.uploadFiles, Grant: s.uploader},
+		{Pattern: "POST /v2/templates/{id}/builds/{build}", Right: access.Run, Handle: s.startBuild},
+		{Pattern: "GET /templates/{id}/builds/{build}/status", Right: access.Read, Handle: s.buildStatus},
 		{Pattern: "GET /teams", Right: access.Read, Handle: s.listTeams},
 	}
 	for _, version := range []string{"", "/v2"} {
@@ -43,7 +51,7 @@ func (s *Server) Control() []Route {
 	}
 	for _, pattern := range []string{
 		"PUT /sandboxes/{id}/network", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs",
-		"/volumes", "/volumes/{rest...}", "/secrets", "/secrets/{rest...}", "/v3/templates", "/v2/templates/{rest...}", "/templates/{rest...}",
+		"/volumes", "/volumes/{rest...}", "/secrets", "/secrets/{rest...}", "/v2/templates/{rest...}", "/templates/{rest...}",
 	} {
 		routes = append(routes, Route{Pattern: pattern, Right: access.Run, Handle: missing})
 	}
@@ -170,17 +178,12 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	fill := func(context.Context, Box) error { return nil }
-	image, ok := Image(s.cfg.Settings(), n.Template)
-	if !ok {
-		snap, found := s.cfg.Store.snaps.find(func(a string) bool { return a == agent }, n.Template)
-		if !found {
-			return corral.Errorf(corral.ErrNotFound, "add it to gateway.e2b.templates", "template '%.80s' not found", n.Template)
-		}
-		image, fill = snap.Image, func(ctx context.Context, b Box) error { return s.unpack(ctx, b, snap) }
+	from, err := s.source(agent, n.Template)
+	if err != nil {
+		return err
 	}
 	b := Box{
-		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: image, Metadata: n.Metadata, Env: n.Env,
+		ID: newID(), Agent: agent, Key: g.Ref(), Template: n.Template, Image: from.image, Preset: from.preset, Metadata: n.Metadata, Env: n.Env,
 		Started: time.Now().UTC(), End: end, PauseAtEnd: n.AutoPause, StopAtEnd: n.Memory != nil && !*n.Memory, ResumeOnCall: n.AutoResume.Enabled, Internet: n.Internet, Token: newToken(),
 	}
 	if n.Network != nil {
@@ -189,7 +192,12 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			b.Traffic = newToken()
 		}
 	}
-	b, err = s.make(r, b, n.Network.closed() || n.Internet != nil && !*n.Internet, fill)
+	b, err = s.make(r.Context(), b, n.Network.closed() || n.Internet != nil && !*n.Internet, func(ctx context.Context, b Box) error {
+		if err := s.unpack(ctx, b, from.archive); err != nil {
+			return err
+		}
+		return s.launch(ctx, b)
+	})
 	if err != nil {
 		return err
 	}
@@ -198,32 +206,32 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 
 // make makes a sandbox, and has fill put something into it. It is kept first: what is made
 // afterwards is found by it.
-func (s *Server) make(r *http.Request, b Box, closed bool, fill func(context.Context, Box) error) (Box, error) {
+func (s *Server) make(of context.Context, b Box, closed bool, fill func(context.Context, Box) error) (Box, error) {
 	if err := s.cfg.Store.add(b, cmp.Or(s.cfg.Settings().Sandboxes.Value, config.DefaultE2BSandboxes)); err != nil {
 		return b, err
 	}
-	ctx, cancel := cleanly(s.enter(r, b).Context())
+	ctx, cancel := cleanly(s.within(of, b))
 	defer cancel()
 	err := s.cfg.Sandboxes.Warm(ctx, b.Agent)
-	var of api.Sandbox
+	var there api.Sandbox
 	if err == nil {
-		of, err = s.cfg.Sandboxes.Get(ctx, b.ID)
+		there, err = s.cfg.Sandboxes.Get(ctx, b.ID)
 	}
-	if err == nil && closed && of.Network != "" && of.Network != "none" {
-		err = corral.Errorf(corral.ErrInvalid, "set sandbox.network to none for agent "+b.Agent, "a sandbox that reaches nothing was asked for, and those of agent %s are on the network %s", b.Agent, of.Network)
+	if err == nil && closed && there.Network != "" && there.Network != "none" {
+		err = corral.Errorf(corral.ErrInvalid, "set sandbox.network to none for agent "+b.Agent, "a sandbox that reaches nothing was asked for, and those of agent %s are on the network %s", b.Agent, there.Network)
 	}
 	if err == nil {
 		err = fill(ctx, b)
 	}
-	if err == nil && r.Context().Err() != nil { // its maker is gone, and nobody would know its ID
-		err = r.Context().Err()
+	if err == nil && of.Err() != nil { // its maker is gone, and nobody would know its ID
+		err = of.Err()
 	}
 	if err != nil {
 		return b, errors.Join(err, s.destroy(ctx, b.ID))
 	}
 	b, err = s.cfg.Store.change(b.ID, func(b *Box) error {
-		if of.Limits != nil {
-			b.CPUs, b.Memory = of.Limits.CPUs, of.Limits.Memory
+		if there.Limits != nil {
+			b.CPUs, b.Memory = there.Limits.CPUs, there.Limits.Memory
 		}
 		now := time.Now().UTC() // its time begins when it is there
 		b.Started, b.End = now, now.Add(b.End.Sub(b.Started))

@@ -79,6 +79,8 @@ type Server struct {
 	samples  samples
 	watchers watchers
 	opened   opened
+	builds   builds
+	signing  []byte // of links for uploads
 
 	life  context.Context // ends with Close
 	end   context.CancelFunc
@@ -91,7 +93,7 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, wake: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, log: cfg.Log, signing: []byte(newToken()), wake: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.owned.Go(s.keepDeadlines)
 	return s
@@ -109,6 +111,8 @@ type Route struct {
 	Right   access.Right // what a key needs for it
 	Stays   bool         // it is open for as long as the client likes
 	Handle  func(w http.ResponseWriter, r *http.Request) error
+	// Grant is by what right a request is made, where it has no key: nil where it has.
+	Grant func(r *http.Request) (*http.Request, *access.Grant, error)
 }
 
 // Target is the sandbox, and the port of it, that a request is for: by its host name

@@ -35,13 +35,25 @@ type Snapshot struct {
 	Image    string    `json:"image,omitempty"`
 	Created  time.Time `json:"created"`
 	Bytes    int64     `json:"bytes"`
+	Preset   Preset    `json:"preset,omitzero"`
+
+	Built bool     `json:"built,omitempty"` // it is a template that was built of steps
+	Tags  []string `json:"tags,omitempty"`  // of such a template
 }
 
-// is reports whether a client means it by a text: its ID, or its name, with or without
-// E2B's tag for the newest.
+// is reports whether a client means it by a text: its ID, or its name, which may have a tag
+// behind it. Snapshots have one tag, by two names.
 func (s Snapshot) is(text string) bool {
-	text = strings.TrimSuffix(text, ":latest")
-	return text != "" && (text == s.ID || text == s.Name)
+	name, tag, _ := strings.Cut(text, ":")
+	switch {
+	case name == "":
+		return false
+	case name == s.ID:
+		return true
+	case s.Built:
+		return name == s.Name && slices.Contains(s.Tags, cmp.Or(tag, DefaultTag))
+	}
+	return name == s.Name && (tag == "" || tag == DefaultTag || tag == "latest")
 }
 
 var (
@@ -55,6 +67,8 @@ const (
 	maxForks     = 20  // of one call
 )
 
+func newSnapshotID() string { return "s" + newID()[1:] }
+
 // snapshots are those that are kept.
 type snapshots struct {
 	dir string
@@ -64,8 +78,8 @@ type snapshots struct {
 }
 
 // openSnapshots reads what there is in a directory. An archive that no snapshot has is what
-// a crash left.
-func openSnapshots(dir string) (*snapshots, error) {
+// a crash left. What is damaged is an error, or is removed where it is only a cache.
+func openSnapshots(dir string, cache bool) (*snapshots, error) {
 	s := &snapshots{dir: dir, all: map[string]Snapshot{}}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -81,8 +95,14 @@ func openSnapshots(dir string) (*snapshots, error) {
 		if err == nil {
 			err = journal.Unseal(data, &snap)
 		}
-		if err != nil {
+		if err != nil && !cache {
 			return nil, corral.Errorf(corral.ErrUnavailable, "remove the file, and with it the snapshot", "the file %s is damaged: %w", filepath.Join(dir, f.Name()), err)
+		}
+		if err != nil || snap.Built && snap.Name == "" { // its build was cut short
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		s.all[id] = snap
 	}
@@ -140,22 +160,32 @@ func (s *snapshots) take(snap Snapshot, write func(*os.File) error) (_ Snapshot,
 		return snap, err
 	}
 	snap.Bytes = info.Size()
-	data, err := journal.Seal(snap)
-	if err != nil {
-		return snap, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return snap, s.write(snap)
+}
+
+// write is called with mu held.
+func (s *snapshots) write(snap Snapshot) error {
+	data, err := journal.Seal(snap)
+	if err != nil {
+		return err
+	}
 	if err := atomicfile.Write(s.file(snap.ID, ".json"), data, atomicfile.Options{Durable: true}); err != nil {
-		return snap, err
+		return err
 	}
 	s.all[snap.ID] = snap
-	return snap, nil
+	return nil
 }
 
 func (s *snapshots) remove(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.drop(id)
+}
+
+// drop is called with mu held.
+func (s *snapshots) drop(id string) error {
 	if err := os.Remove(s.file(id, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -203,47 +233,42 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	snap := Snapshot{ID: "s" + newID()[1:], Name: body.Name, Agent: b.Agent, Sandbox: b.ID, Template: b.Template, Image: b.Image, Created: time.Now().UTC()}
-	snap, err = s.cfg.Store.snaps.take(snap, func(to *os.File) error {
-		_, err := f.Download(r.Context(), Home, to, files.Limits{})
-		return err
-	})
+	snap := Snapshot{ID: newSnapshotID(), Name: body.Name, Agent: b.Agent, Sandbox: b.ID, Template: b.Template, Image: b.Image, Created: time.Now().UTC(), Preset: b.Preset}
+	snap, err = s.cfg.Store.snaps.take(snap, packed(r.Context(), f))
 	if err != nil {
 		return fmt.Errorf("cannot make a snapshot of %s: %w", b.ID, err)
 	}
 	return writeJSON(w, http.StatusCreated, snap.info())
 }
 
+// packed writes all of a home directory.
+func packed(ctx context.Context, f files.FS) func(*os.File) error {
+	return func(to *os.File) error {
+		_, err := f.Download(ctx, Home, to, files.Limits{})
+		return err
+	}
+}
+
 func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request) error {
 	q, list := r.URL.Query(), []snapshotInfo{}
 	for _, snap := range s.cfg.Store.snaps.of(access.From(r.Context()).Sees) {
-		if box, name := q.Get("sandboxID"), q.Get("name"); (box == "" || snap.Sandbox == box) && (name == "" || snap.is(name)) {
+		if box, name := q.Get("sandboxID"), q.Get("name"); !snap.Built && (box == "" || snap.Sandbox == box) && (name == "" || snap.is(name)) {
 			list = append(list, snap.info())
 		}
 	}
 	return writeJSON(w, http.StatusOK, list) // there are not so many that pages are needed
 }
 
-// removeTemplate removes a snapshot: templates are configured.
-func (s *Server) removeTemplate(w http.ResponseWriter, r *http.Request) error {
-	snap, ok := s.cfg.Store.snaps.find(access.From(r.Context()).Sees, r.PathValue("id"))
-	if !ok {
-		return corral.Errorf(corral.ErrNotFound, "", "there is no snapshot %.80q", r.PathValue("id"))
+// unpack has a new sandbox begin with the files of an archive; empty: with none.
+func (s *Server) unpack(ctx context.Context, b Box, archive string) error {
+	if archive == "" {
+		return nil
 	}
-	if err := s.cfg.Store.snaps.remove(snap.ID); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// unpack has a new sandbox begin with a snapshot.
-func (s *Server) unpack(ctx context.Context, b Box, snap Snapshot) error {
 	f, err := s.home(ctx, b)
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(s.cfg.Store.snaps.file(snap.ID, ".tar"))
+	from, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
@@ -291,10 +316,13 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
 		if b.Traffic != "" {
 			one.Traffic = newToken()
 		}
-		one, err := s.make(r, one, false, func(ctx context.Context, one Box) error {
+		one, err := s.make(r.Context(), one, false, func(ctx context.Context, one Box) error {
 			to, err := s.home(ctx, one)
 			if err == nil {
 				_, err = files.Copy(ctx, from, Home+"/.", to, Home, files.Limits{})
+			}
+			if err == nil {
+				err = s.launch(ctx, one)
 			}
 			return err
 		})

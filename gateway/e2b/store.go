@@ -31,6 +31,7 @@ type Box struct {
 
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Env      map[string]string `json:"env,omitempty"` // of every command
+	Preset   Preset            `json:"preset,omitzero"`
 
 	Started time.Time `json:"started"`
 	End     time.Time `json:"end"` // when it is killed, or paused
@@ -50,6 +51,14 @@ type Box struct {
 	Memory int64   `json:"memory"` // bytes
 }
 
+// A Preset is what a sandbox has of the template that it is of, beside files.
+type Preset struct {
+	Env   map[string]string `json:"env,omitempty"`   // of every command
+	Dir   string            `json:"dir,omitempty"`   // of commands that name none; empty: Home
+	Start string            `json:"start,omitempty"` // shell text that runs from the beginning on
+	Ready string            `json:"ready,omitempty"` // shell text that succeeds as soon as Start is ready
+}
+
 // sessionPrefix begins the conversation by which commands go to a sandbox, before its ID.
 const sessionPrefix = "e2b:"
 
@@ -63,8 +72,10 @@ func newID() string { return "i" + corral.NewID()[:19] }
 
 // A Store has the sandboxes, each in a file. It may be used from any goroutine.
 type Store struct {
-	dir   string
-	snaps *snapshots
+	dir     string
+	snaps   *snapshots
+	layers  *snapshots // of builds: snapshots after a step, named by all that led to it
+	uploads *uploads   // of builds
 
 	mu    sync.Mutex
 	boxes map[string]Box
@@ -75,8 +86,14 @@ type Store struct {
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{dir: dir, boxes: map[string]Box{}}
 	var err error
-	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots")); err != nil {
+	if s.snaps, err = openSnapshots(filepath.Join(dir, "snapshots"), false); err == nil {
+		s.layers, err = openSnapshots(filepath.Join(dir, "layers"), true)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot read the snapshots of E2B's clients: %w", err)
+	}
+	if s.uploads, err = openUploads(filepath.Join(dir, "uploads")); err != nil {
+		return nil, fmt.Errorf("cannot read what E2B's clients sent for templates: %w", err)
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/gateway"
 	"github.com/corral-exec/corral/internal/daemon"
 	"github.com/corral-exec/corral/sandbox"
 )
@@ -102,7 +103,7 @@ A directory given with --workspace is left alone.`,
 					slices.Sort(names) // one may have several containers
 					names = slices.Compact(names)
 				}
-				return a.printRemoved(each(names, func(name string) (string, error) { return name, removeSandbox(ctx, eng, dir, rows, name) }))
+				return a.printRemoved(each(names, func(name string) (string, error) { return name, a.removeSandbox(ctx, eng, dir, rows, name) }))
 			})
 		},
 	}
@@ -110,13 +111,16 @@ A directory given with --workspace is left alone.`,
 	return withJSON(cmd)
 }
 
-func removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
+func (a *app) removeSandbox(ctx context.Context, eng daemon.Engine, dir string, rows []daemon.SandboxRow, name string) error {
 	if !slices.ContainsFunc(rows, func(r daemon.SandboxRow) bool { return r.Name == name }) {
 		var names []string
 		for _, r := range rows {
 			names = append(names, r.Name)
 		}
 		return corral.Errorf(corral.ErrNotFound, sandbox.WhichHint(name, names), "there is no sandbox %q of the state directory %s", name, dir)
+	}
+	if daemon.OfE2B(dir, name) { // of which a gateway that runs has more than the engine
+		return a.keptSandboxes(ctx, false, func(ctx context.Context, k gateway.Sandboxes, _ bool) error { return k.Remove(ctx, name) })
 	}
 	return eng.RemoveSandbox(ctx, dir, name)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/corral-exec/corral"
@@ -18,6 +20,15 @@ import (
 
 // e2bDir has what is kept of the sandboxes of E2B's clients, in the state directory.
 const e2bDir = "e2b"
+
+// e2bFile is what is kept of a sandbox of a client of E2B.
+func e2bFile(dir, name string) string { return filepath.Join(dir, e2bDir, name+".json") }
+
+// OfE2B reports whether a sandbox of a state directory is one of a client of E2B.
+func OfE2B(dir, name string) bool {
+	_, err := os.Stat(e2bFile(dir, name))
+	return err == nil
+}
 
 // e2bBox is the sandbox of a client of E2B that a conversation of an agent is with.
 func (h *hosts) e2bBox(agent, session string) (e2b.Box, bool) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -162,12 +163,16 @@ func (k *Sandboxes) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return k.using(ctx, s, false, func(ex Executor) error {
+	err = k.using(ctx, s, false, func(ex Executor) error {
 		if r, ok := ex.(remover); ok {
 			return r.Remove(ctx)
 		}
 		return k.withEngine(ctx, func(eng Engine) error { return eng.RemoveSandbox(ctx, k.dir, name) })
 	})
+	if err == nil && OfE2B(k.dir, name) {
+		err = os.Remove(e2bFile(k.dir, name))
+	}
+	return err
 }
 
 // Pause implements gateway.Sandboxes.

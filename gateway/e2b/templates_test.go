@@ -1,0 +1,171 @@
+package e2b
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corral-exec/corral"
+	"github.com/corral-exec/corral/api"
+	"github.com/corral-exec/corral/gateway/access"
+	"github.com/corral-exec/corral/sandbox/files"
+)
+
+// What COPY says is where files go.
+func TestPlacement(t *testing.T) {
+	for _, tc := range []struct{ src, dst, name, want string }{
+		{"a.txt", "b.txt", "a.txt", "b.txt"},
+		{"a.txt", "b/", "a.txt", "b/a.txt"},
+		{"dir/a.txt", "there", "dir/a.txt", "there/a.txt"}, // a directory that is there
+		{"dir", "d", "dir/sub/a.txt", "d/sub/a.txt"},
+		{"./dir/", "d/e", "dir/a.txt", "d/e/a.txt"},
+		{"dir/*", "d", "dir/a.txt", "d/a.txt"},
+		{"dir/*", "d", "dir/sub/a.txt", "d/sub/a.txt"},
+		{"**/*.txt", "d", "dir/a.txt", "d/dir/a.txt"},
+		{".", ".", "dir/a.txt", "dir/a.txt"},
+		{"dir", "d", "other/a.txt", ""},
+	} {
+		home := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(home, "work/there"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f := files.Directory{Path: home, Root: Home}
+		p, err := newPlacement(tc.src, tc.dst, "0600", Home+"/work")
+		if err == nil {
+			err = p.place(t.Context(), f, archive(t, tc.name))
+		}
+		if tc.want == "" {
+			if !errors.Is(err, corral.ErrInvalid) {
+				t.Errorf("%+v: %v", tc, err)
+			}
+			continue
+		}
+		i, serr := os.Stat(filepath.Join(home, "work", tc.want))
+		if err != nil || serr != nil || i.Mode().Perm() != 0o600 {
+			t.Errorf("%+v: %v, %v", tc, err, serr)
+		}
+	}
+	p, err := newPlacement("*", "d", "", Home)
+	if err == nil {
+		err = p.place(t.Context(), files.Directory{Path: t.TempDir(), Root: Home}, archive(t, "../a.txt"))
+	}
+	if !errors.Is(err, corral.ErrInvalid) {
+		t.Errorf("a name that leads out: %v", err)
+	}
+}
+
+// archive has one file, and is compressed.
+func archive(t *testing.T, name string) io.Reader {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg}), w.Close(), z.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// A tag is one template's of its name, and a template without tags is gone. A build that
+// was cut short leaves nothing.
+func TestTags(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openSnapshots(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := func(agent string) bool { return agent == "a" }
+	take := func(name string, tags ...string) Snapshot {
+		snap, err := s.take(Snapshot{ID: newSnapshotID(), Agent: "a", Built: true}, func(*os.File) error { return nil })
+		if err == nil && name != "" {
+			err = s.tag(snap.ID, name, tags)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snap
+	}
+	first, second := take("x", DefaultTag, "v1"), take("x", DefaultTag)
+	third := take("x", "v1")
+	cut := take("")
+	for text, want := range map[string]string{"x": second.ID, "x:v1": third.ID, "x:default": second.ID, "x:v2": "", first.ID: "", second.ID + ":default": second.ID} {
+		if got, _ := s.find(mine, text); got.ID != want {
+			t.Errorf("%s: %q, want %q", text, got.ID, want)
+		}
+	}
+	if err := s.untag("a", "x", []string{"v1"}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openSnapshots(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := again.of(mine); len(list) != 1 || list[0].ID != second.ID {
+		t.Errorf("%+v", list)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 2 {
+		t.Errorf("%v of the build %s: %v", left, cut.ID, err)
+	}
+}
+
+// A link for an upload is for one path, one key and some time.
+func TestUploadLink(t *testing.T) {
+	s := &Server{signing: []byte("secret"), cfg: Config{Grant: func(ref string) *access.Grant { return &access.Grant{Name: ref} }}}
+	until := fmt.Sprint(time.Now().Add(time.Minute).Unix())
+	link := func(path, key, until, sign string) *http.Request {
+		return httptest.NewRequest(http.MethodPut, path+"?"+url.Values{"key": {key}, "expires": {until}, "signature": {sign}}.Encode(), nil)
+	}
+	good := s.signLink("/templates/x/files/h", "k", until)
+	if _, g, err := s.uploader(link("/templates/x/files/h", "k", until, good)); err != nil || g.Name != "k" {
+		t.Errorf("%+v, %v", g, err)
+	}
+	past := fmt.Sprint(time.Now().Add(-time.Minute).Unix())
+	for _, r := range []*http.Request{
+		link("/templates/y/files/h", "k", until, good), link("/templates/x/files/h", "other", until, good), link("/templates/x/files/h", "k", until+"0", good),
+		link("/templates/x/files/h", "k", past, s.signLink("/templates/x/files/h", "k", past)),
+	} {
+		if _, _, err := s.uploader(r); !errors.Is(err, api.ErrUnauthorized) {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+	}
+}
+
+// New archives take the place of the oldest, and what was not sent as a whole is gone.
+func TestUploads(t *testing.T) {
+	u, err := openUploads(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, hash := range []string{"1", "2", "3"} {
+		if err := u.put("a", hash, strings.NewReader("content")); err != nil || !u.has("a", hash) || u.has("b", hash) {
+			t.Errorf("%s: %v", hash, err)
+		}
+		at := time.Now().Add(time.Duration(i-10) * time.Minute)
+		if err := os.Chtimes(u.file("a", hash), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.room(maxUploads - 7); err != nil || u.has("a", "1") || u.has("a", "2") || !u.has("a", "3") {
+		t.Errorf("the newest is to stay: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(u.dir, "x.part"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openUploads(u.dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(u.dir, "*.part")); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
