@@ -1,6 +1,6 @@
 // Package doctor checks what Corral needs of a machine and of a container engine. A
-// check changes nothing, and says what it found, what that means for commands, and what
-// to do about it.
+// check changes nothing. It reports what it found, what that means for commands, and
+// what to do about it.
 package doctor
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// A Finding is what one check of corral doctor found.
+// A Finding is the result of one check of corral doctor.
 type Finding struct {
 	Name    string   `json:"name"`
 	Status  Severity `json:"status"`
-	Summary string   `json:"summary"`           // what is so
+	Summary string   `json:"summary"`           // the state that was found
 	Meaning string   `json:"meaning,omitempty"` // what that means for commands
 	Fix     string   `json:"fix,omitempty"`     // what to do about it
 }
@@ -29,12 +29,13 @@ const (
 	Fail Severity = "fail" // something does not work
 )
 
-// Fine is a finding that all is as it should be.
+// Fine is a finding without a problem.
 func Fine(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Summary: fmt.Sprintf(format, args...)}
 }
 
-// Failed is a check whose error says everything.
+// Failed is the finding of a check that failed with err; the error has the summary and the
+// fix.
 func Failed(name string, err error, meaning string) Finding {
 	return Finding{Name: name, Status: Fail, Summary: words.OneLine(err.Error()), Meaning: meaning, Fix: words.OneLine(corral.Hint(err))}
 }

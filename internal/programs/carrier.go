@@ -62,7 +62,7 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 	}
 	for _, o := range s.options {
 		if o.name == "" || HasField(in.code, o.name) || HasField(in.file, o.name) || HasField(in.idle, o.name) || HasField(in.module, o.name) {
-			return "" // it reads no code from standard input, or ScriptOperand finds the code
+			return "" // it reads no code from standard input, or InlineCode or ScriptOperand finds the code
 		}
 	}
 	if len(s.operands) > 0 {
