@@ -168,7 +168,7 @@ func behindOptions(args []policy.Word) [][]policy.Word {
 func (r rule) mayMatch(words []policy.Word) bool {
 	for i, w := range words {
 		switch {
-		case i == len(r.words): // all words match; for a pattern this is only possible
+		case i == len(r.words): // no unknown word so far; a '*' of the rule is not examined
 			return false
 		case !w.Static:
 			return strings.HasPrefix(r.words[i], w.Prefix)
