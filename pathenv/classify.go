@@ -51,7 +51,7 @@ func whyNotInherited(name string) Reason {
 }
 
 // refusedFromCall reports whether a call on a host may not set the variable.
-// PATH is not judged here: its rule differs by host.
+// It does not check PATH, whose rule differs by host.
 func refusedFromCall(name string) bool {
 	name = strings.ToUpper(name)
 	return isHook(name) || redirects[name] || hasPrefix(name, redirectPrefixes) || steers[name] || hasPrefix(name, steerPrefixes)
@@ -72,8 +72,9 @@ func ValidName(name string) bool {
 	return name != ""
 }
 
-// checkCall refuses an environment as a whole, naming everything that is wrong
-// with it, so that one correction is enough. refused is the rule of where.
+// checkCall refuses an environment as a whole. The error names everything that is
+// wrong with it, so that one correction is enough. where names the host, and
+// refused is its rule.
 func checkCall(where, hint string, env map[string]string, refused func(name string) bool) error {
 	var wrong, invalid, nul []string
 	for _, name := range sortedNames(env) {
@@ -104,8 +105,8 @@ func checkCall(where, hint string, env map[string]string, refused func(name stri
 	return corral.Errorf(corral.ErrDenied, hint, "cannot set the call's env %s: %s", where, strings.Join(parts, "; "))
 }
 
-// sortedNames sorts without regard to case, so that an error reads the same
-// however its names are spelled.
+// sortedNames sorts without regard to case, so that the order in an error does not
+// depend on the spelling.
 func sortedNames(env map[string]string) []string {
 	return slices.SortedFunc(maps.Keys(env), func(a, b string) int {
 		if c := strings.Compare(strings.ToUpper(a), strings.ToUpper(b)); c != 0 {

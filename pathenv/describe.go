@@ -6,8 +6,8 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// A Description is an Environment for people: what is in it, where that is
-// from, and what was left out.
+// A Description is an Environment for people: its variables, where they come from,
+// and the variables that were left out.
 type Description struct {
 	Path      []PathEntry `json:"path"`
 	Variables []Variable  `json:"variables"`
@@ -18,7 +18,7 @@ type Description struct {
 type Variable struct {
 	Name   string `json:"name"`
 	Origin Origin `json:"origin"`
-	// Value is null where it was not asked for, or Secret.
+	// Value is nil if values were not asked for, or Secret.
 	Value *string `json:"value,omitempty"`
 	// Secret: it looks like a credential, and is not shown.
 	Secret bool `json:"secret,omitempty"`
@@ -26,13 +26,13 @@ type Variable struct {
 
 // Origins of variables, beside those of entries of PATH.
 const (
-	OriginCorral Origin = "corral" // marks commands of agents, or is about their terminal
+	OriginCorral Origin = "corral" // set by Corral: markers, and TERM
 	OriginMerged Origin = "merged" // PATH: each of its entries has an origin
 )
 
 // Describe describes the environment of a command on the gateway or a node.
-// Call is what the call set. Values are shown if they are wanted, and do not
-// look like credentials.
+// Call is the env of the call. With values, it shows values that do not look like
+// credentials.
 func (e Environment) Describe(call map[string]string, values bool) Description {
 	d := Description{Path: append([]PathEntry{}, e.Path...), Variables: []Variable{}, Dropped: append([]Dropped{}, e.Dropped...)}
 	for _, kv := range e.Vars {
@@ -65,12 +65,12 @@ func isMarker(name string) bool {
 	return false
 }
 
-// secretWords are in the names of variables whose values are not shown. They are more
-// than what is kept from commands: here nothing breaks by it.
+// secretWords mark names of variables whose values are not shown. The list is wider than
+// that of variables withheld from commands, since hiding a value breaks nothing.
 var secretWords = []string{"TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "API_KEY", "APIKEY", "PRIVATE", "DSN"}
 
-// secretValue is a password in a URL, or what begins as keys of well-known
-// services do.
+// secretValue matches a password in a URL, or the beginning of a key of a well-known
+// service.
 var secretValue = lazy.Regexp(`://[^/@\s]*:[^/@\s]+@|-----BEGIN|\b(sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|AIza|eyJ)[A-Za-z0-9_-]{10,}`)
 
 func secret(name, value string) bool {

@@ -1,6 +1,5 @@
-// Package pathenv decides the environment of a command: which variables it
-// gets, what its PATH is, which shell reads its text and which file a bare
-// program name stands for.
+// Package pathenv decides the environment of a command: its variables, its PATH,
+// the shell that reads its text, and the file for a bare program name.
 //
 // The three hosts differ, and each has one function here:
 //
@@ -16,10 +15,9 @@
 //     call's variables are sent, and PATH only as additions before the node's
 //     own.
 //
-// Each returns an [Environment]: the variables, the origin of every PATH entry
-// and every variable that was left out, by name and with the reason. A call's
-// variable that is refused is an error; what the caller did not ask for is
-// left out and reported.
+// Each returns an [Environment]: the variables, the origin of every PATH entry, and
+// the variables that were left out, by name and with the reason. A refused variable
+// of the call is an error. A variable from another source is left out and reported.
 //
 // The rules are data (rules.go). Names are compared without regard to case.
 //

@@ -2,9 +2,10 @@ package pathenv
 
 import "bytes"
 
-// parseEnvBlock reads what "env -0" prints: variables that each end in a NUL
-// byte. A value may hold newlines, and later variables win. What is no
-// variable, as the greeting of a profile, and what has no end is passed over.
+// parseEnvBlock reads the output of "env -0": variables that each end in a NUL
+// byte. A value may hold newlines, and later variables win. Text that is no
+// variable, such as the greeting of a profile, and a variable without its NUL are
+// skipped.
 func parseEnvBlock(block []byte) map[string]string {
 	env := make(map[string]string)
 	for {

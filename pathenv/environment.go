@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// An Environment is what a command is started with, and how it came about.
+// An Environment is the environment of a command, with the origin of its parts.
 type Environment struct {
 	Vars    []string    // "NAME=value", sorted
 	Path    []PathEntry // the entries of PATH, in order; a login profile may add or remove some
-	Dropped []Dropped   // what was left out, sorted by source and name
+	Dropped []Dropped   // the variables that were left out, sorted by source and name
 }
 
 // Lookup returns the value of a variable.
@@ -27,9 +27,9 @@ func (e Environment) Lookup(name string) (string, bool) {
 // PathDirs returns the directories of PATH.
 func (e Environment) PathDirs() []string { return dirsOf(e.Path) }
 
-// Report says what was left out, for the result of a command: in a short notice
-// by name what no command gets there, and in sentences what this call asked for
-// and did not get.
+// Report describes the variables that were left out, for the result of a command. The
+// notice lists, by name, the variables that no command gets there. The warnings are
+// sentences about variables that this call asked for and did not get.
 func (e Environment) Report() (notice string, warnings []string) {
 	var standing []string
 	var call Environment
@@ -44,8 +44,8 @@ func (e Environment) Report() (notice string, warnings []string) {
 	return leftOut(slices.Compact(standing)), call.Warnings()
 }
 
-// What a notice says of variables is bounded: how many there are, and what they
-// are called, can be any.
+// The bounds of a notice. The environment may have any number of variables, with any
+// names.
 const (
 	maxNames = 24
 	maxName  = 64 // bytes
@@ -77,7 +77,8 @@ func leftOut(names []string) string {
 	return text
 }
 
-// plainName reports whether a name can be shown as it is.
+// plainName reports whether a name has only letters, digits and underscores, so that it
+// can be shown as it is.
 func plainName(name string) bool {
 	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
@@ -112,7 +113,7 @@ type Dropped struct {
 	Reason Reason `json:"reason"`
 }
 
-// A Source is whose variable it was.
+// A Source is the origin of a variable that was left out.
 type Source string
 
 const (
@@ -136,8 +137,8 @@ const (
 	ReasonDisplay    Reason = "only display variables reach a shell that hides its command"
 )
 
-// A builder collects variables. On Windows names are one whatever their case,
-// and the spelling that came first stays.
+// A builder collects variables. On Windows, names that differ only in case are the same
+// variable, and the first spelling stays.
 type builder struct {
 	goos    string
 	vars    map[string]variable
@@ -176,16 +177,16 @@ func (b *builder) drop(name string, source Source, reason Reason) {
 	b.dropped = append(b.dropped, Dropped{name, source, reason})
 }
 
-// inherit takes over the environment of the daemon, which source names. Of
-// several variables of one name the last counts, as in exec.Cmd. Those in keep stay, whatever the rules
-// say of them.
+// inherit takes over the environment of the daemon; source is its name in Dropped. If a
+// name occurs several times, the last value counts, as in exec.Cmd. Variables in keep are
+// kept even if a rule leaves them out.
 func (b *builder) inherit(environ, keep []string, source Source) {
 	kept := names(strings.ToUpper(strings.Join(keep, " ")))
 	for _, kv := range environ {
 		name, value, ok := cutVariable(kv, b.goos)
 		switch {
 		case kv == "":
-			continue // no variable at all
+			continue // not a variable
 		case !ok:
 			b.drop(name, source, ReasonMalformed)
 			continue
@@ -221,7 +222,7 @@ func (b *builder) list() []string {
 	return vars
 }
 
-// finish adds what every command gets and returns the result.
+// finish adds the variables that every command gets, and returns the result.
 func (b *builder) finish(profile Profile, tty bool, path []PathEntry, call map[string]string) (Environment, error) {
 	markers, err := profile.markers()
 	if err != nil {
@@ -249,7 +250,7 @@ func (b *builder) finish(profile Profile, tty bool, path []PathEntry, call map[s
 	return env, nil
 }
 
-// withVariable returns vars, which are sorted, with one more.
+// withVariable returns the sorted vars with one more variable.
 func withVariable(vars []string, name, value string) []string {
 	kv := name + "=" + value
 	i, _ := slices.BinarySearch(vars, kv)

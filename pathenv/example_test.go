@@ -28,7 +28,7 @@ func ExampleGateway() {
 	}
 	notice, _ := env.Report() // for the result of each command
 	fmt.Println(notice)
-	fmt.Println(strings.Join(env.Warnings(), "\n")) // for who asks why
+	fmt.Println(strings.Join(env.Warnings(), "\n")) // the reasons, on request
 	// Output:
 	// CI=1
 	// CORRAL_SHELL=exec

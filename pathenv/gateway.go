@@ -6,7 +6,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// EnvPath is what the gateway does with a PATH in a call's env.
+// EnvPath says what the gateway does with a PATH in a call's env.
 type EnvPath string
 
 const (
@@ -14,7 +14,7 @@ const (
 	EnvPathReplace EnvPath = "replace" // use it in place of the login shell's and the daemon's
 )
 
-// GatewayOptions are what a command's environment on this machine is made of.
+// GatewayOptions are the inputs for a command's environment on this machine.
 type GatewayOptions struct {
 	Inherited []string          // the daemon's environment, as os.Environ gives it
 	Call      map[string]string // the call's env
@@ -23,8 +23,8 @@ type GatewayOptions struct {
 	LoginPath   string   // LoginProbe's answer; empty if there is none
 	EnvPath     EnvPath
 
-	// Keep names inherited variables to hand on whatever the rules say of
-	// them: the list by which an operator lets one credential through.
+	// Keep names inherited variables that commands get although a rule leaves them
+	// out. With it an operator lets a single credential through.
 	Keep []string
 
 	Profile Profile
@@ -39,10 +39,10 @@ type GatewayOptions struct {
 // call's PATH takes the place of the last two; a blank one counts as none,
 // because an empty PATH means the current directory.
 //
-// A call's variables are all kept or the call is refused, with an ErrDenied
+// Either all variables of a call are kept, or the call is refused with an ErrDenied
 // that names everything wrong with them: variables that run or load code or
-// redirect tools, PATH, and names that are none. Credentials are kept: the
-// caller handed them over on purpose.
+// redirect tools, PATH, and invalid names. Credentials are kept: the caller passed
+// them on purpose.
 func Gateway(o GatewayOptions) (Environment, error) {
 	switch o.EnvPath {
 	case "", EnvPathReject, EnvPathReplace:
@@ -87,7 +87,7 @@ func orHost(goos string) string {
 	return goos
 }
 
-// ownPath is the PATH that was inherited, or the default.
+// ownPath is the inherited PATH, or the default.
 func ownPath(b *builder) []string {
 	sep := listSeparator(b.goos)
 	if dirs := split(b.get("PATH"), sep); len(dirs) > 0 {

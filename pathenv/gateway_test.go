@@ -197,7 +197,7 @@ func TestMarkersAndTerminal(t *testing.T) {
 	}
 }
 
-// FuzzGateway holds what must be true of any environment and any call.
+// FuzzGateway checks the invariants of Gateway for any environment and any call.
 func FuzzGateway(f *testing.F) {
 	f.Add("PATH=/bin\nA=1\nMY_TOKEN=t", "B", "2", "/login:/bin", "/pre", false)
 	f.Add("Path=/bin\nLD_PRELOAD=x", "PATH", "/x::/y", "", "", true)
@@ -247,8 +247,8 @@ func FuzzGateway(f *testing.F) {
 	})
 }
 
-// What programs take options from, or write to, is not for a call to set; the
-// account may have it.
+// A call may not set variables that give programs options or files to write to; the
+// account may have them.
 func TestGatewaySteers(t *testing.T) {
 	for _, name := range []string{
 		"TAR_OPTIONS", "MAKEFILES", "GNUMAKEFLAGS", "RIPGREP_CONFIG_PATH", "PERLLIB", "PYTHONINSPECT", "NODE_V8_COVERAGE", "GIT_TRACE", "GIT_TRACE2_EVENT",

@@ -31,9 +31,9 @@ func killSession(leader int) {
 	}
 }
 
-// killMember kills a process that is still of a session, and no other that has got
-// its number meanwhile. Linux before 5.3 has no pidfd: there the session is looked
-// at right before the signal.
+// killMember kills a process if it is still a member of a session. It does not kill
+// another process that has got its PID meanwhile. Linux before 5.3 has no pidfd: there the
+// session is checked right before the signal.
 func killMember(pid, session int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
@@ -54,10 +54,10 @@ func killMember(pid, session int) {
 func sessionMembers(session int) []int {
 	proc, err := os.Open("/proc")
 	if err != nil {
-		return nil // the group is all that can be reached then
+		return nil // then only the group is killed
 	}
 	defer proc.Close()
-	entries, _ := proc.Readdirnames(-1) // what could be read is searched
+	entries, _ := proc.Readdirnames(-1) // after an error, the entries read so far
 	var members []int
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry)
@@ -71,7 +71,7 @@ func sessionMembers(session int) []int {
 	return members
 }
 
-// isMember tells whether a process lives and is of a session.
+// isMember reports whether a process is alive and in a session.
 func isMember(pid string, session int) bool {
 	s, err := procfs.Read("/proc/" + pid)
 	return err == nil && !s.Ended() && s.Session == session

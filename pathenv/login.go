@@ -18,50 +18,50 @@ const (
 	// probeLimit bounds what it may print, in bytes.
 	probeLimit = 2 << 20
 	// probeText prints the environment between two empty strings: the first
-	// ends whatever the profile printed, the second says that all is there.
+	// separates it from the profile's output, the second marks its end.
 	probeText = `printf '\000'; env -0; printf '\000'`
 )
 
-// ProbeOptions are what the login shell is found and run with.
+// ProbeOptions say how the login shell is found and run.
 type ProbeOptions struct {
 	Environ []string      // the daemon's environment
 	Home    string        // the account's home directory (see AccountHome)
 	Timeout time.Duration // 0: ProbeTimeout
 	Shells  string        // the file that lists login shells; empty: /etc/shells
 
-	// Kept is a file in which the answer is kept for the next programs of this
-	// user, for some minutes; see LoginProbe. Empty: every probe asks.
+	// Kept is a file that keeps the answer for some minutes, for the next programs
+	// of this user; see LoginProbe. Empty: every probe asks.
 	Kept string
 
 	// Run starts a shell and returns what it printed; nil starts a real one.
 	Run func(ctx context.Context, shell string, args, env []string) ([]byte, error)
 
-	now func() time.Time // of tests; nil: time.Now
+	now func() time.Time // for tests; nil: time.Now
 }
 
-// A LoginProbe asks the account's login shell for its PATH: programs that a
-// user installed are found by a daemon only by way of the user's profile.
+// A LoginProbe asks the account's login shell for its PATH. A daemon needs the
+// user's profile to find programs that the user installed.
 //
-// The shell is $SHELL if that is an absolute, clean path that /etc/shells
-// lists, else /bin/sh. It runs in a session of its own, without a terminal and
-// without input, with the daemon's environment as Gateway would hand it on,
-// HOME set to the account's and ZDOTDIR left out. When it has answered, or its
-// time is up, or it printed more than 2 MiB, everything in its process group is
-// killed, and on Linux everything in its session. What a profile starts as a
-// daemon with a session of its own (ssh-agent, say) lives on.
+// The shell is $SHELL if that is an absolute, clean path that /etc/shells lists,
+// else /bin/sh. It runs in a session of its own, without a terminal and without
+// input. Its environment is the daemon's as Gateway would pass it on, with HOME set
+// to the account's and without ZDOTDIR. When it has answered, or its time is up, or
+// it printed more than 2 MiB, its process group is killed, and on Linux its whole
+// session. A daemon that a profile starts in a session of its own (such as
+// ssh-agent) lives on.
 //
-// It asks once: the answer, or the failure, is that of every call.
+// It asks once: every call gets that answer, or that failure.
 //
-// With ProbeOptions.Kept, an answer of another program counts that is not ten minutes
-// old, if since then nothing changed of what the answer is known to depend on: the
-// user, the shell's program, the environment that it gets (all variables but PWD,
-// OLDPWD and _), the profiles in /etc and in the home directory that shells read, by
-// their inodes, sizes and times, and whether the home directory has bin and
-// .local/bin. A failure is not kept.
+// With ProbeOptions.Kept, an answer of another program is used if it is less than ten
+// minutes old and nothing that it is known to depend on has changed: the user, the
+// shell's program, the environment that it gets (all variables but PWD, OLDPWD and _),
+// the profiles in /etc and in the home directory that shells read, by their inodes,
+// sizes and times, and whether the home directory has bin and .local/bin. A failure is
+// not kept.
 type LoginProbe struct {
 	opts   ProbeOptions
 	ask    sync.Once
-	ctx    context.Context // of the one probe
+	ctx    context.Context // of the only probe
 	cancel context.CancelFunc
 	done   chan struct{} // closed when path and err are set
 	path   string
@@ -86,9 +86,9 @@ func NewLoginProbe(o ProbeOptions) *LoginProbe {
 	return &LoginProbe{opts: o, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 }
 
-// PATH returns the login shell's PATH. The error is ErrUnavailable if there is
-// none, or that of ctx, which bounds this call and not the probe. On Windows,
-// which has no login shells, it is empty without an error.
+// PATH returns the login shell's PATH. If there is none, it returns an ErrUnavailable.
+// ctx bounds this call, but not the probe. On Windows, which has no login shells, PATH
+// is empty without an error.
 func (p *LoginProbe) PATH(ctx context.Context) (string, error) {
 	p.start()
 	select {
@@ -142,13 +142,13 @@ func (p *LoginProbe) probe() (string, error) {
 	if path == "" {
 		return "", corral.Errorf(corral.ErrUnavailable, hint, "cannot use the login shell %s: it has no PATH", shell)
 	}
-	if of != "" && of == dependsOn(shell, env, p.opts.now()) { // what it read was all of one state
+	if of != "" && of == dependsOn(shell, env, p.opts.now()) { // nothing changed while the shell read it
 		p.keep(of, path)
 	}
 	return path, nil
 }
 
-// shell is the account's shell if the system's administrator vouches for it.
+// shell is the account's shell if /etc/shells lists it, else /bin/sh.
 func (p *LoginProbe) shell() string {
 	const fallback = "/bin/sh"
 	shell := ""
@@ -161,7 +161,7 @@ func (p *LoginProbe) shell() string {
 		return fallback
 	}
 	listed, err := os.ReadFile(p.opts.Shells)
-	if err != nil { // nothing vouches for it
+	if err != nil { // no list of shells
 		return fallback
 	}
 	for line := range strings.Lines(string(listed)) {

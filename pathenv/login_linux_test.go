@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// realProbe asks a real shell that has the profile given.
+// realProbe makes a probe of a real shell with the given profile.
 func realProbe(t *testing.T, shell, profile string, timeout time.Duration) *LoginProbe {
 	t.Helper()
 	home := t.TempDir()
@@ -32,8 +32,8 @@ func realProbe(t *testing.T, shell, profile string, timeout time.Duration) *Logi
 	return p
 }
 
-// nap is a length of sleep that no other process of this machine asks for, so
-// that a process left behind can be told.
+// nap is a length of sleep that no other process of this machine uses, so that a process
+// left behind can be found.
 func nap() string { return fmt.Sprintf("1000.%d%04d", os.Getpid(), naps.Add(1)) }
 
 var naps atomic.Int32

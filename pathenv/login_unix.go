@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// AccountHome is the home directory that the system's account database has for
-// this process's user, whatever HOME says.
+// AccountHome is the home directory of this process's user in the system's account
+// database. HOME does not matter.
 func AccountHome() (string, error) {
-	// Not user.Current, which may believe HOME.
+	// Not user.Current, which may use HOME.
 	account, err := user.LookupId(strconv.Itoa(os.Getuid()))
 	if err != nil {
 		return "", fmt.Errorf("cannot find the home directory of this account: %w", err)
@@ -27,9 +27,9 @@ func AccountHome() (string, error) {
 	return account.HomeDir, nil
 }
 
-// runLoginShell returns what the shell printed up to the end mark of
-// probeText, or to its end. It neither waits for the shell to exit nor for its
-// output to be closed, since a profile may leave processes that hold it open.
+// runLoginShell returns the shell's output up to the end mark of probeText, or all of
+// it. It waits neither for the shell to exit nor for its output to be closed, since a
+// profile may leave processes that hold it open.
 func runLoginShell(ctx context.Context, shell string, args, env []string) ([]byte, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -40,8 +40,9 @@ func runLoginShell(ctx context.Context, shell string, args, env []string) ([]byt
 	cmd := exec.Command(shell, args...)
 	cmd.Env = env
 	cmd.Stdout = w // an *os.File: no goroutine copies, and Wait waits for the shell alone
-	cmd.Dir = "/"  // hooks of a profile shall not read the daemon's directory
-	// A session of its own: no terminal to ask on, and one thing to kill.
+	cmd.Dir = "/"  // hooks of a profile must not read the daemon's directory
+	// In a session of its own it has no terminal for questions, and can be killed as a
+	// whole.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	w.Close()
@@ -61,11 +62,11 @@ func runLoginShell(ctx context.Context, shell string, args, env []string) ([]byt
 	return out, err
 }
 
-// readAnswer reads up to the end mark, the end, or the end of ctx.
+// readAnswer reads up to the end mark, the end of the output, or the end of ctx.
 func readAnswer(ctx context.Context, r *os.File) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() {
-		// Pipes have deadlines on every Unix; should this one not, closing
-		// it ends the read as well.
+		// Pipes have deadlines on every Unix. If this one has none, closing it
+		// ends the read too.
 		if r.SetReadDeadline(time.Unix(1, 0)) != nil {
 			r.Close()
 		}
@@ -91,6 +92,6 @@ func readAnswer(ctx context.Context, r *os.File) ([]byte, error) {
 	}
 }
 
-// answered finds the end mark: two NUL bytes in a row, since no variable is
-// empty.
+// answered reports whether out has the end mark: two NUL bytes in a row. No variable is
+// empty, so the mark cannot be part of the environment.
 func answered(out []byte) bool { return bytes.Contains(out, []byte{0, 0}) }

@@ -15,7 +15,7 @@ func runLoginShell(context.Context, string, []string, []string) ([]byte, error) 
 	return nil, errors.ErrUnsupported
 }
 
-// dependsOn and readOwn are not reached either.
+// dependsOn and readOwn are never reached either.
 func dependsOn(string, []string, time.Time) string { return "" }
 
 func readOwn(string, int64) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -12,36 +12,36 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// Answers of login shells are kept in a file (ProbeOptions.Kept), for programs that
-// run one command and end: a profile may take longer than the command. An answer
-// counts as long as nothing changes that it is known to depend on (see dependsOn). A
-// profile may read other files as well, so it counts no longer than keptFor.
+// Answers of login shells are kept in a file (ProbeOptions.Kept), for programs that run
+// one command and end: a profile may take longer than the command. An answer is used
+// while nothing changes that it is known to depend on (see dependsOn). A profile may read
+// other files too, so it is used no longer than keptFor.
 const (
 	keptFor     = 10 * time.Minute
 	keptMost    = 8 // answers: environments differ from terminal to terminal
 	keptVersion = 1
-	keptLimit   = 1 << 20 // bytes that are read of the file
-	// A file that changed so lately may change once more without a trace: its
-	// times are no finer than the ticks of a clock.
+	keptLimit   = 1 << 20 // largest file, in bytes
+	// A file that changed less than this ago may change again within the same tick of
+	// the clock, so that its times do not show it.
 	settled = 2 * time.Second
 )
 
-// keptAnswers is what the file has, with a checksum.
+// keptAnswers is the content of the file, which also has a checksum.
 type keptAnswers struct {
 	Version int          `json:"version"`
 	Answers []keptAnswer `json:"answers"` // the newest first
 }
 
 type keptAnswer struct {
-	Of    string    `json:"of"` // a digest of what it depends on
+	Of    string    `json:"of"` // the digest that dependsOn returned
 	PATH  string    `json:"path"`
 	Asked time.Time `json:"asked"`
 }
 
-// profiles are the files and directories that login shells read, of every shell: to
-// look at one that another shell reads costs nothing. Those without a slash in front
-// are in the home directory. /etc/profile of some systems looks whether there is a
-// terminal or a file of bash, so bash's are everyone's.
+// profiles are the files and directories that login shells read, for all shells: checking
+// files of other shells costs nothing. Names without a slash in front are in the home
+// directory. /etc/profile of some systems reads files of bash, so those count for every
+// shell.
 var profiles = strings.Fields(`
 	/etc/profile /etc/profile.d /etc/environment /etc/paths /etc/paths.d /etc/set-environment
 	/etc/bash.bashrc /etc/bashrc /etc/ksh.kshrc /etc/mkshrc /etc/csh.cshrc /etc/csh.login
@@ -51,16 +51,13 @@ var profiles = strings.Fields(`
 	.zshenv .zprofile .zshrc .zlogin
 	.config/fish/config.fish .config/fish/conf.d .config/fish/fish_variables`)
 
-// usualDirs are directories of a home directory that profiles put on PATH if they are
-// there.
+// usualDirs are directories of a home directory that profiles put on PATH if they exist.
 var usualDirs = []string{"bin", ".local/bin"}
 
-// transient are the variables that differ from call to call, and that a shell sets by
-// itself.
+// transient are variables that differ from call to call; a shell sets them itself.
 var transient = []string{"PWD", "OLDPWD", "_"}
 
-// kept returns the answer that the file has for what the answer depends on; empty if
-// it has none.
+// kept returns the answer in the file for the digest of; empty if there is none.
 func (p *LoginProbe) kept(of string) string {
 	now := p.opts.now()
 	for _, a := range readKept(p.opts.Kept) {
@@ -71,7 +68,7 @@ func (p *LoginProbe) kept(of string) string {
 	return ""
 }
 
-// keep keeps an answer. That it cannot is no matter: then the shell is asked again.
+// keep writes an answer to the file. A failure does not matter: the shell is asked again.
 func (p *LoginProbe) keep(of, path string) {
 	now := p.opts.now()
 	list := slices.DeleteFunc(readKept(p.opts.Kept), func(a keptAnswer) bool {
@@ -86,8 +83,8 @@ func (p *LoginProbe) keep(of, path string) {
 	_ = atomicfile.Write(p.opts.Kept, append(journal.Sign(line), '\n'), atomicfile.Options{})
 }
 
-// readKept reads what is this user's alone and whole. Anything else counts as none,
-// and is replaced by the next answer.
+// readKept reads the file if only this user can write it and it is undamaged. Otherwise it
+// returns no answers, and the next answer replaces the file.
 func readKept(file string) []keptAnswer {
 	line, err := readOwn(file, keptLimit)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/corral-exec/corral/internal/test/damagetest"
 )
 
-// A keptTest has probes that ask one after the other, as programs do that end.
+// A keptTest makes one probe after the other, like programs that start and end.
 type keptTest struct {
 	t     *testing.T
 	file  string // of the answers
 	shell string
 	opts  ProbeOptions
 	asked int
-	late  time.Duration // how much later than now it is
+	late  time.Duration // how far the test's clock is ahead
 }
 
-// newKept has a home directory with a profile. Both were there long before.
+// newKept makes a home directory with a profile. Both are old for the test's clock.
 func newKept(t *testing.T) *keptTest {
 	dir := t.TempDir()
 	k := &keptTest{t: t, file: filepath.Join(dir, "state", "login-path.json"), shell: filepath.Join(dir, "shell"), late: time.Hour}
@@ -46,7 +46,7 @@ func newKept(t *testing.T) *keptTest {
 	return k
 }
 
-// path is what a new program is told. Shells answer 1, 2, 3, …
+// path is the PATH that a new program gets. The shell answers 1, 2, 3, …
 func (k *keptTest) path() string {
 	k.t.Helper()
 	o := k.opts
@@ -65,7 +65,7 @@ func (k *keptTest) path() string {
 	return path
 }
 
-// want demands that a new program is told this.
+// want checks the PATH that a new program gets.
 func (k *keptTest) want(path, why string) {
 	k.t.Helper()
 	if got := k.path(); got != path {
@@ -90,7 +90,7 @@ func TestKeptAnswerCountsUntilSomethingChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(k *keptTest)
-		stays  bool // the answer counts nevertheless
+		stays  bool // the answer is still used
 	}{
 		{name: "nothing", change: func(*keptTest) {}, stays: true},
 		{name: "another directory", change: func(k *keptTest) { k.setenv("PWD=/c"); k.setenv("OLDPWD=/a") }, stays: true},
@@ -117,7 +117,7 @@ func TestKeptAnswerCountsUntilSomethingChanges(t *testing.T) {
 				k.t.Fatal(err)
 			}
 			writeFile(k.t, k.home(".profile"), "PATH=/2\n", 0o600)
-			if err := os.Chtimes(k.home(".profile"), info.ModTime(), info.ModTime()); err != nil { // as if nothing had been
+			if err := os.Chtimes(k.home(".profile"), info.ModTime(), info.ModTime()); err != nil { // as if it had not changed
 				k.t.Fatal(err)
 			}
 		}},
@@ -199,7 +199,7 @@ func TestKeptAnswerOfAnotherUser(t *testing.T) {
 	k.want("/2", "which was replaced")
 }
 
-// What is being changed while the shell is asked may be seen half by it.
+// An answer is not kept if a profile changes while the shell reads it.
 func TestAnswerIsNotKept(t *testing.T) {
 	t.Run("a profile that changes meanwhile", func(t *testing.T) {
 		k := newKept(t)
@@ -245,7 +245,7 @@ func TestAnswerIsNotKept(t *testing.T) {
 	})
 }
 
-// Terminals have environments of their own: each has its answer, up to a number.
+// Each terminal has its own environment, and so its own answer, up to keptMost.
 func TestKeptAnswers(t *testing.T) {
 	k := newKept(t)
 	for i := range keptMost + 1 {
@@ -275,7 +275,7 @@ func TestKeptAnswersAreDamaged(t *testing.T) {
 		if len(got) == 0 {
 			return
 		}
-		// The end of the line is not part of it.
+		// The newline at the end is not part of the content.
 		if len(got) != 1 || got[0] != whole[0] || !bytes.HasPrefix(damaged, bytes.TrimSuffix(content, []byte("\n"))) {
 			t.Errorf("%s: %+v", how, got)
 		}

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dependsOn is a digest of what is known to change a login shell's answer: who asks,
-// the shell, its environment, and the files that shells read. It is empty if one of
-// the files changed just now, or there is no home directory to look in.
+// dependsOn is a digest of everything that is known to change a login shell's answer: the
+// user, the shell, its environment, and the files that shells read. It is empty if one of
+// the files changed just now, or there is no home directory.
 func dependsOn(shell string, env []string, now time.Time) string {
 	home := envValue(env, "HOME")
 	if !filepath.IsAbs(home) {
@@ -49,12 +49,12 @@ func dependsOn(shell string, env []string, now time.Time) string {
 			path = filepath.Join(home, path)
 		}
 		look(path)
-		list, _ := os.ReadDir(path) // none of a file
+		list, _ := os.ReadDir(path) // empty for a file
 		for _, e := range list {
 			look(filepath.Join(path, e.Name()))
 		}
 	}
-	for _, dir := range usualDirs { // what is in them changes, and nothing of the answer
+	for _, dir := range usualDirs { // only whether they exist counts, not their content
 		info, err := os.Stat(filepath.Join(home, dir))
 		fmt.Fprintf(&b, "%t\x00", err == nil && info.IsDir())
 	}
@@ -80,7 +80,7 @@ func envValue(env []string, name string) string {
 	return ""
 }
 
-// readOwn reads a file that this user alone can write and read.
+// readOwn reads a file that only this user can write and read.
 func readOwn(file string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

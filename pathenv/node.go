@@ -7,19 +7,17 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// NodeRequestOptions are what the gateway knows when it sends a command to a
-// node.
+// NodeRequestOptions are the inputs of the gateway when it sends a command to a node.
 type NodeRequestOptions struct {
 	Call        map[string]string
 	PathPrepend []string // directories on the node
 	GOOS        string   // the node's; empty: linux
 }
 
-// NodeRequest returns the variables that the gateway sends to a node: those of
-// the call and no others. pathPrepend goes before the call's PATH and without
-// one nowhere, because the gateway does not know the node's PATH; the warnings
-// then say so. What a node would refuse in any case, save PATH, is refused
-// here already.
+// NodeRequest returns the variables that the gateway sends to a node: those of the
+// call and no others. pathPrepend goes before the call's PATH. If the call has none,
+// pathPrepend is dropped with a warning, because the gateway does not know the node's
+// PATH. Variables that every node refuses, except PATH, are refused here already.
 func NodeRequest(o NodeRequestOptions) (env map[string]string, warnings []string, err error) {
 	goos := o.GOOS
 	if goos == "" {
@@ -48,7 +46,7 @@ func NodeRequest(o NodeRequestOptions) (env map[string]string, warnings []string
 	return env, warnings, nil
 }
 
-// NodeKind is what stands at the other end.
+// NodeKind is the kind of program that runs the node.
 type NodeKind string
 
 const (
@@ -56,20 +54,18 @@ const (
 	NodeMacApp   NodeKind = "macos"    // the companion application of macOS
 )
 
-// NodeOptions are what a command's environment on a node is made of, on the
-// node.
+// NodeOptions are the inputs for a command's environment on a node, on the node's side.
 type NodeOptions struct {
 	Inherited []string          // the node's environment
-	Call      map[string]string // what NodeRequest sent
+	Call      map[string]string // the variables that NodeRequest sent
 	LoginPath string            // the node's LoginProbe's answer; may be empty
 
 	Keep []string // as in GatewayOptions
 	Kind NodeKind
 
-	// OpaqueShell says that the command is a shell whose text the node's
-	// policy did not see (sh -c in an argument list): of the call's
-	// variables only those about display and language are taken, so that
-	// what was approved is what runs.
+	// OpaqueShell: the command is a shell whose text the node's policy did not
+	// see (sh -c in an argument list). Then only the call's variables about
+	// display and language are used, so that only the approved command runs.
 	OpaqueShell bool
 
 	Profile Profile
@@ -79,12 +75,12 @@ type NodeOptions struct {
 
 // Node returns the environment of a command on a node.
 //
-// PATH is the call's additions, then the node's login shell's, then the
-// node's own. The call's PATH must be additions before the node's own PATH,
-// which it gives in full or as a last entry $PATH (%PATH% on Windows), since a
-// caller need not know it; that entry is recognised, not expanded by a shell.
-// A PATH that would replace the node's is an ErrDenied. An application on
-// macOS takes no PATH at all and reports it as dropped.
+// PATH is the call's additions, then the login shell's PATH on the node, then the
+// node's own PATH. The call's PATH must be additions before the node's own PATH. The
+// caller gives the node's own PATH in full, or as a last entry $PATH (%PATH% on
+// Windows) if it does not know it; no shell expands that entry. A PATH that would
+// replace the node's is an ErrDenied. An application on macOS accepts no PATH at all
+// and reports it as dropped.
 //
 // A login profile may reset PATH: run shell text by [Environment.LoginShell]
 // with [Environment.PathDirs].
@@ -129,8 +125,8 @@ func checkNodeCall(call map[string]string, goos string) error {
 	})
 }
 
-// pathAdditions is what asked has before the node's own PATH: as its service
-// has it, as its commands see it, or as a placeholder.
+// pathAdditions is the part of asked before the node's own PATH. That may be the PATH of
+// the node's service, the PATH of its commands, or a placeholder.
 func pathAdditions(asked, daemon, full []string, sep string) ([]string, error) {
 	if len(asked) == 0 { // a blank PATH asks for nothing
 		return nil, nil

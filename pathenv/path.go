@@ -22,17 +22,16 @@ func DefaultPath(goos string) string {
 	return "/usr/local/bin:/usr/bin:/bin"
 }
 
-// Split cuts a PATH into its directories, trimmed of white space. An empty
-// entry means the current directory to a shell, so that a file in the
-// workspace could pass for a system program; blank entries are dropped.
+// Split cuts a PATH into its directories, trimmed of white space. Blank entries are
+// dropped: for a shell an empty entry is the current directory, and a file in the
+// workspace could pass for a system program.
 func Split(path string) []string { return split(path, string(os.PathListSeparator)) }
 
 // Join makes a PATH of directories, leaving out blank ones.
 func Join(dirs []string) string { return join(dirs, string(os.PathListSeparator)) }
 
-// Merge puts lists of directories one after the other. Of equal entries the
-// first is kept, blank ones are dropped. Entries are not trimmed: a directory
-// name may end in a space, and these lists were not typed with separators.
+// Merge joins lists of directories. Of equal entries the first is kept; blank ones are
+// dropped. Entries are not trimmed, since the name of a directory may end in a space.
 func Merge(lists ...[]string) []string {
 	var merged []string
 	seen := make(map[string]bool)
@@ -74,7 +73,7 @@ func PrependDirs(entries []string, home string) ([]string, error) {
 	return Merge(dirs), nil
 }
 
-// An Origin is where an entry of PATH came from.
+// An Origin says where an entry of PATH comes from.
 type Origin string
 
 const (
@@ -146,7 +145,7 @@ func split(path, sep string) []string {
 
 func join(dirs []string, sep string) string { return strings.Join(Merge(dirs), sep) }
 
-// usable leaves out blank entries and those that no directory can have.
+// usable reports whether dir can be an entry: it is not blank and has no NUL.
 func usable(dir string) bool {
 	return strings.TrimSpace(dir) != "" && strings.IndexByte(dir, 0) < 0
 }
@@ -158,8 +157,8 @@ func listSeparator(goos string) string {
 	return ":"
 }
 
-// isPath reports whether a shell may take the variable for PATH: zsh keeps PATH in
-// path as well.
+// isPath reports whether a shell may treat the variable as PATH: zsh also has PATH in the
+// variable path.
 func isPath(name string) bool { return strings.EqualFold(name, "PATH") }
 
 // isPathKey reports whether the variable is PATH on goos.

@@ -2,28 +2,28 @@ package pathenv
 
 import "context"
 
-// A Plan is how a command is executed.
+// A Plan says how a command is executed.
 type Plan struct {
 	Args []string // the program and its arguments; for shell text the shell's
 	Dir  string   // working directory
-	// Workspace is that of the executor.
+	// Workspace is the executor's workspace.
 	Workspace string
-	Env       Environment // with the origin of what is in it
-	Notice    string      // for Info.Notice: what is never in Env
+	Env       Environment // with the origin of each part
+	Notice    string      // for Info.Notice: the variables that are never in Env
 	Warnings  []string    // complete sentences
 }
 
-// Rules say what commands inherit, and what becomes of a PATH of their own.
+// Rules say which variables commands inherit, and how a PATH in their Env is handled.
 type Rules struct {
-	EnvPath EnvPath  // what becomes of a PATH in a command's Env
-	Keep    []string // variables to hand on that look like credentials
+	EnvPath EnvPath  // how a PATH in a command's Env is handled
+	Keep    []string // variables that commands get although they look like credentials
 }
 
 type rulesKey struct{}
 
-// WithRules has the commands that are started and planned with the context go by
-// these rules in place of those of their executor: callers of one may have rules of
-// their own.
+// WithRules returns a context in which commands are started and planned by these rules,
+// in place of those of their executor. So each caller of an executor can have its own
+// rules.
 func WithRules(ctx context.Context, r Rules) context.Context {
 	return context.WithValue(ctx, rulesKey{}, r)
 }

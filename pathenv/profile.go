@@ -2,9 +2,9 @@ package pathenv
 
 import "github.com/corral-exec/corral"
 
-// A Profile is the set of tools that the caller speaks. It chooses the marker
-// variables of a command, by which scripts and shell start-up files know that
-// an agent runs them, and the shell.
+// A Profile is the set of tools that the caller uses. It chooses the shell and the
+// marker variables of a command. By these, scripts and shell start-up files know that
+// an agent runs them.
 type Profile string
 
 const (

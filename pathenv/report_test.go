@@ -30,7 +30,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// An environment can be anybody's: what is said of it is one short line.
+// An environment can have any content; the notice about it is one short line.
 func TestReportIsBounded(t *testing.T) {
 	var environ []string
 	for i := range 5000 {

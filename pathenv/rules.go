@@ -82,9 +82,9 @@ var redirects = names(`
 // redirectPrefixes are not accepted from a call and always inherited.
 var redirectPrefixes = []string{"GIT_CONFIG_", "NPM_CONFIG_", "CARGO_REGISTRIES_", "TF_VAR_"}
 
-// steers are what programs take options, programs and modules from, or write
-// to. They are not accepted from a call, and inherited as the account has them.
-// Not of the source: ours.
+// steers give programs options, other programs, modules, or files to write to. They
+// are not accepted from a call, and inherited as the account has them. They are ours,
+// not from the source.
 var steers = names(`
 	BASHOPTS BASH_COMPAT BASH_LOADABLES_PATH BASH_XTRACEFD POSIXLY_CORRECT GLOBIGNORE EXECIGNORE CDPATH INPUTRC FPATH
 	TAR_OPTIONS TAPE RSH RMT ZIPOPT UNZIP UNZIPOPT ZIPINFO GZIP BZIP BZIP2 XZ_OPT XZ_DEFAULTS ZSTD_CLEVEL
@@ -104,13 +104,13 @@ var steers = names(`
 	OPENSSL_MODULES LOCPATH NLSPATH TERMINFO TERMINFO_DIRS TERMCAP JAVACMD MAVEN_ARGS
 `)
 
-// steerPrefixes are those of further such variables.
+// steerPrefixes are the prefixes of further such variables.
 var steerPrefixes = []string{"GIT_TRACE", "LUA_PATH_", "LUA_CPATH_", "LUA_INIT_", "PIP_", "CARGO_TARGET_", "CARGO_BUILD_", "CARGO_ALIAS_", "TF_CLI_ARGS", "YARN_", "ANSIBLE_"}
 
-// credentials are secrets by a name that no ending gives away. Like whatever
-// looks like a credential they are not inherited. Unlike the source, a call
-// may set them: they inject no code, and without this there is no way to give
-// one command one secret.
+// credentials are names of secrets that do not have one of credentialEndings. Like all
+// variables that look like credentials they are not inherited. Unlike in the source, a
+// call may set them: they inject no code, and there is no other way to give one command
+// one secret.
 var credentials = names(`
 	AMQP_URL DATABASE_URL MONGODB_URI REDIS_URL
 	AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SECRET_KEY AWS_SECURITY_TOKEN AWS_SESSION_TOKEN
@@ -118,15 +118,15 @@ var credentials = names(`
 	GH_TOKEN GITHUB_TOKEN GITLAB_TOKEN NODE_AUTH_TOKEN NPM_TOKEN
 `)
 
-// credentialEndings give a credential away. After the blank line: ours.
+// credentialEndings are the endings of names of credentials. After the blank line: ours.
 var credentialEndings = strings.Fields(`
 	API_KEY TOKEN PASSWORD PRIVATE_KEY SECRET
 
 	APIKEY ACCESS_KEY SECRET_KEY PASSPHRASE PASSWD
 `)
 
-// inheritable are those redirects that the daemon's own environment may hand
-// on: they describe the account and the network it lives in.
+// inheritable are the redirects that commands inherit from the daemon: they describe the
+// account and its network.
 var inheritable = names(`
 	HOME ZDOTDIR HISTFILE PAGER MANPAGER GIT_PAGER SSH_AUTH_SOCK GRADLE_USER_HOME
 	HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
@@ -137,7 +137,7 @@ var inheritable = names(`
 	GOOGLE_APPLICATION_CREDENTIALS AZURE_AUTH_LOCATION
 `)
 
-// displayOnly say how output should look and in which language; LC_* do too.
+// displayOnly are the variables for the look and the language of output; LC_* are too.
 var displayOnly = names(`TERM COLORTERM NO_COLOR FORCE_COLOR LANG`)
 
 // strictNames are all that a strict sandbox takes from its configuration;

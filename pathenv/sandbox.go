@@ -6,19 +6,19 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// SandboxOptions are what a command in a container is made of.
+// SandboxOptions are the inputs for a command in a container.
 type SandboxOptions struct {
 	Shell string   // text for a login shell, or
 	Args  []string // a program and its arguments, without one
 
 	Config map[string]string // the sandbox's configured env
-	Call   map[string]string // the call's env, before which Config gives way
+	Call   map[string]string // the call's env, which wins over Config
 
 	PathPrepend []string
 	ImagePath   string // the image's PATH; empty: ContainerPath
 	Home        string // empty: /tmp, which every hardened container can write to
 
-	// Keep names configured variables to hand on although they look like
+	// Keep names configured variables that commands get although they look like
 	// credentials, or although the sandbox is strict.
 	Keep []string
 	// Strict takes from Config only names known to be harmless.
@@ -35,12 +35,11 @@ type SandboxOptions struct {
 // before the PATH that the login profile sets, or without a shell before the
 // image's. Directory names reach the shell byte for byte.
 //
-// The sandbox is its own boundary: a call may set loader variables and
-// interpreter hooks, which act on its own processes only. Refused, with an
-// ErrDenied, are names that are none, values with a NUL byte and Corral's
-// internal variable. Configured variables that look like credentials are left
-// out unless Keep lists them; those of the call are kept, since the caller
-// handed them over on purpose.
+// The sandbox is its own boundary: a call may set loader variables and interpreter
+// hooks, which act on its own processes only. Invalid names, values with a NUL byte
+// and Corral's internal variable are refused with an ErrDenied. Configured variables
+// that look like credentials are left out unless Keep lists them; those of the call
+// are kept, since the caller passed them on purpose.
 func Sandbox(o SandboxOptions) (Plan, error) {
 	if (o.Shell == "") == (len(o.Args) == 0) {
 		return Plan{}, corral.Errorf(corral.ErrInvalid, "set exactly one of them", "cannot prepare a command for the sandbox: want either shell text or arguments")

@@ -8,9 +8,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// The sentences of the two documents of OpenClaw's exec about PATH and the
-// environment. Where they contradict each other the newer one is the default,
-// and the older one a setting.
+// The sentences of OpenClaw's two documents about exec on PATH and the environment. Where
+// they contradict each other, the newer one is the default and the older one a setting.
 func TestSentences(t *testing.T) {
 	lookup := func(t *testing.T, env Environment, name string) string {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 	"github.com/corral-exec/corral/pathenv/lookup"
 )
 
-// ShellOptions are what the choice of a shell depends on.
+// ShellOptions are the inputs for the choice of a shell.
 type ShellOptions struct {
 	Getenv  func(string) string // the daemon's environment
 	Path    string              // where bash, sh and PowerShell are looked for
@@ -20,9 +20,9 @@ type ShellOptions struct {
 // Shell returns the shell of the gateway, as the arguments before a command's
 // text.
 //
-// Profile exec: $SHELL -c. If that is fish, which reads many scripts wrongly,
-// then bash from Path, else sh, else fish after all; without a $SHELL, or with
-// one that only turns people away (nologin, false), sh. On Windows the newest
+// Profile exec: $SHELL -c. Fish reads many scripts wrongly; if $SHELL is fish, the
+// shell is bash from Path, else sh, else fish after all. Without a $SHELL, or with one
+// that refuses logins (nologin, false), it is sh. On Windows it is the newest
 // PowerShell.
 //
 // The run_shell_command profiles: bash -c, on Windows cmd.exe /c.
@@ -88,8 +88,8 @@ func (s shellChooser) powerShell() string {
 	return "powershell.exe"
 }
 
-// onPath returns the file that name stands for, or otherwise. Relative entries do
-// not count: no user means a shell out of the workspace.
+// onPath returns the file of name on PATH, or otherwise if there is none. Relative entries
+// do not count: a shell must not come from the workspace.
 func (s shellChooser) onPath(name, otherwise string) string {
 	for _, dir := range s.dirs {
 		file := dir + s.slash + name

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// realShells are the ones that may be /bin/sh in an image: file and name they
-// are called by. They must be installed.
+// realShells are the shells that may be /bin/sh in an image, each with its file and its
+// argv[0]. They must be installed.
 var realShells = []struct{ file, argv0 string }{
 	{"/bin/dash", "sh"},
 	{"/bin/bash", "sh"},
@@ -34,9 +34,9 @@ func runLogin(file, argv0, home, text string, prepend []string, extra ...string)
 	return out.String(), errs.String(), err
 }
 
-// dirName is any name that a directory of a PATH can have, with a liking for
-// bytes that shells use for themselves: quotes and expansions, and the control
-// and high bytes by which dash and bash mark quoting internally.
+// dirName draws any name that a directory of a PATH can have. It prefers bytes that are
+// special to shells: quotes, expansions, and the control and high bytes by which dash and
+// bash mark quoting internally.
 func dirName() *rapid.Generator[string] {
 	anyByte := rapid.Byte()
 	special := rapid.SampledFrom([]byte(" \t\n\r'\"`$\\*?[]{}()<>|&;!#~=%^-.,@+\x01\x02\x7f\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\xc3\xff"))
@@ -72,8 +72,8 @@ func TestAnyDirectorySurvives(t *testing.T) {
 		}
 		defer os.RemoveAll(base)
 
-		// Each program prints the path by which it was run: the kernel adds
-		// it to the arguments of the interpreter, byte for byte.
+		// Each program prints its own path: the kernel adds it to the arguments of
+		// the interpreter, byte for byte.
 		var dirs []string
 		var text, want strings.Builder
 		text.WriteString("env -0; printf '\\0'; ")
@@ -112,7 +112,7 @@ func TestAnyDirectorySurvives(t *testing.T) {
 	t.Logf("%d directories looked up", cases)
 }
 
-// TestPrependPrefix holds what the prefix promises beside that, by every shell.
+// TestPrependPrefix checks the other properties of the prefix, in every shell.
 func TestPrependPrefix(t *testing.T) {
 	tests := []struct {
 		name, profile, text, want string

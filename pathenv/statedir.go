@@ -10,9 +10,9 @@ import (
 )
 
 // StateDir is the directory for the state of a program of that name: below
-// $XDG_STATE_HOME if that is absolute, as the XDG Base Directory Specification
-// has it; else that of the machine for root; else the account's. Empty: there is
-// none, since there is no home directory.
+// $XDG_STATE_HOME if that is absolute, as in the XDG Base Directory Specification;
+// else the machine's directory for root; else the account's. Empty: there is no home
+// directory.
 func StateDir(getenv func(string) string, name string) string {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, name)
@@ -30,9 +30,9 @@ func StateDir(getenv func(string) string, name string) string {
 	return filepath.Join(home, ".local", "state", name)
 }
 
-// ProgramStateDir is where a program that embeds Corral keeps its state if it
-// says nothing else: the StateDir of "corral-" and the program's name. It is not
-// the directory of the program corral, whose gateway keeps other commands there.
+// ProgramStateDir is the default directory for the state of a program that embeds
+// Corral: the StateDir of "corral-" and the program's name. It differs from that of the
+// program corral, whose gateway keeps other commands there.
 func ProgramStateDir() (string, error) {
 	if dir := StateDir(os.Getenv, "corral-"+programName(os.Args)); dir != "" {
 		return dir, nil

@@ -80,7 +80,7 @@ func runVectors(t *testing.T, file string, answer map[string]func(t *testing.T, 
 	}
 }
 
-// roundTrip gives an answer the types that JSON has.
+// roundTrip converts an answer to the types of JSON.
 func roundTrip(t *testing.T, answer map[string]any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(answer)
@@ -286,8 +286,7 @@ func without(vars []string, names ...string) map[string]string {
 	return m
 }
 
-// keptOf are the names of asked whose value the environment took, in the order
-// in which want has them.
+// keptOf are the names of asked whose values are in the environment, in the order of want.
 func keptOf(env Environment, asked map[string]string, want any) []string {
 	var kept []string
 	for name, value := range asked {

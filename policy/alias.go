@@ -7,9 +7,9 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// asNamed is the words of a segment by every name that its program has: as it is
-// written, where it is found, and what that is a link to. What a program does with
-// its options is known by its name, and editor, nawk or cc are others for one.
+// asNamed is the words of a segment with each name of its program: the name as
+// written, that of the file found, and that of the file it is a link to. The tables of
+// options go by name, and editor, nawk or cc are links to programs with other names.
 func (seg *Segment) asNamed() [][]Word {
 	all := [][]Word{seg.Words}
 	if len(seg.Words) == 0 || !seg.Words[0].Static {
@@ -21,12 +21,11 @@ func (seg *Segment) asNamed() [][]Word {
 	return all
 }
 
-// manyInOne are programs that are another one by each of their names, so that the
-// name of the file says nothing.
+// manyInOne are programs that act as another program for each of their names, so the
+// name of their file says nothing.
 var manyInOne = strings.Fields("busybox toybox coreutils")
 
-// otherNames are the names of the files at these paths that are not the one that
-// is written.
+// otherNames are the names of these files, without the name as written.
 func otherNames(written string, files ...string) []string {
 	have := []string{programs.NormalizeName(written)}
 	for _, file := range files {
@@ -37,8 +36,8 @@ func otherNames(written string, files ...string) []string {
 	return have[1:]
 }
 
-// peelNamed is what the segment runs by another name of its program: a link to
-// env is one. Without one that runs others it is l.
+// peelNamed is the layer of the first other name of the program that is a wrapper,
+// such as a link to env. If there is none, it is l.
 func (seg *Segment) peelNamed(l programs.Layer) programs.Layer {
 	for _, words := range seg.asNamed()[1:] {
 		if other := programs.Peel(words); other.Kind != programs.LayerNone {

@@ -14,8 +14,8 @@ import (
 	"github.com/corral-exec/corral/internal/test/vectors"
 )
 
-// An allowlistVector is what the tools that Corral's users come from answer
-// about a command; see testdata/README.md.
+// An allowlistVector is the answer of another tool about a command. Corral's users
+// come from these tools; see testdata/README.md.
 type allowlistVector struct {
 	ID, Fn, Platform     string
 	Input                allowlistInput
@@ -39,7 +39,7 @@ type allowlistInput struct {
 	StrictInlineEval         bool
 }
 
-// allowlistDiffers has the vectors that Corral answers otherwise, and why.
+// allowlistDiffers has the vectors for which Corral's answer differs, and why.
 var allowlistDiffers = map[string]string{
 	"AE-009": "names that differ in case are different files: a pattern matches one of them",
 	"AE-012": "`~` is the home directory of the account that the command runs as; no variable of the environment says where rules lead",
@@ -54,9 +54,9 @@ var allowlistSkips = map[string]string{
 	"windows analyze_shell": "text for cmd.exe and PowerShell is not parsed: in allowlist mode all of it needs an approval; a list of arguments does not",
 }
 
-// The rows are decided on by default. Those that OpenClaw accepts only since it
-// accepts lists of commands and here-documents are decided on with the options
-// that allow these, unless the version that Corral follows refused them.
+// The rows are decided on with the defaults. OpenClaw accepts some rows only because it
+// accepts lists of commands and here-documents. Those are decided on with the options
+// for these, unless the version that Corral follows refused them.
 func TestAllowlistVectors(t *testing.T) {
 	agree, all := 0, 0
 	seen := map[string]bool{}
@@ -90,7 +90,7 @@ func TestAllowlistVectors(t *testing.T) {
 	t.Logf("%d of %d agree", agree, all)
 }
 
-// skipped says why the vector is about something that there is not.
+// skipped says why Corral has no counterpart of what the vector tests.
 func (v allowlistVector) skipped() string {
 	if why := allowlistSkips[v.Fn]; why != "" {
 		return why
@@ -101,8 +101,8 @@ func (v allowlistVector) skipped() string {
 	return ""
 }
 
-// want is what Corral is to answer: as the version that it follows, if that
-// is known. The words of reasons are not compared, only that there are some.
+// want is the answer that Corral must give: that of the version that it follows, if it
+// is known. The texts of reasons are not compared, only that there are some.
 func (v allowlistVector) want() map[string]any {
 	want := map[string]any{}
 	for _, m := range []map[string]any{v.Expect, v.Seed} {
@@ -122,7 +122,7 @@ func (v allowlistVector) loose() bool {
 	return v.want()["ok"] == true || v.want()["satisfied"] == true
 }
 
-// system is where the programs of a row are: whatever it names.
+// system is a file system with the programs that a row names.
 func (v allowlistVector) system() (files, *strings.Replacer) {
 	names := files{"/bin/bash": "", "/bin/sh": ""}
 	dirs := strings.NewReplacer("D/", "/usr/bin/", "R/", "/srv/r/")
@@ -160,8 +160,7 @@ func (v allowlistVector) decide(list ...Rule) Decision {
 	return Decide(req, rules, view)
 }
 
-// analysed reports whether nothing is in the command that is refused whatever
-// the programs are.
+// analysed reports whether the command has no finding that is refused for all programs.
 func analysed(d Decision) bool {
 	return !slices.ContainsFunc(d.Findings, func(f Finding) bool { return !f.Passes })
 }
@@ -228,7 +227,7 @@ var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]a
 		d := v.decide()
 		got := map[string]any{"analysisOk": analysed(d), "satisfied": d.Outcome == Allowed}
 		if v.Seed != nil || v.want()["satisfied"] == false {
-			// Lists of commands are no finding where they pass.
+			// Lists of commands that pass are no finding.
 			d := v.decideLoose()
 			got["analysisOk"] = analysed(d)
 		}
@@ -292,7 +291,7 @@ var allowlistAnswers = map[string]func(*testing.T, allowlistVector) map[string]a
 	},
 }
 
-// decideLoose decides on it with lists of commands allowed.
+// decideLoose decides on the row's command, with lists of commands allowed.
 func (v allowlistVector) decideLoose() Decision {
 	v.Seed, v.Expect = nil, map[string]any{"ok": true}
 	return v.decide()

@@ -39,7 +39,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// Rules that are about other programs cost a comparison, and no memory.
+// A rule about another program costs one comparison, and no memory.
 func TestRulesAreCheap(t *testing.T) {
 	rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls"), deny("rm"))
 	decide := func() { Decide(requestOf("ls -la"), rules, someFiles) }

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// What furtherBypasses need beside fixtureFiles.
+// The files that furtherBypasses need beside fixtureFiles.
 var (
-	// gitFiles have git run rm where it runs an editor, a manual or gpg.
+	// gitFiles have git run rm in place of an editor, a manual viewer or gpg.
 	gitFiles = map[string]string{".gitconfig": `[user]
 name = a
 email = a@b
@@ -35,7 +35,7 @@ merge = refs/heads/base
 
 	translated = map[string]string{"locale/en/LC_MESSAGES/x.mo": translation("hi", "$(rm victim)")}
 
-	// around is for every row.
+	// around are the files for every row.
 	around = map[string]string{
 		"evil.gitconfig": "[core]\nfsmonitor = @RM@\n", "evilhome/.gitconfig": "[core]\nfsmonitor = @RM@\n", "evilhome/git/config": "[core]\nfsmonitor = @RM@\n",
 		"evil.wgetrc": "use_askpass=@RM@\n", "greprc": "rm victim;\n", "list2": "rm victim\n",
@@ -58,7 +58,7 @@ func with(files map[string]string, name, content string) map[string]string {
 	return files
 }
 
-// translation is a file of translations with one in it, as gettext reads it.
+// translation is a file of gettext with one translation.
 func translation(from, to string) string {
 	head := "Content-Type: text/plain; charset=UTF-8\n"
 	texts := head + "\x00" + from + "\x00" + to + "\x00"
@@ -83,9 +83,9 @@ __attribute__((constructor)) static void run(void) {
 unsigned int la_version(unsigned int v) { return v; }
 `
 
-// Bypasses by what is around a command: each runs a program that no rule names, and
-// none is allowed, but for those of which the reason is in a file of the workspace
-// that a program reads by itself: only the kernel can stop these.
+// Bypasses by the surroundings of a command. Each runs a program that no rule names.
+// The policy allows none of them, except where an allowed program reads a file of the
+// workspace by itself: only the kernel can stop these.
 func TestBypassesAround(t *testing.T) {
 	f := newFixture(t)
 	f.allowlists = true // a rule that denies is a net for mistakes
@@ -154,8 +154,8 @@ func (f fixture) prepareGit(t *testing.T, dir string) {
 	}
 }
 
-// What a file of the workspace says to a program that is allowed is not in the
-// command, so that no table tells it.
+// No table finds these: what an allowed program reads from a file of the workspace is
+// not in the command.
 const inWorkspace = "what a program reads of its own accord is not in the command"
 
 var workspaceBypasses = []bypassClass{

@@ -13,10 +13,10 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// TestDocsBypasses: the table of what rules and what the kernel do about bypasses is
-// made of the same rows that TestBypasses, TestFurtherBypasses and
-// TestBypassesEnforced run. What the kernel does is counted of those that need
-// nothing to be installed, so that it is the same on every machine.
+// TestDocsBypasses: the documented table of bypasses that rules or the kernel stop is
+// made from the rows that TestBypasses, TestBypassesAround and TestBypassesEnforced
+// run. For the kernel, only rows that need no installed program count, so that the
+// figures are the same on every machine.
 func TestDocsBypasses(t *testing.T) {
 	const file, begin, end = "../docs/explain/enforcement.md", "<!-- bypasses: go test ./policy -run TestDocs -update -->\n", "<!-- end -->\n"
 	data, err := os.ReadFile(file)
@@ -86,8 +86,8 @@ func allOf(n, all int) string {
 	return fmt.Sprintf("%d of %d", n, all)
 }
 
-// ifAllowed is the directory of a bypass, and its domain as if the rules had allowed
-// it.
+// ifAllowed is the directory of a bypass, and the domain that it would have if the
+// rules had allowed it.
 func (f fixture) ifAllowed(t *testing.T, row bypass) (dir string, d *corral.Domain) {
 	t.Helper()
 	files := maps.Clone(around)

@@ -1,6 +1,6 @@
 package policy_test
 
-// furtherBypasses have a program run another by what is around it: variables,
+// furtherBypasses make a program run another by its surroundings: variables,
 // translations, loaders, plug-ins, and helpers. In texts and variables @DIR@ is the
 // working directory.
 var furtherBypasses = []bypassClass{

@@ -19,10 +19,9 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A bypass is a command that runs a program which no rule allows, rm, and does
-// not look like it. In its text @BIN@ is the directory of all programs, and
-// @RM@ the file rm there; bin/rm is that too. fixtureFiles are in the directory
-// in which it runs.
+// A bypass is a command that runs rm, which no rule allows, and hides it. In its text
+// @BIN@ is the directory of all programs, and @RM@ the file rm there; bin/rm is the
+// same file. Its working directory has fixtureFiles.
 type bypass struct {
 	text  string
 	shell string // bash if empty
@@ -36,7 +35,7 @@ type bypass struct {
 	code     bool              // it loads the code in @SO@
 	kernel   string            // why no table can tell: an allowlist allows it, and only the kernel can stop it
 
-	pinned bool // an allowlist allows it, and what then runs is no bypass any more
+	pinned bool // an allowlist allows it, but pinned it is no longer a bypass
 }
 
 // bypassClass is bypasses of one kind.
@@ -45,9 +44,9 @@ type bypassClass struct {
 	rows []bypass
 }
 
-// bypassPrograms are on the PATH of bypasses, and are all allowed, with any
-// arguments. Of those in needs there are stand-ins where they are not
-// installed, for the policy to find.
+// bypassPrograms are on the PATH of bypasses, and are all allowed, with any arguments.
+// If a program of a row's needs is not installed, a stand-in takes its place, so that
+// the policy finds it.
 var bypassPrograms = strings.Fields(`
 	[ awk basename bash busybox cat choom chrt cp cpio cut dash dc dirname docker du echo ed egrep env ex expr false fd file find fish
 	flock gawk gcc gdb git go grep gzip head ionice join ksh less ln ls lua m4 make man mawk mkdir mv nice node nohup npm npx
@@ -85,7 +84,7 @@ type fixture struct {
 	shared string // rm, and a repository
 	bin    string // the programs
 
-	allowlists bool // rules that deny rm are not looked at
+	allowlists bool // without rules that deny rm
 }
 
 const fakeRM = "#!/bin/sh\n[ -z \"$RAN\" ] || : >\"$RAN\"\n"
@@ -100,7 +99,7 @@ func newFixture(t *testing.T) fixture {
 	for _, name := range bypassPrograms {
 		target := installed(name)
 		if target == "" {
-			target = "/bin/false" // something that can be found
+			target = "/bin/false" // any file that exists
 		}
 		if err := os.Symlink(target, filepath.Join(f.bin, name)); err != nil {
 			t.Fatal(err)
@@ -194,7 +193,7 @@ func (f fixture) make(t *testing.T, row bypass) string {
 	return dir
 }
 
-// link makes the file rm at path. It is a link: a file that is written while
+// link makes the file rm at path. It links rather than copies: a file written while
 // another thread starts a process cannot be executed for a moment.
 func (f fixture) link(t *testing.T, path string) {
 	t.Helper()
@@ -203,7 +202,7 @@ func (f fixture) link(t *testing.T, path string) {
 	}
 }
 
-// installed is where the program is, or empty.
+// installed is the path of the program, or empty.
 func installed(name string) string {
 	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
@@ -267,7 +266,7 @@ func (f fixture) runsRMIn(t *testing.T, row bypass, dir string, args []string, d
 	return false
 }
 
-// environment is what the command has: the call's variables win.
+// environment is the environment of the command: the call's variables win.
 func (f fixture) environment(row bypass, dir string) []string {
 	env := append([]string{"PATH=" + f.bin, "HOME=" + dir, "RAN=" + filepath.Join(dir, "ran")}, bypassEnv...)
 	for _, set := range row.env {
@@ -278,7 +277,7 @@ func (f fixture) environment(row bypass, dir string) []string {
 	return env
 }
 
-// filled is text with the places in it.
+// filled is text with paths in place of @BIN@ and so on.
 func (f fixture) filled(text, dir string) string {
 	return strings.NewReplacer("@BIN@", f.bin, "@RM@", filepath.Join(f.bin, "rm"), "@DIR@", dir, "@SO@", filepath.Join(f.shared, "evil.so"), "@SODIR@", f.shared).Replace(text)
 }
@@ -291,9 +290,8 @@ func (row bypass) name() string {
 	return text
 }
 
-// Every bypass is one: it runs rm. Whatever the allowlist says of other
-// programs, the policy does not allow it, and where a rule denies rm not even
-// without an allowlist.
+// Every bypass does run rm. The policy does not allow it, even if all other programs
+// are allowed. With a rule that denies rm, security=full does not allow it either.
 func TestBypasses(t *testing.T) {
 	f := newFixture(t)
 	var proved, unproved, absent, natural int
@@ -392,9 +390,8 @@ func (f fixture) check(t *testing.T, row bypass, dir, text string) {
 	}
 }
 
-// realTempDir is a temporary directory. Its path has no links. It is in memory, where
-// programs can be run from memory. The small files of all bypasses cost a disk's file
-// system ten times as much.
+// realTempDir is a temporary directory whose path has no links. It is in memory, if
+// programs can be executed there: on disk, the many small files take ten times as long.
 func realTempDir(t *testing.T) string {
 	t.Helper()
 	var fs unix.Statfs_t

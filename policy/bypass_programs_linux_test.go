@@ -2,7 +2,7 @@ package policy_test
 
 import "strings"
 
-// wrapperBypasses have another program run it, which is what that is for.
+// wrapperBypasses run rm by a program whose purpose is to run others.
 var wrapperBypasses = []bypassClass{
 	{"env", []bypass{
 		{text: "env rm victim"},
@@ -206,7 +206,7 @@ var wrapperBypasses = []bypassClass{
 	}},
 }
 
-// carrierBypasses have a program run it that is for something else.
+// carrierBypasses run rm by a program with another purpose.
 var carrierBypasses = []bypassClass{
 	{"git", []bypass{
 		{text: "printf ':!rm victim\\n:q!\\n' | env TERM=xterm git commit --allow-empty", unproved: "git starts vi, which is not among the programs"},

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The policy finds every bypass, without running one. TestBypasses and
-// TestBypassesAround decide the same, and prove that they are bypasses, for which
-// they need a minute.
+// The policy finds every bypass. This test runs none of them. TestBypasses and
+// TestBypassesAround make the same decisions and prove that the rows are bypasses, which
+// takes a minute.
 func TestBypassesAreFound(t *testing.T) {
 	f := newFixture(t)
 	n, dirs := 0, map[string]string{}

@@ -2,7 +2,7 @@ package policy_test
 
 import "strings"
 
-// shellBypasses hide from whoever reads the text with less care than a shell.
+// shellBypasses are hidden in the syntax of the shell.
 var shellBypasses = []bypassClass{
 	{"newline", []bypass{
 		{text: "echo a\nrm victim"},
@@ -151,7 +151,7 @@ var shellBypasses = []bypassClass{
 		{text: "command cd links && sh -c './ls ../victim'"},
 		{text: "for i in 1 2; do ./ls ../victim; cd links; done"},
 		{text: "cd links && cd - && links/ls victim"},
-		{text: "~/none; links/ls victim"}, // what is at ~/none is no cd
+		{text: "~/none; links/ls victim"}, // a program with a slash in its name is no cd
 		{text: "bin/none$FOO; links/ls victim"},
 		{text: "links/RM victim"},
 		{text: "links/l\u0455 victim"},      // a Cyrillic s

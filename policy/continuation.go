@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// continued finds a dollar sign that a line continuation parts from what it
-// expands. A shell removes the continuation before it looks, also in double
-// quotes and here-documents, where the parser takes both for text.
+// continued finds a line continuation between a dollar sign and the name or
+// parenthesis behind it. A shell removes the continuation and then expands. In double
+// quotes and here-documents the parser takes both for text.
 func (s *script) continued(n *syntax.Lit) {
 	text := s.source(n)
 	for i := 0; i < len(text); i++ {
@@ -20,7 +20,7 @@ func (s *script) continued(n *syntax.Lit) {
 				rest = rest[2:]
 			}
 			if strings.HasPrefix(rest, `\`) {
-				continue // what comes is quoted: the dollar sign is one
+				continue // the next character is quoted, so the dollar sign stands for itself
 			}
 			if strings.HasPrefix(rest, "(") && !strings.HasPrefix(rest, "((") {
 				f.Kind = Substitution
@@ -44,7 +44,7 @@ func (s *script) joined(n syntax.Node) string {
 	start := int(n.Pos().Offset())
 	var b strings.Builder
 	done := 0
-	join := func(to int) { // the text up to there has no quoted part
+	join := func(to int) { // the text up to it has no quoted part
 		for done < to {
 			switch rest := text[done:to]; {
 			case strings.HasPrefix(rest, "\\\n"):

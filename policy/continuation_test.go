@@ -33,7 +33,7 @@ func TestContinuedExpansions(t *testing.T) {
 	}
 }
 
-// A part is shown as a shell reads it, without what only breaks lines.
+// A part is shown as a shell reads it, without line continuations.
 func TestPartWithoutContinuations(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"git \\\n  status", "git   status"},

@@ -11,8 +11,8 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// Decide says what becomes of a command under rules, and why. It changes nothing
-// and asks for no approval; it sees the file system as the view shows it at that
+// Decide says whether the rules allow a command, and why. It changes nothing and
+// asks for no approval. It sees the file system as the view shows it at that
 // moment.
 func Decide(req Request, rules Rules, view View) Decision {
 	j := &judge{reading: read(req, view), rules: rules}
@@ -38,9 +38,9 @@ type judge struct {
 	*reading
 	rules Rules
 
-	whole         bool // a rule allows that very command
+	whole         bool // a rule allows exactly this command
 	denied, asked *Rule
-	why           string // of the first of what allowlist mode does not allow
+	why           string // why allowlist mode refuses it: the first reason found
 	fix           []string
 }
 
@@ -103,8 +103,8 @@ func (j *judge) judge(d *Decision) {
 	default:
 		d.Outcome, d.Reason = Allowed, "every program of it is allowed"
 	}
-	// The programs of a command that may be approved are pinned as well, where
-	// writing it down again can change nothing else.
+	// Pin the programs of a command that may be approved too, if rewriting the
+	// command with paths changes nothing else in it.
 	if d.Outcome == Asked && d.Run == nil && j.plain() {
 		d.Run, _ = j.pin()
 	}
@@ -113,8 +113,8 @@ func (j *judge) judge(d *Decision) {
 	}
 }
 
-// plain reports whether the command does nothing but run programs, as they are written
-// in it. Whether they are known, pin looks at.
+// plain reports whether the command only runs programs that are written in it. Whether
+// their paths are known is for pin to check.
 func (j *judge) plain() bool {
 	for _, c := range j.calls {
 		for _, seg := range c.segments {
@@ -151,7 +151,7 @@ func (j *judge) fallback(d Decision, unknown string) Outcome {
 	return Denied
 }
 
-// says is a rule as the reason for something.
+// says describes the rule, as the reason of a decision.
 func (r *Rule) says() string {
 	what := r.Pattern
 	if r.Command != "" {
@@ -200,7 +200,8 @@ func (j *judge) forbid() {
 	j.mentions()
 }
 
-// inline says how a segment runs more than its program; empty if it does not.
+// inline says how a segment's arguments make it run more than its program; empty if
+// they do not.
 func inline(seg *Segment) string {
 	for i, words := range seg.asNamed() {
 		if name := words[0].Text; i > 0 && programs.IsShell(name) && !programs.IsShell(seg.name()) && !seg.wrapper {
@@ -228,8 +229,8 @@ func (j *judge) forbidBy(r *Rule, seg *Segment) {
 	}
 }
 
-// unknown says why it cannot be told whether a rule that forbids is about the
-// command. Without such rules it does not matter.
+// unknown says why the deny and ask rules cannot be checked against the command;
+// empty if they can, or there are none.
 func (j *judge) unknown() string {
 	if !slices.ContainsFunc(j.rules.List, func(r Rule) bool { return r.Action != Allow }) {
 		return ""
@@ -247,7 +248,7 @@ func (j *judge) unknown() string {
 	return ""
 }
 
-// says is a finding as the reason for something.
+// says describes the finding, as the reason of a decision.
 func (f Finding) says() string {
 	if f.Text == "" {
 		return "the command " + f.Reason
@@ -281,7 +282,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// remembered reports whether a rule allows that very command.
+// remembered reports whether a rule allows exactly this command.
 func (j *judge) remembered(d *Decision) bool {
 	text := j.req.text()
 	for i := range j.rules.List {
@@ -401,8 +402,8 @@ func (j *judge) wanting(seg *Segment) (why, fix string) {
 	return why, fixRule(narrowest(seg.Path, seg.Words[1:]))
 }
 
-// setsAllowed reports whether all variables are allowed that env sets, for the
-// program that it runs.
+// setsAllowed reports whether the program that env runs may have all the variables
+// that env sets.
 func (j *judge) setsAllowed(seg *Segment) bool {
 	for i := range seg.sets {
 		s := &seg.sets[i]
@@ -421,7 +422,7 @@ func (j *judge) setsAllowed(seg *Segment) bool {
 	return len(seg.sets) > 0
 }
 
-// names are those of what an assignment sets.
+// names are the names of the variables that an assignment sets.
 func (f *Finding) names() []string {
 	var names []string
 	for _, s := range f.sets {
@@ -490,8 +491,8 @@ func (j *judge) allowedSegment(seg *Segment) bool {
 	return false
 }
 
-// allows reports whether an allow rule is about the segment, and about this use
-// of it. Of a shell that runs a script, it is the script that has to be allowed.
+// allows reports whether an allow rule matches the segment and its arguments. If the
+// segment is a shell that runs a script, the rule has to allow the script.
 func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
 	if shell && seg.operand == 1 && seg.Script != "" && seg.scriptWhy == "" {
 		// The rule may be about the script.
@@ -501,7 +502,7 @@ func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
 		}
 	}
 	if shell && !r.narrow() {
-		return false // what it allows is no script that the shell reads
+		return false // the rule allows the shell, not every script that it may read
 	}
 	if seg.Inline != "" && !r.narrow() && !r.any() {
 		return false
@@ -515,13 +516,13 @@ func (j *judge) allows(r *Rule, t target, seg *Segment, shell bool) bool {
 	return r.allows(t, seg.SHA256)
 }
 
-// shellBuiltins are what shells do themselves, and no file stands for.
+// shellBuiltins are the commands that shells carry out themselves, without a file.
 const shellBuiltins = `. : [ alias bg bind break builtin caller case cd command compgen complete compopt continue declare dirs disown enable eval exec
 	exit export false fc fg getopts hash help history jobs let local logout mapfile popd printf pushd read readarray readonly return set
 	shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait`
 
-// builtin reports whether the segment does nothing but what is harmless, in the
-// shell itself, in a list of commands.
+// builtin reports whether the segment is a harmless builtin of the shell, and lists
+// of commands are allowed.
 func (j *judge) builtin(seg *Segment) bool {
 	if !j.rules.Chaining.Value || seg.call.expr == nil || len(seg.Wrappers) > 0 || !seg.Words[0].Static {
 		return false
@@ -533,13 +534,13 @@ func (j *judge) builtin(seg *Segment) bool {
 	return false
 }
 
-// trusted reports whether a file is where only the system's own programs are.
+// trusted reports whether a file is in a directory for the system's own programs.
 func (j *judge) trusted(file string) bool {
 	dir := path.Dir(file)
 	return file != "" && (dir == "/bin" || dir == "/usr/bin" || slices.Contains(j.rules.SafeBinDirs, dir))
 }
 
-// writable reports whether others than its owner can put programs into a
+// writable reports whether accounts other than the owner can put programs into a
 // directory that the rules trust.
 func (j *judge) writable(dir string) bool {
 	if dir == "/bin" || dir == "/usr/bin" {

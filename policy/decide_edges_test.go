@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is asked about is pinned if it does nothing but run known programs.
+// A command that needs an approval is pinned if it only runs known programs.
 func TestAskedIsPinned(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -38,7 +38,7 @@ func TestAskedIsPinned(t *testing.T) {
 	}
 }
 
-// The text in a reason is cut where it is long, in characters.
+// Long text in a reason is cut, at a whole character.
 func TestBrief(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", strings.Repeat("é", 80): strings.Repeat("é", 80), strings.Repeat("é", 81): strings.Repeat("é", 80) + "…",
@@ -49,8 +49,8 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// A rule that denies wins over one that asks, as the segment has it too, and the
-// first of its kind is the one that is named.
+// A deny rule wins over an ask rule, for the decision and for the segment. Of several
+// rules of a kind the first is named.
 func TestWhichRuleForbids(t *testing.T) {
 	for _, tt := range []struct {
 		rules []Rule
@@ -71,7 +71,7 @@ func TestWhichRuleForbids(t *testing.T) {
 	}
 }
 
-// The hint of what to allow has the arguments that are certain, and each hint once.
+// A fix has the arguments that are certain, and no fix is listed twice.
 func TestNarrow(t *testing.T) {
 	for text, want := range map[string]string{
 		"git push origin": `"/usr/bin/git", args: ["push", "origin"]`, "git": `"/usr/bin/git", args: []`,
@@ -90,7 +90,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// What a decision says beside its outcome: why, what would allow it, and which rule did.
+// A decision also says why, which change would allow the command, and which rule decided.
 func TestDecisionSays(t *testing.T) {
 	shell := files{"/usr/bin/rc": "-> /bin/bash"}
 	for name, content := range someFiles {
@@ -115,10 +115,10 @@ func TestDecisionSays(t *testing.T) {
 		req    Request
 		rules  Rules
 		out    Outcome
-		reason string // what is in it
-		fix    string // what is in the hints; "-": there is none
-		inline string // of the first segment
-		rule   bool   // the first segment has one
+		reason string // a part of Reason
+		fix    string // a part of Fix; "-": there is none
+		inline string // Inline of the first segment
+		rule   bool   // the first segment has a rule
 	}{
 		{"a rule allows it", request("ls x"), list(allow("/bin/ls")), Allowed, "every program", "-", "", true},
 		{"no rule", request("ls x"), list(), Asked, "ls", "/bin/ls", "", false},
@@ -152,8 +152,8 @@ func TestDecisionSays(t *testing.T) {
 	}
 }
 
-// A command that is allowed and cannot be written down misses an allowlist, and that
-// alone.
+// An allowed command that cannot be pinned misses an allowlist. For security=full it
+// does not matter.
 func TestUnwritableMissesAllowlist(t *testing.T) {
 	req := requestOf("ls *")
 	req.Shell = []string{"/gone/bash"}
@@ -164,7 +164,7 @@ func TestUnwritableMissesAllowlist(t *testing.T) {
 	}
 }
 
-// A rule about the builtin . is not about a program that is not known.
+// A rule about the builtin "." does not match an unknown program.
 func TestUnknownHasNoName(t *testing.T) {
 	d := Decide(requestOf("$X y"), rulesOf(SecurityFull, AskOnMiss, deny(".")), someFiles)
 	if d.Outcome != Asked || d.Rule != nil {

@@ -15,9 +15,9 @@ type Request struct {
 	Shell []string          // what reads Command, such as /bin/bash -c; see hostexec
 	Dir   string            // working directory, absolute
 	Path  string            // PATH of the command
-	Home  string            // of the account that it runs as, for ~
-	Env   map[string]string // what the caller sets, for all programs
-	// Workspace is where the command may write, where that is enforced.
+	Home  string            // home directory of the account that it runs as, for ~
+	Env   map[string]string // variables that the caller sets for all programs
+	// Workspace is a directory that the command may write, if writes are enforced.
 	Workspace string
 	TTY       bool // on a terminal, where programs ask, and start pagers and editors
 }
@@ -28,13 +28,14 @@ type View interface {
 	Stat(path string) (fs.FileInfo, error)
 	// RealPath is path without symbolic links.
 	RealPath(path string) (string, error)
-	// Executable reports why the file cannot be executed by who would.
+	// Executable reports why the account that runs the command cannot execute
+	// the file.
 	Executable(path string) error
 	// Open opens a file for reading, for the digest of a script.
 	Open(path string) (fs.File, error)
 }
 
-// Outcome is what becomes of a command. The set is closed.
+// Outcome says whether a command may run. The set is closed.
 type Outcome string
 
 const (
@@ -43,23 +44,22 @@ const (
 	Denied  Outcome = "deny"
 )
 
-// A Decision says what becomes of a command, and why.
+// A Decision says whether a command may run, and why.
 type Decision struct {
 	Outcome Outcome `json:"decision"`
-	// Reason is one line for people. Of several it is the one that settled
-	// it: the first segment or finding that is not allowed.
+	// Reason is one line for people. If there are several reasons, it is the
+	// decisive one: the first segment or finding that is not allowed.
 	Reason string `json:"reason"`
-	// Fix is what to change so that it would be allowed, the most narrow
-	// change first.
+	// Fix lists changes that would allow the command, the narrowest first.
 	Fix []string `json:"fix,omitempty"`
-	// Rule is the rule that denied it, or that had it asked about.
+	// Rule is the rule that denied the command or asks about it.
 	Rule *Rule `json:"rule,omitempty"`
 
 	Segments []Segment `json:"segments"`
-	// Findings are what allowlist mode refuses, apart from segments.
+	// Findings are the parts, other than segments, that allowlist mode refuses.
 	Findings []Finding `json:"findings,omitempty"`
 
-	// Variables are those that the caller sets, by name.
+	// Variables are the variables that the caller sets, sorted by name.
 	Variables []Variable `json:"variables,omitempty"`
 
 	Security    Setting[Security] `json:"security"`
@@ -68,14 +68,13 @@ type Decision struct {
 
 	// Miss: under security=allowlist, it is not what the rules allow.
 	Miss bool `json:"miss,omitempty"`
-	// Fallback is what Outcome is when an approval cannot be had; Denied or
-	// Allowed.
+	// Fallback is the Outcome if no approval can be obtained: Denied or Allowed.
 	Fallback Outcome `json:"fallback"`
 
-	// Run is what has the same effect as the command and runs the very
-	// programs that were decided on. Nil if that cannot be written down.
+	// Run has the effect of the command, with the paths of the programs that were
+	// decided on. Nil if the command cannot be written that way.
 	Run *Pinned `json:"run,omitempty"`
-	// Enforce is what the kernel is to enforce of it; nil where nothing is
+	// Enforce says what the kernel is to enforce; nil if enforcement is not
 	// configured.
 	Enforce *Enforcement `json:"enforce,omitempty"`
 }
@@ -85,7 +84,7 @@ type Pinned struct {
 	Args []string `json:"args"` // a program and its arguments, maybe a shell, -c and text
 }
 
-// A Word is one word of a command, as far as it can be told without running it.
+// A Word is one word of a command, as far as it is known without running it.
 type Word = programs.Word
 
 // A Segment is a simple command somewhere in the command.
@@ -94,52 +93,52 @@ type Segment struct {
 	Offset int    `json:"offset"` // of Text in the command, in bytes; -1 in text of another shell
 	Depth  int    `json:"depth"`  // how many shells' text it is in: 1 for sh -c
 
-	// Words is the command that is decided on: what the wrappers run.
+	// Words is the command that is decided on: the one that the wrappers run.
 	Words    []Word   `json:"-"`
 	Argv     []string `json:"argv"`
 	Wrappers []string `json:"wrappers,omitempty"` // looked through, from the outside
 
-	// Path is where the program was found, RealPath the file that is there.
-	// Both are empty if it cannot be told, or nothing was found.
+	// Path is where the program was found, RealPath the same without symbolic
+	// links. Both are empty if the program is not known or was not found.
 	Path     string `json:"path,omitempty"`
 	RealPath string `json:"realPath,omitempty"`
-	// Builtin: the shell does it itself, and there is no file of that name.
+	// Builtin: the shell carries it out itself, and there is no file of that name.
 	Builtin bool `json:"builtin,omitempty"`
 	// Script is the file of code that the program is to run, and its digest.
 	Script string `json:"script,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 
-	// Inline says how its arguments make the program run more than itself, so
-	// that a rule has to name them, and Refused why no rule can allow it; empty
-	// if it is not so.
+	// Inline says how the arguments make the program run more than itself; a rule
+	// then has to name them. Refused says why no rule can allow the segment. Both
+	// are empty if not so.
 	Inline  string `json:"inline,omitempty"`
 	Refused string `json:"refused,omitempty"`
 
-	// Unbound says why it cannot be told which code an interpreter or a shell is
-	// to run: neither the words nor Script are all of it.
+	// Unbound says why the code that an interpreter or a shell runs is not fully
+	// known: neither the words nor Script are all of it.
 	Unbound string `json:"unbound,omitempty"`
 
 	// By says what allows it: "rule", "safe bin", "builtin", or "wrapper" for
 	// one that only runs the next segment; empty if nothing does.
 	By string `json:"by,omitempty"`
-	// Leeway is what it may run and write, where that is enforced; else nil.
+	// Leeway says what it may run and write; nil if that is not enforced.
 	Leeway *Leeway `json:"leeway,omitempty"`
-	Rule   *Rule   `json:"rule,omitempty"` // that allows, asks or denies
+	Rule   *Rule   `json:"rule,omitempty"` // the rule that allows, asks or denies
 	// Reason says why it is not allowed, in one line; empty if it is.
 	Reason string `json:"reason,omitempty"`
 
 	call      *call
-	sets      []programs.Setting // variables that it sets for what it runs, as env does
-	setsOnly  bool               // it is refused for no other reason
+	sets      []programs.Setting // variables that it sets for the program it runs, as env does
+	setsOnly  bool               // these variables are the only reason for Refused
 	elsewhere []string           // paths that it may have after a cd
 	pass      bool               // something allows it
-	allowers  []*Rule            // all that allow it, where what it may is enforced
-	wrapper   bool               // it runs what comes after it
+	allowers  []*Rule            // all rules that allow it, if the kernel enforces them
+	wrapper   bool               // it runs the program that comes after it
 	own       bool               // and has to be allowed itself
 	missing   string             // why there is no path
-	operand   int                // which word Script is
+	operand   int                // index of the word that Script comes from
 	scriptWhy string             // why there is no digest
-	safeBin   string             // why it is no safe bin, of one that is on the list
+	safeBin   string             // why this use of a listed safe bin is not safe
 }
 
 // What allows a segment.
@@ -147,7 +146,7 @@ const (
 	byRule    = "rule"
 	bySafeBin = "safe bin"
 	byBuiltin = "builtin" // of the shell, and harmless
-	byWrapper = "wrapper" // it does nothing but run another, which is allowed
+	byWrapper = "wrapper" // it only runs another program, which is allowed
 )
 
 // A Finding is something in the command that is not a segment.
@@ -156,21 +155,21 @@ type Finding struct {
 	Text   string `json:"text"`
 	Offset int    `json:"offset"`
 	Reason string `json:"reason"`
-	// Passes: it is refused by default, and not by these rules.
+	// Passes: refused by default, but allowed by these rules.
 	Passes bool `json:"passes,omitempty"`
 
-	sets    []programs.Setting // what an assignment sets; nil: it is more than that
-	option  string             // which of Rules makes it harmless: optionChaining and so on
+	sets    []programs.Setting // variables that an assignment sets; nil: it does more than that
+	option  string             // the option of Rules that lets it pass, such as optionChaining
 	unknown bool               // it hides which programs run
 }
 
-// The options of Rules that have findings pass.
+// The options of Rules that let findings pass.
 const (
 	optionChaining     = "allowlist.chaining: each"
 	optionRedirections = "allowlist.redirections: harmless"
 )
 
-// Kind is what a finding is. The set is closed.
+// Kind is the kind of a finding. The set is closed.
 type Kind string
 
 const (

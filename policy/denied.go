@@ -8,10 +8,10 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A DeniedError is a command that may not run. It is an ErrDenied.
+// A DeniedError says that a command may not run. It is an ErrDenied.
 type DeniedError struct {
 	Decision Decision
-	Reason   string // one line; the decision's, or what came on top of it
+	Reason   string // one line; the decision's, or the guard's, such as a person's answer
 }
 
 func (e *DeniedError) Error() string { return "exec denied: " + e.Reason }
@@ -29,7 +29,7 @@ func (e *DeniedError) Unwrap() error {
 	return &corral.Error{Kind: corral.ErrDenied, Text: e.Reason, Hint: strings.Join(e.Decision.Fix, "; or ")}
 }
 
-// Details go with the error over HTTP.
+// Details is sent with the error over HTTP.
 func (e *DeniedError) Details() any { return e.Decision }
 
 // AsDenied returns the decision of a command that was denied, if err has one.

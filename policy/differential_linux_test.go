@@ -20,9 +20,9 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// allowedPrograms are allowed with any arguments. Others are there as well:
-// forbiddenPrograms, files that are each no other, so that it can be told when
-// one of them ran.
+// allowedPrograms are allowed with any arguments. The sandbox also has
+// forbiddenPrograms. Each of these is a file of its own, so that a trace shows whether
+// it ran.
 var (
 	allowedPrograms = strings.Fields(`
 		awk basename bash busybox cat cut echo env find head ls nice nohup one printf pwd sed seq sh sort stdbuf
@@ -40,7 +40,7 @@ type sandbox struct {
 	rules    policy.Rules
 	allowed  map[string]bool // the files of allowedPrograms
 
-	enforced, unlimited atomic.Int64 // commands that ran in a domain, and that have none
+	enforced, unlimited atomic.Int64 // commands with and without a domain
 }
 
 func newSandbox(t *testing.T) *sandbox {
@@ -106,13 +106,12 @@ func (s *sandbox) run(args []string) (exectrace.Result, error) {
 	return exectrace.Run(exectrace.Command{Args: args, Env: s.env, Dir: s.dir, Timeout: s.patience})
 }
 
-// A fault is what is wrong with what the policy says of a command.
+// A fault is an error in the policy's decision on a command.
 type fault struct{ kind, detail string }
 
 func (f fault) String() string { return f.kind + ": " + f.detail }
 
-// check looks for a fault in what the policy says of a command, if it allows
-// it.
+// check runs a command that the policy allows, and looks for a fault in the decision.
 func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
 	d := s.decide(text, shell)
 	if d.Outcome != policy.Allowed {
@@ -152,8 +151,8 @@ func (s *sandbox) check(text, shell string) (allowed bool, wrong fault) {
 	return true, fault{}
 }
 
-// enforce looks for a fault in what the command does in its domain: it runs nothing
-// else there, and does the same.
+// enforce runs the command in its domain and looks for a fault: it must run the same
+// programs there, and have the same output.
 func (s *sandbox) enforce(d policy.Decision, text, shell string, decided map[string]bool, pinned exectrace.Result) fault {
 	domain := d.Enforce.Domain
 	if domain == nil || domain.AnyProgram {
@@ -177,8 +176,8 @@ func (s *sandbox) enforce(d policy.Decision, text, shell string, decided map[str
 	return fault{}
 }
 
-// stray is a program that ran and should not have: one that no segment of the
-// decision has, or that no rule allows. The first is what runs the command.
+// stray is a program that ran although no segment of the decision has it, or no rule
+// allows it. The first program is the one that runs the command.
 func (s *sandbox) stray(programs []string, decided map[string]bool, first string) string {
 	real, err := filepath.EvalSymlinks(first)
 	if err != nil || len(programs) == 0 || programs[0] != real {
@@ -195,9 +194,8 @@ func (s *sandbox) stray(programs []string, decided map[string]bool, first string
 	return ""
 }
 
-// output is the standard output of a command, in any order if it has more than
-// one program that writes at a time. A shell leaves more than it got in the
-// environment.
+// output is the standard output of a command. Its lines are sorted if several programs
+// write at a time, or if it may print the environment, to which a shell adds variables.
 func output(text string, r exectrace.Result) []byte {
 	out := r.Stdout
 	if !strings.Contains(text, "&") && !strings.Contains(text, "nv") {
@@ -208,22 +206,22 @@ func output(text string, r exectrace.Result) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// incomparable reports whether a command has an output that depends on how its
-// programs were called: their errors name them. And a program that is pinned in place
-// of the builtin with its name is not quite the same: echo of dash interprets
-// backslashes, and errors of printf and test have other exit codes.
+// incomparable reports whether the output of a command depends on how its programs were
+// called, since their errors name them. Also, a pinned program differs from the builtin
+// of that name: echo of dash interprets backslashes, and errors of printf and test have
+// other exit codes.
 func incomparable(text, shell string, pinned, original exectrace.Result) bool {
 	plain := unquoted.Replace(text) // they may be in the text of a shell, quoted more than once
 	if strings.Contains(plain, ">&") || strings.Contains(plain, "|&") || strings.Contains(plain, "&>") {
 		return true
 	}
-	// Two that write at a time, to what is a file here, may overwrite each other;
-	// and what is outside of the sandbox changes between the two runs.
+	// Output goes to a file here, so two programs that write at a time may overwrite
+	// each other. And files outside of the sandbox change between the two runs.
 	if strings.Contains(strings.ReplaceAll(plain, "&&", ""), "&") || strings.Contains(plain, " /*") {
 		return true
 	}
-	// A login shell has the PATH that /etc/profile sets. Pinned, a name is the program
-	// that it was decided on, by the PATH of the command.
+	// A login shell has the PATH that /etc/profile sets. A pinned program was found on
+	// the PATH of the command.
 	if strings.Contains(plain, "bash -lc") {
 		return true
 	}
@@ -251,7 +249,7 @@ func describe(r exectrace.Result) string {
 	return fmt.Sprintf("status %#x, programs %q, output %.300q, errors %.300q", r.Status, r.Programs, r.Stdout, r.Stderr)
 }
 
-// shrink makes the text as short as it can while it is faulty.
+// shrink makes the text as short as possible while it is faulty.
 func shrink(text string, faulty func(string) bool) string {
 	for size := len(text) / 2; size > 0; {
 		shorter := false
@@ -270,13 +268,12 @@ func shrink(text string, faulty func(string) bool) string {
 	return text
 }
 
-// Generated commands run on real shells, as far as they are allowed, and the
-// kernel says which programs they execute: none but those that the decision
-// names. It does not matter whether what runs is pinned. With it, the command
-// does what it does without.
+// Generated commands that the policy allows run on real shells. A trace by the kernel
+// shows that they execute only programs that the decision names, pinned or not. Pinned,
+// the command has the same output.
 //
-// CORRAL_COMMANDS is how many there are (1000 if unset; make fuzz has 100 000), CORRAL_SEED the seed
-// of the first.
+// CORRAL_COMMANDS is the number of commands (1000 if unset; make fuzz has 100 000),
+// CORRAL_SEED the seed of the first.
 func TestDifferential(t *testing.T) {
 	s := newSandbox(t)
 	before := s.files(t)
@@ -297,18 +294,18 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// Without an allowlist, a rule that denies a program finds it wherever it is
-// named in the text: it never runs. CORRAL_COMMANDS and CORRAL_SEED are as for
-// TestDifferential, but there are a quarter as many.
+// Without an allowlist, a deny rule finds its program wherever the text names it: the
+// program never runs. CORRAL_COMMANDS and CORRAL_SEED are as for TestDifferential, but
+// a quarter of the commands is run.
 func TestDifferentialDeny(t *testing.T) {
 	s := newSandbox(t)
-	// Nothing names those programs but the text.
+	// Only the text of the command names these programs, no file does.
 	write(t, filepath.Join(s.dir, "script"), "one\n", 0o644)
 	write(t, filepath.Join(s.dir, "f"), "a\nb\n", 0o644)
 	for i, v := range s.env {
 		s.env[i] = strings.ReplaceAll(v, "evil", "one")
 	}
-	s.patience = 2 * time.Second // some wait for each other, which is no fault
+	s.patience = 2 * time.Second // some commands wait for each other, which is no fault
 	denied := []string{"evil", "rm", "reboot"}
 	s.rules = policy.Rules{}
 	s.rules.Security.Value, s.rules.Ask.Value = policy.SecurityFull, policy.AskOnMiss

@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// What docs/reference/policy.md says of single commands is so.
+// The statements of docs/reference/policy.md about single commands are true.
 func TestDocsClaims(t *testing.T) {
 	list := []Rule{allow("/bin/*"), allow("/usr/bin/*")}
 	each := rulesOf(SecurityAllowlist, AskOnMiss, list...)

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables in docs/reference/policy.md and docs/reference/openclaw.md")
 
-// TestDocs: the tables are those of the code.
+// TestDocs: the tables of the documentation are those of the code.
 func TestDocs(t *testing.T) {
 	for file, table := range map[string][2]string{
 		"policy.md":   {"outcomes", outcomes()},
@@ -35,7 +35,7 @@ func code(words ...string) string {
 	return strings.Join(words, " ")
 }
 
-// docVectors is what is compared with OpenClaw, and where it differs.
+// docVectors lists the comparisons with OpenClaw, and the differences.
 func docVectors(t *testing.T) string {
 	var b strings.Builder
 	list := vectors.Read[allowlistVector](t, "testdata/allowlist.jsonl")

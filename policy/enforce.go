@@ -9,13 +9,13 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// Enforce says whether the kernel is to keep commands to what was decided. The set
+// Enforce says whether the kernel enforces what was decided about commands. The set
 // is closed.
 type Enforce string
 
 const (
-	EnforceRequire Enforce = "require" // what cannot be enforced does not run
-	EnforceTry     Enforce = "try"     // it runs, and the result says so
+	EnforceRequire Enforce = "require" // if the kernel cannot enforce it, the command does not run
+	EnforceTry     Enforce = "try"     // the command then runs all the same, and the result says so
 	EnforceOff     Enforce = "off"
 )
 
@@ -25,17 +25,17 @@ var Enforces = []Enforce{EnforceRequire, EnforceTry, EnforceOff}
 // Valid reports whether e is one of the values.
 func (e Enforce) Valid() bool { return slices.Contains(Enforces, e) }
 
-// RunsAny as the only entry of Rule.Runs or Rule.Writes: whatever there is.
+// RunsAny, as the only entry of Rule.Runs or Rule.Writes, sets no limit.
 const RunsAny = "any"
 
-// An Enforcement is what the kernel is to enforce of a decision.
+// An Enforcement says what the kernel is to enforce of a decision.
 type Enforcement struct {
 	Setting Setting[Enforce] `json:"setting"`
 	// Domain is what the command may execute and write; nil: nothing is
 	// enforced, and Reason says why.
 	Domain *corral.Domain `json:"domain,omitempty"`
 	Reason string         `json:"reason,omitempty"`
-	// Warnings are what the command loses by it, in complete sentences.
+	// Warnings say which abilities the command loses by it, in complete sentences.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -44,10 +44,10 @@ type Leeway struct {
 	// Runs is "none", "any", or "some"; then Programs has the paths.
 	Runs     string   `json:"runs"`
 	Programs []string `json:"programs,omitempty"`
-	// Writes are where it may write beside the workspace and the directories for
-	// temporary files; RunsAny: anywhere.
+	// Writes are the paths that it may write beside the workspace and the directories
+	// for temporary files; RunsAny: anywhere.
 	Writes []string `json:"writes,omitempty"`
-	// Why says where this is from, for people.
+	// Why says where these limits come from, for people.
 	Why string `json:"why"`
 }
 
@@ -60,8 +60,8 @@ const (
 // temporary are the directories for temporary files.
 var temporary = []string{"/tmp", "/var/tmp"}
 
-// enforce says what the kernel is to enforce of a command that the rules allow;
-// nil where nothing is configured.
+// enforce says what the kernel is to enforce for a command that may run; nil if
+// enforcement is not configured.
 func (j *judge) enforce(d *Decision) *Enforcement {
 	e := &Enforcement{Setting: j.rules.Enforce}
 	switch {
@@ -83,8 +83,8 @@ func (j *judge) enforce(d *Decision) *Enforcement {
 	return e
 }
 
-// domain puts together what all segments may do: one shell runs them, so that what
-// one may, all may.
+// domain joins the limits of all segments into one domain. One shell runs the
+// segments, so each may do what any of them may.
 func (j *judge) domain(d *Decision, e *Enforcement) {
 	dom := &corral.Domain{Required: e.Setting.Value == EnforceRequire}
 	programs := []string{d.Run.Args[0]}
@@ -134,8 +134,8 @@ func (j *judge) domain(d *Decision, e *Enforcement) {
 	dom.Lost = e.Warnings
 }
 
-// losses are what programs of the command lose by a domain: those that segments
-// are, and those that a rule has them run.
+// losses are warnings about programs that lose the privileges of their files in a
+// domain: the programs of segments, and those that segments may run.
 func (j *judge) losses() []string {
 	var files []string
 	for _, c := range j.calls {
@@ -161,7 +161,7 @@ func (j *judge) losses() []string {
 
 const maxLosses = 8
 
-// leeway is what a segment may run and write, by its rule or by the table.
+// leeway says what a segment may run and write, by its rules or by the table.
 func (j *judge) leeway(seg *Segment) Leeway {
 	l := j.usual(seg)
 	runs, writes := said(seg.allowers, func(r *Rule) []string { return r.Runs }), said(seg.allowers, func(r *Rule) []string { return r.Writes })
@@ -177,7 +177,7 @@ func (j *judge) leeway(seg *Segment) Leeway {
 				l.Programs = append(l.Programs, j.home(p))
 			}
 		}
-		if l.Runs != RunsAny && slices.Contains(l.Writes, RunsAny) { // a limit to what had none
+		if l.Runs != RunsAny && slices.Contains(l.Writes, RunsAny) { // limited programs do not write everywhere
 			l.Writes = nil
 		}
 	}
@@ -193,8 +193,8 @@ func (j *judge) leeway(seg *Segment) Leeway {
 	return l
 }
 
-// hint is the rule with a place for what its program may run; empty if that would
-// be too long to show, or not be the only such place.
+// hint is the text of the rule with %s for the programs that it may run; empty if the
+// text is too long to show, or has another %s.
 func hint(r *Rule) string {
 	text := r.text(", runs: [%s]")
 	if len(text) > maxHint || strings.Count(text, "%s") > 1 {
@@ -205,8 +205,8 @@ func hint(r *Rule) string {
 
 const maxHint = 1000
 
-// said is what rules that allow the same say together, whatever their order: one
-// that says nothing takes nothing away. Nil: none says anything.
+// said is the union of the lists of all rules that allow a segment. A rule without a
+// list takes nothing away. Nil: no rule has a list.
 func said(rules []*Rule, of func(*Rule) []string) []string {
 	var all []string
 	for _, r := range rules {
@@ -220,7 +220,7 @@ func said(rules []*Rule, of func(*Rule) []string) []string {
 	return all
 }
 
-// home is a path of a rule, which may begin with ~/.
+// home is a path of a rule, with the home directory in place of ~/.
 func (j *judge) home(p string) string {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok && j.req.Home != "" {
 		return path.Join(j.req.Home, rest) + p[len(strings.TrimRight(p, "/")):]
@@ -246,7 +246,7 @@ func (j *judge) usual(seg *Segment) Leeway {
 	if real := programs.NormalizeName(seg.RealPath); !ok || leaves()[real] != nil {
 		known, ok = leaves()[real], leaves()[real] != nil
 		if !ok && leaves()[name] != nil && !programs.IsInterpreter(real) && !programs.IsShell(real) {
-			known, ok = leaves()[name], true // a link, as of /etc/alternatives
+			known, ok = leaves()[name], true // a link, such as those to /etc/alternatives
 		}
 	}
 	switch {
@@ -273,10 +273,10 @@ func (j *judge) usual(seg *Segment) Leeway {
 	return l
 }
 
-// systemDirs are where programs are what their names say.
+// systemDirs are the directories where a program's name says what it is.
 var systemDirs = []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"}
 
-// helper is where a helper is: a directory, with a slash at the end, or a program
+// helper is the path of a helper: a directory, with a slash at the end, or a program
 // in a directory of the system. Empty: there is none.
 func (j *judge) helper(name string) string {
 	if strings.HasPrefix(name, "/") {
@@ -293,7 +293,7 @@ func (j *judge) helper(name string) string {
 	return ""
 }
 
-// privileged reports whether a file has privileges that its user has not.
+// privileged reports whether executing a file gives privileges to the process.
 func (j *judge) privileged(file string) bool {
 	if v, ok := j.view.(interface{ Privileged(path string) bool }); ok {
 		return v.Privileged(file)

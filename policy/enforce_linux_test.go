@@ -51,7 +51,7 @@ func (f fixture) request(row bypass, dir string) policy.Request {
 	return req
 }
 
-// allBypasses are those that can be run here.
+// allBypasses are the bypasses that can be run here.
 func allBypasses() []bypass {
 	var rows []bypass
 	for _, class := range slices.Concat(shellBypasses, wrapperBypasses, carrierBypasses) {
@@ -64,14 +64,14 @@ func allBypasses() []bypass {
 	return rows
 }
 
-// What the tables get wrong the kernel does not let run: of each row of the tables
-// of which, without it, a bypass is allowed that runs rm, enforcement keeps it from
-// that, and from every program that was not decided on.
+// The kernel makes up for errors in the tables. Each row of the tables is removed in
+// turn. If the policy then allows a bypass, enforcement keeps it from running rm, and
+// every other program that was not decided on.
 func TestWrongTables(t *testing.T) {
 	f := newFixture(t)
 	rows := allBypasses()
 	wrong, kept, uncovered := 0, 0, map[string]bool{}
-	unused := map[int]string{} // directories of rows in which nothing ran yet: deciding leaves them as they are
+	unused := map[int]string{} // directories in which nothing ran yet; deciding does not change them
 	for i := range programs.TableRows() {
 		programs.WithoutRow(i, func(name string, programs []string) {
 			runs, stopped := 0, 0
@@ -121,8 +121,8 @@ func TestWrongTables(t *testing.T) {
 	}
 }
 
-// Every bypass as if it had been allowed: where the programs in it are known, rm
-// does not run.
+// Every bypass runs in the domain that it would have if it were allowed. If its programs
+// are known, rm does not run.
 func TestBypassesEnforced(t *testing.T) {
 	f := newFixture(t)
 	stopped, unlimited := 0, 0
@@ -151,8 +151,8 @@ func TestBypassesEnforced(t *testing.T) {
 	}
 }
 
-// What no table can tell, such as what is in the files of the workspace, the kernel
-// can, where it is known what the program runs.
+// The kernel stops bypasses that no table can find, such as those by files of the
+// workspace, if it is known which programs the allowed program runs.
 func TestKernelStops(t *testing.T) {
 	f := newFixture(t)
 	stopped, left := 0, []string{}

@@ -7,22 +7,21 @@ import (
 	"sync"
 )
 
-// A leaf is a program that is known to run no others by itself, or only its helpers.
-// What its arguments have it run is decided on apart from it, and makes it no leaf
-// (Segment.Inline).
+// A leaf is a program that runs no other programs by itself, or only its helpers. If
+// its arguments make it run another (Segment.Inline), this table does not apply.
 type leaf struct {
 	helpers []string // names, or directories with a slash at the end
-	writes  []string // where it writes beside the workspace, whatever it is told
+	writes  []string // where it writes beside the workspace, without being told to
 
-	only string // subcommands that do not; others do
+	only string // if set, the only subcommands for which this holds
 }
 
-// leafTable has the leaves, by names.
+// leafTable lists the leaves. Programs with the same properties share an entry.
 var leafTable = []struct {
 	names string
 	leaf
 }{
-	// Coreutils, and what is like them.
+	// Coreutils, and similar programs.
 	{`arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp csplit cut date dd df dir dircolors dirname du
 		echo env expand expr factor false fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nice
 		nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath rm rmdir seq sha1sum sha224sum sha256sum
@@ -60,8 +59,8 @@ var leafTable = []struct {
 		},
 	}},
 
-	// The package manager fetches with programs of its own. What it installs runs
-	// what packages say.
+	// The package manager fetches with programs of its own. Installing runs scripts of
+	// packages, so it is not in the list.
 	{"apt-get apt apt-cache", leaf{
 		helpers: []string{"/usr/lib/apt/", "dpkg", "gpgv", "sh"},
 		writes:  []string{"/var/lib/apt", "/var/cache/apt", "/var/log/apt"},
@@ -81,7 +80,7 @@ var leaves = sync.OnceValue(func() map[string]*leaf {
 	return table
 })
 
-// runner says why a use of the program runs what is not known; empty: it does not.
+// runner says why this use of the program may run unknown programs; empty: it does not.
 func (l *leaf) runner(words []Word) string {
 	if l.only == "" {
 		return ""

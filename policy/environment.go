@@ -14,8 +14,8 @@ import (
 )
 
 // A Variable is one that the caller of a command sets for all its programs. Hundreds
-// of names make some program run another one. So in allowlist mode only variables
-// pass that are known not to do that, or that are allowed by a rule.
+// of names make some program run another one. So allowlist mode passes only variables
+// that are known to be harmless, or that the configuration or a rule allows.
 type Variable struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // of its value, in hex: values may be secrets
@@ -37,15 +37,15 @@ func sumValue(value string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// EnvEntry is what Rule.Env has for exactly this value of a variable, which it
-// does not tell.
+// EnvEntry is the entry of Rule.Env for exactly this value of a variable. It has the
+// digest, so the value stays secret.
 func EnvEntry(v Variable) string { return v.Name + "=sha256:" + v.SHA256 }
 
-// EnvEntryPattern is what an element of Rule.Env looks like.
+// EnvEntryPattern is the regular expression that elements of Rule.Env match.
 const EnvEntryPattern = `^[A-Za-z_][A-Za-z0-9_]*(=.*)?$`
 
-// envAllows reports whether one of the entries is about a variable with that
-// value: NAME is, with any value; so are NAME=VALUE and NAME=sha256:HEX with that.
+// envAllows reports whether an entry allows a variable with that value: NAME allows
+// any value, NAME=VALUE that value, NAME=sha256:HEX the value with that digest.
 func envAllows(entries []string, name, value string) bool {
 	return slices.ContainsFunc(entries, func(e string) bool {
 		n, want, has := strings.Cut(e, "=")
@@ -59,8 +59,8 @@ func envAllows(entries []string, name, value string) bool {
 	})
 }
 
-// variables notes on the decision which of the call's variables are allowed, and
-// reports whether all are. It is asked once all segments are looked at.
+// variables notes on the decision which variables of the request are allowed, and
+// reports whether all are. It is called when all segments have been judged.
 func (j *judge) variables(d *Decision) (all bool) {
 	all = true
 	for _, name := range slices.Sorted(maps.Keys(j.req.Env)) {
@@ -72,8 +72,9 @@ func (j *judge) variables(d *Decision) (all bool) {
 	return all
 }
 
-// mayset says what allows a variable for the programs of a call, or of all: each
-// needs a rule that names it, if nothing else does.
+// mayset says what allows a variable for the programs of call c, or of all calls if c
+// is nil; if nothing does, by is empty and why is the reason. A variable that is not
+// harmless and not in tools.exec.env.allow needs a rule that names it for each program.
 func (j *judge) mayset(name, value string, c *call) (by, why string) {
 	why = programs.PlainVariable(name, value)
 	switch {
@@ -142,7 +143,7 @@ func (j *judge) callOf(expr *syntax.CallExpr) *call {
 	return nil
 }
 
-// wantVariables says what to change so that variables pass.
+// wantVariables is the fix that lets variables pass.
 func wantVariables(names ...string) string {
 	return fmt.Sprintf("leave out %s, or name it in tools.exec.env.allow, or in the env of the rule: env: [%q]", strings.Join(names, ", "), strings.Join(names, `", "`))
 }

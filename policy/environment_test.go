@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A call's variables, those that the text sets for a program, and those of env are
-// decided on alike.
+// Variables of the call, assignments in the text, and settings of env have the same
+// outcome.
 func TestVariables(t *testing.T) {
 	for _, c := range []struct {
 		variable string
@@ -77,7 +77,7 @@ func TestVariables(t *testing.T) {
 				t.Errorf("%s %s: it does not say which: %s; %q", c.variable, how, d.Reason, d.Fix)
 			}
 		}
-		// A variable of the call is one of all programs: each needs a rule that has it.
+		// A variable of the call is set for all programs: each needs a rule that names it.
 		if d := decideWith(map[string]string{name: value}, "git status | ls", rules); c.rule != nil && d.Outcome != Asked {
 			t.Errorf("%s: %s for a pipeline with a program of which no rule has it", c.variable, d.Outcome)
 		}

@@ -6,11 +6,11 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// IsLeaf reports whether it is known what a program runs.
+// IsLeaf reports whether the table knows which programs a program runs.
 func IsLeaf(name string) bool { return leaves()[name] != nil }
 
-// DomainIfAllowed is the domain of a command if policy allowed, by mistake, all of
-// its programs that the rules are about.
+// DomainIfAllowed is the domain that a command would have if the policy allowed, by
+// mistake, all of its programs that the rules name.
 func DomainIfAllowed(req Request, rules Rules, view View) *corral.Domain {
 	j := &judge{reading: read(req, view), rules: rules}
 	d := Decision{Security: rules.Security, Run: &Pinned{Args: append(slices.Clone(req.Shell), req.Command)}}

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// files is a file system for tests: every name is a program, or what its value
-// says: "-> target" is a link, "dir" a directory, "data" a file that cannot be
-// executed, "denied" a file in a directory that may not be searched. Other
-// values are the content of a program.
+// files is a file system for tests. The value of a name says what it is: "-> target" a
+// link, "dir" a directory, "data" a file that cannot be executed, "denied" a file in a
+// directory that may not be searched. Any other value is the content of a program.
 type files map[string]string
 
 func (f files) real(name string) (string, error) {
@@ -85,7 +84,7 @@ func (i fileInfo) Mode() fs.FileMode {
 	return 0o755
 }
 
-// someFiles are what most tests see.
+// someFiles is the file system of most tests.
 var someFiles = files{
 	"/bin/bash": "", "/bin/sh": "", "/bin/ls": "", "/bin/cat": "", "/bin/rm": "", "/bin/echo": "", "/bin/env": "", "/bin/sleep": "", "/bin/corral": "",
 	"/usr/bin/git": "", "/usr/bin/grep": "", "/usr/bin/head": "", "/usr/bin/sort": "", "/usr/bin/python3": "-> python3.11", "/usr/bin/python3.11": "",
@@ -93,7 +92,7 @@ var someFiles = files{
 	"/opt/brew/bin/rg": "-> ../cellar/rg/14/rg", "/opt/brew/cellar/rg/14/rg": "", "/home/a/bin/tool": "", "/srv/run.sh": "echo run\n", "/srv/my tool": "",
 }
 
-// requestOf is the text for bash, in /srv.
+// requestOf is a request for bash to run text in /srv.
 func requestOf(text string) Request {
 	return Request{Command: text, Shell: []string{"/bin/bash", "-c"}, Dir: "/srv", Path: "/home/a/bin:/opt/brew/bin:/usr/bin:/bin", Home: "/home/a"}
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A grammar makes shell commands. What it says is known to be harmless: the
-// programs are those of newSandbox, and the worst of them do nothing.
+// A grammar makes shell commands. They are harmless: the programs are those of
+// newSandbox, and the forbidden ones do nothing.
 type grammar struct {
 	*rand.Rand
 	wild   float64 // how often it does what the policy should refuse
-	budget int     // commands that are left
+	budget int     // how many more commands it may make
 }
 
-// generate is the command of a seed. Half of them are such that an allowlist
-// could allow them, the others have something in them that it should not.
+// generate makes the command of a seed. An allowlist could allow half of them; the
+// others have something in them that it should refuse.
 func generate(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	g := &grammar{Rand: r, budget: 1 + r.IntN(6), wild: []float64{0, 0, 0.02, 0.1, 0.4}[r.IntN(5)]}
@@ -31,7 +31,7 @@ func (g *grammar) wildly() bool { return g.sometimes(g.wild) }
 
 func (g *grammar) of(list ...string) string { return list[g.IntN(len(list))] }
 
-// rule is one of some productions.
+// rule applies one of the productions.
 func (g *grammar) rule(list ...func() string) string { return list[g.IntN(len(list))]() }
 
 // some repeats a production.
@@ -43,7 +43,7 @@ func (g *grammar) some(least, most int, separator string, production func() stri
 	return strings.Join(parts, separator)
 }
 
-// damage puts something in, or takes something out, anywhere.
+// damage adds or removes something at random places.
 func (g *grammar) damage(text string) string {
 	for range 1 + g.IntN(3) {
 		at := g.IntN(len(text) + 1)
@@ -94,7 +94,7 @@ func (g *grammar) pipeline() string {
 	return text
 }
 
-// compound is what only wild commands have.
+// compound is syntax that only wild commands have.
 func (g *grammar) compound() string {
 	if g.budget <= 0 {
 		return g.simple()
@@ -236,7 +236,7 @@ func (g *grammar) simple() string {
 	return program + " " + g.words()
 }
 
-// spelled writes the name of a program in one of the ways there are.
+// spelled writes the name of a program in one of several ways.
 func (g *grammar) spelled(name string) string {
 	program, rest, ok := strings.Cut(name, " ")
 	if ok {

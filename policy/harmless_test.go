@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is in many scripts, and hides nothing, is no reason to ask.
+// Common lines of scripts that hide nothing are no reason to ask.
 func TestHidesNothing(t *testing.T) {
 	for text, hides := range map[string]bool{
 		"set -e; make":                     false,

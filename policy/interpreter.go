@@ -14,8 +14,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// resolve fills in the programs of a domain: those that are named, what interprets
-// them, and what loads them.
+// resolve fills in the programs of a domain: the named ones and their interpreters;
+// and their loaders.
 func (j *judge) resolve(d *corral.Domain, programs []string) {
 	seen := map[string]bool{}
 	var add func(file string, depth int)
@@ -52,8 +52,8 @@ func (j *judge) resolve(d *corral.Domain, programs []string) {
 // maxInterpreters is how many interpreters of interpreters the kernel follows.
 const maxInterpreters = 5
 
-// throughEnv is the program that env runs as an interpreter, by the one argument
-// that the kernel gives it.
+// throughEnv is the interpreter that env runs for a line "#!/usr/bin/env NAME". The
+// kernel gives env the rest of that line as one argument.
 func (j *judge) throughEnv(argument string) string {
 	for _, w := range strings.Fields(argument) {
 		if strings.HasPrefix(w, "-") || strings.Contains(w, "=") {
@@ -64,14 +64,14 @@ func (j *judge) throughEnv(argument string) string {
 	return ""
 }
 
-// A header is what the kernel needs beside a program to execute it.
+// A header names the files that the kernel needs beside a program to execute it.
 type header struct {
 	loader                string // of an ELF file
 	interpreter, argument string // of a script
 }
 
-// headers remembers those of the files of this machine, by what tells a file from
-// what it was.
+// headers caches the headers of files of this machine. An entry counts while size and
+// modification time of its file are the same.
 var headers = struct {
 	sync.Mutex
 	of map[string]stamped
@@ -83,7 +83,7 @@ type stamped struct {
 	header
 }
 
-// maxHeaders bounds what is remembered.
+// maxHeaders is the most headers in the cache.
 const maxHeaders = 1000
 
 func (j *judge) header(file string) header {
@@ -111,8 +111,8 @@ func (j *judge) header(file string) header {
 	return h
 }
 
-// maxHeader is how much of a program is read, in bytes. What interprets an ELF file
-// is named near its beginning, unless a tool has put it elsewhere.
+// maxHeader is how much of a program is read, in bytes. The name of an ELF file's
+// loader is near its beginning, unless a tool has moved it.
 const maxHeader = 4096
 
 func readHeader(view View, file string) header {

@@ -7,7 +7,7 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// Which arguments a rule that forbids is about.
+// Which arguments a deny or ask rule matches.
 func TestArgsNamed(t *testing.T) {
 	for _, tt := range []struct {
 		want, args string // $x is not known
@@ -46,7 +46,7 @@ func TestArgsNamed(t *testing.T) {
 	}
 }
 
-// Which programs a rule that forbids is about.
+// Which programs a deny or ask rule matches.
 func TestProgramNamed(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, text string
@@ -73,7 +73,7 @@ func TestExpandHome(t *testing.T) {
 	}
 }
 
-// A rule for everything that names arguments is not one for everything.
+// A rule "*" that names arguments does not match every command.
 func TestAny(t *testing.T) {
 	for _, tt := range []struct {
 		rule Rule

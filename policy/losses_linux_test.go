@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// What a domain takes away from setuid programs is seen beforehand, and goes with
-// the domain to the result.
+// The decision warns that a domain takes privileges away from setuid programs, and the
+// warning goes with the domain to the result.
 func TestLosses(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -88,8 +88,8 @@ func splitPattern(pattern string) []string {
 	return words
 }
 
-// programOf is the first word of a pattern, and whether there are more. It is
-// what most rules are told apart by, and makes no words of the others.
+// programOf is the first word of a pattern, and whether there are more. It does not
+// split the rest: for most rules the first word already does not match.
 func programOf(pattern string) (program string, more bool) {
 	from := 0
 	for from < len(pattern) && (pattern[from] == ' ' || pattern[from] == '\t') {
@@ -110,8 +110,8 @@ func programOf(pattern string) (program string, more bool) {
 	return pattern[from:], false
 }
 
-// differs reports at a glance that the first word of a pattern does not match s, which
-// is so of most rules: a character differs before the first that means something else.
+// differs is a quick test for most rules: it reports that the first word of a pattern
+// does not match s, since a character before the first special one differs.
 func differs(pattern, s string) bool {
 	for i := range min(len(pattern), len(s)) {
 		switch pattern[i] {
@@ -136,8 +136,8 @@ func argsOf(pattern string, more bool) []string {
 	return nil // blanks
 }
 
-// QuotePattern is the pattern of exactly that program and those first arguments.
-// What is a glob in them stays one.
+// QuotePattern is the pattern for a program and its first arguments. Globs in them
+// stay globs.
 func QuotePattern(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -149,16 +149,17 @@ func QuotePattern(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
-// A target is what a rule is compared with.
+// A target is the program and arguments that a rule is compared with.
 type target struct {
 	name  string   // as written, if that is certain
-	paths []string // where it was found, what it is a link to
-	names []string // the base names of all these, as they are and normalized
+	paths []string // where it was found, the file that this is a link to
+	names []string // the base names of name and paths, as they are and normalized
 	argv  []Word   // with the program
 	home  string
 }
 
-// allows reports whether an allow rule is about t. Only what is certain counts.
+// allows reports whether an allow rule matches t. A word that is not certain matches
+// nothing.
 func (r *Rule) allows(t target, sha256 string) bool {
 	if r.Command != "" {
 		return false
@@ -194,9 +195,9 @@ func (r *Rule) allows(t target, sha256 string) bool {
 		(r.ArgPattern == "" || matchRegexp(r.ArgPattern, joinedFor(r.ArgPattern, static), true))
 }
 
-// joinedFor is the arguments as one text for an expression: joined by spaces.
-// One that has a NUL was made by a program, so that "a b" and "a", "b" differ:
-// then each is ended by a NUL, and two of them stand for no arguments.
+// joinedFor is the arguments as one text for an expression: joined by spaces. If the
+// expression has a NUL, each argument ends in a NUL instead, and two NULs stand for no
+// arguments. Programs write such expressions, so that "a b" and "a", "b" differ.
 func joinedFor(expr string, args []string) string {
 	switch {
 	case !strings.Contains(expr, "\x00"):
@@ -217,19 +218,18 @@ func (r *Rule) programAllowed(pattern string, t target) bool {
 	return glob(expandHome(pattern, t.home), t.paths[0], false)
 }
 
-// narrow reports whether the rule says which arguments there are to be: its author
-// knew what they do.
+// narrow reports whether the rule names all arguments: its author knew what they do.
 func (r *Rule) narrow() bool { return r.Args != nil || r.ArgPattern != "" }
 
-// any reports whether the rule is about whatever can be parsed.
+// any reports whether the rule matches every program.
 func (r *Rule) any() bool { return r.Pattern == "*" && !r.narrow() }
 
-// A likeness says whether a command is one that a rule forbids.
+// A likeness says whether a deny or ask rule matches a command.
 type likeness int
 
 const (
 	unlike  likeness = iota
-	perhaps          // it depends on what cannot be told
+	perhaps          // it depends on words that are not certain
 	alike
 )
 
@@ -273,9 +273,9 @@ func programNamed(pattern string, t target) bool {
 	return false
 }
 
-// argsNamed compares the arguments with those of a rule that forbids: its flags
-// are somewhere among them, in clusters too, and its other words are, in this
-// order, the first that are neither options nor may be the values of options.
+// argsNamed compares the arguments with those of a deny or ask rule. The rule's flags
+// may be anywhere, also in clusters. Its other words must be the first operands, in
+// this order; words that may be values of options can be skipped.
 func argsNamed(want []string, args []Word) likeness {
 	found := alike
 	var operands []string
@@ -311,7 +311,7 @@ func operandsNamed(want []string, args []Word) likeness {
 	return found
 }
 
-// hasFlag looks for a flag of a rule: -rf is there if -r and -f are.
+// hasFlag looks for a flag of a rule: -rf is found if -r and -f are.
 func hasFlag(flag string, args []Word) likeness {
 	if strings.HasPrefix(flag, "--") {
 		name, _, _ := strings.Cut(flag, "=")
@@ -326,7 +326,7 @@ func hasFlag(flag string, args []Word) likeness {
 			if len(text) < 2 || text[0] != '-' {
 				return false
 			}
-			// A long option may be what the letter is short for.
+			// A long option that begins with the letter may mean the same.
 			return text[1] != '-' && strings.ContainsRune(text[1:], letter) ||
 				strings.HasPrefix(text, "--"+strings.ToLower(string(letter)))
 		}))
@@ -334,7 +334,7 @@ func hasFlag(flag string, args []Word) likeness {
 	return found
 }
 
-// anyWord says whether there is such a word among the arguments.
+// anyWord says whether is holds for one of the arguments.
 func anyWord(args []Word, is func(string) bool) likeness {
 	found := unlike
 	for _, a := range args {
@@ -348,7 +348,7 @@ func anyWord(args []Word, is func(string) bool) likeness {
 	return found
 }
 
-// staticTexts is what certain words say; nil if one is not certain.
+// staticTexts is the text of words that are all certain; nil if one is not.
 func staticTexts(words []Word) []string {
 	list := make([]string, len(words))
 	for i, w := range words {
@@ -371,7 +371,7 @@ func expandHome(pattern, home string) string {
 // the rules that people wrote.
 var regexps sync.Map // string → *regexp.Regexp, nil if it is malformed
 
-// matchRegexp reports whether s, or without whole some of it, matches.
+// matchRegexp reports whether s matches; without whole, a part of s is enough.
 func matchRegexp(expr, s string, whole bool) bool {
 	if whole {
 		expr = `^(?:` + expr + `)$`

@@ -82,8 +82,8 @@ func globModel(pattern string, crossing bool) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// What differs at a glance does not match, and a rule says the same with the glance and
-// without.
+// A pattern for which differs is true does not match, and a rule's result is the same
+// with that test and without.
 func TestDiffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOfN(rapid.SampledFrom([]rune(`ab/*?'"\~ `)), 0, 10, -1).Draw(t, "pattern")
@@ -185,14 +185,14 @@ func TestQuotePattern(t *testing.T) {
 	})
 }
 
-// What a rule is about: "+" matches, "-" does not, "?" depends on what is not
-// known.
+// Which commands a rule matches: "+" matches, "-" does not, "?" depends on words that
+// are not known.
 func TestRuleMatches(t *testing.T) {
 	for _, c := range []struct {
 		rule  Rule
 		match string // of the commands, which are separated by new lines
 	}{
-		// An allow rule is about the path, as it was found on PATH.
+		// An allow rule matches the path, as it was found on PATH.
 		{allow("/usr/bin/git"), `
 			+git
 			+git status
@@ -229,7 +229,7 @@ func TestRuleMatches(t *testing.T) {
 			-git "$X"
 			+git 'status'`},
 		{allow("/usr/bin/git log --*"), "+git log --oneline\n-git log\n-git log -5\n-git log $X"},
-		{allow("/usr/bin/npm run *"), "-npm run build"}, // what it runs is not npm: only by its exact arguments
+		{allow("/usr/bin/npm run *"), "-npm run build"}, // npm runs another program: only exact arguments allow it
 		{allow("/usr/bin/make -? t*"), "+make -k test\n-make -k\n-make test"},
 		{allow("/bin/ls *"), "+ls x\n-ls $X\n-ls *.go\n-ls"},
 		{allow("/bin/ls 'a b'"), "+ls 'a b'\n-ls a b"},
@@ -243,7 +243,7 @@ func TestRuleMatches(t *testing.T) {
 		{Rule{Action: Allow, Command: CommandDigest("git push")}, "+git push\n-git push x"},
 		{Rule{Action: Allow, Command: "ls; rm x > y"}, "+ls; rm x > y\n-ls; rm x"},
 
-		// A deny rule is also about names, wherever they lead.
+		// A deny rule also matches names, as written and of the file a link leads to.
 		{deny("rm"), `
 			+rm
 			+rm x
@@ -345,7 +345,8 @@ EOF
 	}
 }
 
-// commandLines is a list of marked commands. A line without a mark goes on.
+// commandLines is a list of marked commands. A line without a mark continues the one
+// before it.
 func commandLines(list string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.Trim(list, "\n"), "\n") {

@@ -8,10 +8,9 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// mentions finds what may be about a rule that forbids a program although no
-// segment is that program: code in another language, the options of programs
-// that run others, variables. What they do is not known, but if the program's name
-// is in the text, a person should look at it.
+// mentions looks for programs of deny and ask rules in code of other languages, in
+// options of programs that run others, and in variables. What such text does is not
+// known. But if it contains the program's name, a person should look at it.
 func (j *judge) mentions() {
 	text := j.req.text()
 	for i := range j.rules.List {
@@ -41,8 +40,8 @@ func (j *judge) mentions() {
 	}
 }
 
-// allMentioned reports whether all the arguments of a rule are in the text that
-// can be looked for there: no flags, which may be in clusters, and no globs.
+// allMentioned reports whether the arguments of a rule are in the text. Flags, which
+// may be in clusters, and globs cannot be looked for and count as found.
 func allMentioned(text string, words []string) bool {
 	for _, w := range words {
 		if !strings.ContainsAny(w, "*?") && !strings.HasPrefix(w, "-") && !mentioned(text, w) {
@@ -68,8 +67,8 @@ func mentioned(text, name string) bool {
 	return true
 }
 
-// behindFlags reports whether text ends in a few letters behind a dash: what
-// comes after them may be the value of the last, as in -Irm.
+// behindFlags reports whether text ends in a dash and a few letters. The text after
+// them may be the value of the last flag, as in -Irm.
 func behindFlags(text string) bool {
 	const most = 3
 	rest := strings.TrimRightFunc(text, func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' })

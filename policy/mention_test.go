@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A name is mentioned where it is a word of its own, or may be the value of a flag.
+// A name is mentioned if it is a word of its own, or may be the value of a flag.
 func TestMentioned(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "rm": true, "rm x": true, "x rm": true, "/bin/rm": true, "'rm'": true, "a;rm;b": true, "$(rm)": true, "`rm`": true,
@@ -30,7 +30,7 @@ func TestMentioned(t *testing.T) {
 	}
 }
 
-// What is looked for of a rule's arguments is what has to be in the text as it is.
+// Only arguments that must be in the text literally are looked for: no flags, no globs.
 func TestAllMentioned(t *testing.T) {
 	for words, want := range map[string]bool{
 		"": true, "push": true, "push origin": true, "push other": false, "other push": false, "-f": true, "--force push": true, "ot*": true, "o?her push": true, "pus": false,

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Security is what may run on the gateway and on nodes. The set is closed, and
+// Security says what may run on the gateway and on nodes. The set is closed, and
 // ordered from strict to lax.
 type Security string
 
@@ -12,7 +12,7 @@ const (
 	SecurityFull      Security = "full"
 )
 
-// Ask is when a command on the gateway or a node needs an approval. The set is
+// Ask says when a command on the gateway or a node needs an approval. The set is
 // closed, and ordered from lax to strict.
 type Ask string
 
@@ -28,7 +28,7 @@ var (
 	Asks       = []Ask{AskAlways, AskOnMiss, AskOff}
 )
 
-// What applies where nothing is configured.
+// The values that apply if nothing is configured.
 const (
 	DefaultSecurity    = SecurityAllowlist // on the gateway and on nodes
 	DefaultAsk         = AskOnMiss

@@ -18,8 +18,8 @@ var ordinaryPrograms = strings.Fields(`
 	printf ps pwd python3 realpath rg sed seq sort stat tail tar tee test timeout touch tr tree uname uniq wc which xargs
 `)
 
-// ordinaryStrict are what people and models write all day. They need no
-// approval where their programs are allowed.
+// ordinaryStrict are commands that people and models write all day. They need no
+// approval if their programs are allowed.
 var ordinaryStrict = []string{
 	"ls",
 	"ls -la",
@@ -169,8 +169,8 @@ var ordinaryLoose = []string{
 	"cd src; make 2>&1 | tee build.log | tail -5",
 }
 
-// ordinaryAsked are ordinary too, and need an approval: they are names for what
-// the policy does not look at.
+// ordinaryAsked are ordinary too, but need an approval: they are names of aliases and
+// targets, and the policy does not look up what these run.
 var ordinaryAsked = []string{
 	"git rm-something",
 	"git st",
@@ -198,8 +198,8 @@ type programInfo struct{ fs.FileInfo }
 
 func (programInfo) Mode() fs.FileMode { return 0o755 }
 
-// Ordinary commands need no approval where their programs are allowed, and are
-// not what a rule against rm is about. A guard that cries wolf is switched off.
+// Ordinary commands need no approval if their programs are allowed, and a rule against
+// rm does not match them. People switch off a guard with false alarms.
 func TestOrdinary(t *testing.T) {
 	var strict policy.Rules
 	strict.Security.Value, strict.Ask.Value = policy.SecurityAllowlist, policy.AskOnMiss

@@ -24,12 +24,12 @@ const maxNesting = 64
 // A script is shell text as one kind of shell reads it.
 type script struct {
 	text     string
-	depth    int // how many shells' texts it is in
+	depth    int // how many texts of shells it is nested in
 	file     *syntax.File
 	calls    []*call
 	findings []Finding
-	literals bool                    // some word says what a shell would substitute if it saw it
-	assigned map[*syntax.Assign]bool // that have a finding already
+	literals bool                    // some word has a quoted substitution, which a second evaluation would carry out
+	assigned map[*syntax.Assign]bool // assignments that have a finding already
 	sets     []string                // variables that it sets, computed on first use
 }
 
@@ -40,23 +40,22 @@ type call struct {
 	text   string
 	offset int
 	depth  int
-	moved  bool // behind a cd: where relative paths lead is not known
+	moved  bool // behind a cd: the working directory is not known
 
 	segments []*Segment
 	inner    []textOf
-	// unknown says why it cannot be told which programs it runs.
+	// unknown says why the programs that it runs are not known.
 	unknown string
 }
 
 // A textOf is the text that a call hands to another shell.
 type textOf struct {
-	at      int // the word, from 1; 0 if it is none of the call's
+	at      int // the number of the call's word, from 1; 0 if it is made of several
 	scripts []*script
 }
 
-// dialects are the languages in which a shell might read the text. What is
-// called sh is one of several programs; the text has to mean the same to all of
-// them.
+// dialects are the languages in which a shell might read the text. The program sh is
+// bash on some machines and dash on others; the text has to mean the same to all.
 func dialects(shell, text string) []syntax.LangVariant {
 	if shell == "bash" || plainText(text) {
 		return []syntax.LangVariant{syntax.LangBash}
@@ -64,8 +63,8 @@ func dialects(shell, text string) []syntax.LangVariant {
 	return []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX}
 }
 
-// plainText reports whether there is nothing in the text but words, quotes,
-// pipes and lists, which all shells read alike. To parse it once is enough.
+// plainText reports whether the text has only words, quotes, pipes and lists. All
+// shells read these alike, so parsing once is enough.
 func plainText(text string) bool {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -118,12 +117,13 @@ type parseError string
 
 func (e parseError) Error() string { return string(e) }
 
-// unreadable finds what shells and terminals do not agree on how to read.
+// unreadable finds characters that shells and terminals do not read alike, and text
+// that is too large to parse.
 func unreadable(text string) (at int, why string) {
 	if len(text) > maxText {
 		return maxText, "is longer than 128 KiB, which nothing can run"
 	}
-	if strings.Count(text, "coproc") > maxNesting { // for which the parser takes their square
+	if strings.Count(text, "coproc") > maxNesting { // the parser's time grows with their square
 		return 0, "has too many coprocesses"
 	}
 	nesting := 0
@@ -139,7 +139,7 @@ func unreadable(text string) (at int, why string) {
 			return i, "has a control character"
 		case r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)):
 			return i, "has a character that looks like a space or like nothing, and is part of a word"
-		case r == '(' || r == '{': // backticks in each other take twice the backslashes each time
+		case r == '(' || r == '{': // nested backticks need twice the backslashes at each level, so maxText bounds them
 			nesting++
 		case r == ')' || r == '}':
 			nesting = max(nesting-1, 0)
@@ -151,8 +151,8 @@ func unreadable(text string) (at int, why string) {
 	return 0, ""
 }
 
-// maxFindings bounds what is found in a text, and maxFound the text of each, in
-// bytes: there may be one in another, and each is shown.
+// maxFindings is the most findings in a text, and maxFound the longest text of one, in
+// bytes. Findings can be nested, and the text of each is shown.
 const (
 	maxFindings = 1000
 	maxFound    = 1 << 10
@@ -197,7 +197,7 @@ func (s *script) list(stmts []*syntax.Stmt) {
 	}
 }
 
-// visit is called for every node. What it does not know is refused.
+// visit is called for every node. It refuses nodes that it does not know.
 func (s *script) visit(n syntax.Node) bool {
 	switch n := n.(type) {
 	case nil, *syntax.File, *syntax.Word, *syntax.CaseItem, *syntax.TimeClause,
@@ -212,7 +212,8 @@ func (s *script) visit(n syntax.Node) bool {
 	case *syntax.Lit:
 		s.continued(n)
 	case *syntax.Comment:
-		// To a shell a backslash continues no comment, to the parser it does.
+		// For the parser a backslash continues a comment on the next line; for a shell
+		// it does not.
 		if strings.Contains(s.source(n), "\\\n") {
 			f := s.at(Syntax, n, "is a comment that ends in a backslash")
 			f.unknown = true
@@ -324,7 +325,7 @@ func (s *script) redirect(n *syntax.Redirect) {
 	plain := n.N == nil || n.N.Value == "0" || n.N.Value == "1" || n.N.Value == "2"
 	switch n.Op {
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-		// The shell joins such lines before it looks for the last one.
+		// The shell joins such lines before it looks for the delimiter.
 		if n.Hdoc != nil && !strings.ContainsAny(s.source(n.Word), `'"\`) && strings.Contains(s.source(n.Hdoc), "\\\n") {
 			f.Reason, f.unknown = "is a here-document with a line that continues on the next", true
 			break
@@ -337,7 +338,7 @@ func (s *script) redirect(n *syntax.Redirect) {
 			f.Reason = "is a here-document of a line that continues on the next" // the printer puts that into the document
 			break
 		}
-		if plain { // what it may substitute is a finding of its own
+		if plain { // a substitution in it is a finding of its own
 			f.option = optionRedirections
 		}
 	case syntax.DplIn, syntax.DplOut:
@@ -377,8 +378,8 @@ func (s *script) param(n *syntax.ParamExp) {
 	}
 }
 
-// arithmetic refuses what is not made of numbers: bash runs the commands in
-// the subscript of an array, also if it only finds them in a variable.
+// arithmetic refuses expressions that have more than numbers. Bash runs commands in
+// the subscript of an array, even if the subscript is the value of a variable.
 func (s *script) arithmetic(n syntax.Node, x syntax.ArithmExpr) {
 	if !constant(x) {
 		f := s.at(Expansion, n, "evaluates variables as arithmetic")
@@ -392,8 +393,8 @@ func (s *script) substitutes(n syntax.Node) bool {
 	return strings.Contains(s.source(n), "$(") || strings.Contains(s.source(n), "`")
 }
 
-// evaluates reports whether a test evaluates what variables hold that the text
-// does not set: as numbers, or as the name of one.
+// evaluates reports whether a test evaluates variables that the text does not set: as
+// numbers, or as the name of a variable.
 func (s *script) evaluates(n *syntax.TestClause) bool {
 	found := false
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -416,7 +417,7 @@ func (s *script) evaluates(n *syntax.TestClause) bool {
 
 // assign refuses assignments; one that steers hides what runs.
 func (s *script) assign(n *syntax.Assign) {
-	if s.assigned[n] { // with the call that it is for
+	if s.assigned[n] { // call or visit has the finding
 		return
 	}
 	f := s.at(Assignment, n, "sets a variable")
@@ -431,8 +432,8 @@ func (s *script) assign(n *syntax.Assign) {
 	s.find(f)
 }
 
-// plainAssign is the variable that an assignment sets and its value, if it does
-// nothing else.
+// plainAssign is the variable that an assignment sets and its value; ok is false if
+// the assignment does more, or steers.
 func (s *script) plainAssign(n *syntax.Assign) (name string, value Word, ok bool) {
 	if n.Name == nil || n.Naked || n.Append || n.Index != nil || n.Array != nil || steers(n.Name.Value) {
 		return "", Word{}, false
@@ -443,8 +444,8 @@ func (s *script) plainAssign(n *syntax.Assign) (name string, value Word, ok bool
 	return n.Name.Value, s.word(n.Value), true
 }
 
-// exported are the settings of export NAME=VALUE…, which are for all that follows;
-// nil for any other declaration.
+// exported are the settings of export NAME=VALUE…; they are for all commands that
+// follow. Nil for any other declaration.
 func (s *script) exported(n *syntax.DeclClause) []programs.Setting {
 	var sets []programs.Setting
 	for _, a := range n.Args {
@@ -501,14 +502,14 @@ func (s *script) call(n *syntax.CallExpr) {
 	s.calls = append(s.calls, c)
 }
 
-// changesDirectory reports whether what comes after the words may run in
-// another directory.
+// changesDirectory reports whether commands behind these words may run in another
+// directory.
 func changesDirectory(words []Word) bool {
 	switch words[0].Text {
 	case "cd", "pushd", "popd":
 		return true
 	}
-	// What only running it tells may be cd; what is sure to have a slash is not.
+	// A program that is not known may be cd, unless its name is sure to have a slash.
 	w := words[0]
 	return !w.Static && !strings.Contains(w.Prefix, "/") && !strings.HasPrefix(w.Text, "~/")
 }

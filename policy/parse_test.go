@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// kindsOf are the kinds of what is found in a text, once each.
+// kindsOf are the kinds of the findings in a text, once each.
 func kindsOf(text, shell string) string {
 	_, found := Parts(text, shell)
 	var kinds []string
@@ -82,8 +82,8 @@ func TestChaining(t *testing.T) {
 	}
 }
 
-// With redirections: harmless, those pass that can neither read a file nor write
-// one, and here-documents.
+// With redirections: harmless, here-documents pass, and redirections that neither read
+// nor write a file.
 func TestRedirections(t *testing.T) {
 	rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls"), allow("/bin/cat"))
 	rules.Redirections.Value = true
@@ -105,8 +105,8 @@ func TestRedirections(t *testing.T) {
 	}
 }
 
-// What is called sh is one of several programs: text that they read in two ways
-// is refused, and what is found in either is found.
+// The program sh is bash on some machines and dash on others. Text that they read in
+// two ways is refused, and the findings are those of both readings.
 func TestDialects(t *testing.T) {
 	two := func(text, shell string) bool {
 		_, found := Parts(text, shell)
@@ -130,7 +130,7 @@ func TestDialects(t *testing.T) {
 			t.Errorf("%q is read in two ways by bash", text)
 		}
 	}
-	// A text that is parsed but once has the same parts in every dialect.
+	// A text that is parsed only once has the same parts in every dialect.
 	for _, c := range benchmarked {
 		if plainText(c.text) && len(dialects("sh", c.text)) != 1 {
 			t.Errorf("%q is parsed twice", c.text)
@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 				req.Shell = []string{"/bin/" + shell, "-c"}
 				start := time.Now()
 				d := Decide(req, rules, someFiles)
-				if took := time.Since(start); took > 20*time.Second { // of less than one; the machine may be busy
+				if took := time.Since(start); took > 20*time.Second { // usually less than one; the machine may be busy
 					t.Errorf("%q… by %s takes %v", text[:20], shell, took)
 				}
 				if n > size && len(text) > size && d.Outcome == Allowed {
@@ -192,8 +192,8 @@ func TestManyCommands(t *testing.T) {
 	}
 }
 
-// Shells in shells are read to a depth, wrappers to another; what is deeper is
-// not allowed.
+// Nested shells and nested wrappers are read to a depth each; a deeper command is not
+// allowed.
 func TestDepth(t *testing.T) {
 	rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("/bin/ls"))
 	text := "ls"

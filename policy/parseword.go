@@ -8,13 +8,13 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// word is what a word stands for, as far as that is certain.
+// word expands a word, as far as the result is certain.
 func (s *script) word(w *syntax.Word) Word {
 	b := wordBuilder{static: true, certain: true}
 	if w == nil {
 		return Word{}
 	}
-	if w.Lit() == "[" { // the program; a pattern ends somewhere
+	if w.Lit() == "[" { // the program; a pattern would have a "]"
 		return programs.Literal("[")
 	}
 	braces := strings.Contains(s.source(w), ",") || strings.Contains(s.source(w), "..")
@@ -47,12 +47,12 @@ func (s *script) word(w *syntax.Word) Word {
 	return Word{Text: s.source(w), Prefix: b.prefix.String()}
 }
 
-// A wordBuilder collects what a word is sure to begin with.
+// A wordBuilder collects the certain beginning of a word.
 type wordBuilder struct {
 	prefix  strings.Builder
-	static  bool
-	certain bool // nothing uncertain has come yet
-	split   bool
+	static  bool // the whole word is certain
+	certain bool // all parts so far are certain
+	split   bool // it may become several words
 }
 
 func (b *wordBuilder) add(s string) {

@@ -2,12 +2,12 @@ package policy
 
 import "io/fs"
 
-// Parts returns the simple commands of text that a shell reads, in the order in
-// which they are found: those in substitutions, functions and the text of
-// shells inside too, and behind a wrapper first the wrapper and then what it
-// runs. No file is looked at, so that they have no paths.
+// Parts returns the simple commands of a shell's text, in the order in which they are
+// found. It includes those in substitutions, functions and the text of inner shells. A
+// wrapper comes before the command that it runs. Parts looks at no file, so segments
+// have no paths.
 //
-// Something that hides which programs run is a finding with Hides set.
+// A finding whose Hides is true hides which programs run.
 func Parts(text, shell string) ([]Segment, []Finding) {
 	r := read(Request{Command: text, Shell: []string{shell}, Dir: "/"}, Nothing{})
 	var parts []Segment
@@ -25,7 +25,7 @@ func Parts(text, shell string) ([]Segment, []Finding) {
 // Hides reports whether the finding hides which programs run.
 func (f Finding) Hides() bool { return f.unknown }
 
-// Nothing is a View without files, for a command that runs where they cannot be
+// Nothing is a View without files, for a command on a machine whose files cannot be
 // seen.
 type Nothing struct{}
 

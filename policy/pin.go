@@ -10,8 +10,8 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// pin writes a command down with the path of every program in it. If not all its
-// programs are known it returns nil, and why. It changes the scripts.
+// pin rewrites a command with the path of every program in it. If some of its programs
+// are not known, it returns nil and the reason. It changes the scripts.
 func (r *reading) pin() (*Pinned, string) {
 	for _, c := range r.calls {
 		for _, seg := range c.segments {
@@ -58,8 +58,8 @@ func (r *reading) pin() (*Pinned, string) {
 	return &Pinned{Args: []string{shell, "-c", text}}, ""
 }
 
-// simple is the call of a script that is nothing else and has only certain words: no
-// shell is needed to run it.
+// simple is the only call of a script whose words are all certain, so that no shell is
+// needed to run it; nil for any other script.
 func (s *script) simple() *call {
 	if len(s.calls) != 1 || len(s.findings) > 0 || len(s.file.Stmts) != 1 || s.calls[0].segments[0].By == byBuiltin {
 		return nil
@@ -75,7 +75,7 @@ func (s *script) simple() *call {
 	return s.calls[0]
 }
 
-// pinned is the words of a call, in which the programs are paths.
+// pinned is words and the words of the call, with paths in place of programs.
 func (c *call) pinned(words []string) []string {
 	for _, w := range c.words {
 		words = append(words, w.Text)
@@ -112,7 +112,7 @@ func (t textOf) pin() (string, error) {
 	return s.print()
 }
 
-// quoted is a word whose bytes all stand for themselves.
+// quoted is s as a word of a shell, in quotes.
 func quoted(s string) *syntax.Word {
 	var parts []syntax.WordPart
 	for i, run := range strings.Split(s, "'") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What runs is what was decided on: every program is the path that was found.
+// The programs that run are those that were decided on: each is the path that was found.
 func TestPinned(t *testing.T) {
 	rules := rulesOf(SecurityAllowlist, AskOnMiss, allow("/**"))
 	rules.Chaining.Value, rules.Redirections.Value = true, true
@@ -43,7 +43,7 @@ func TestPinned(t *testing.T) {
 	if d.Outcome != Allowed || !slices.Equal(d.Run.Args, []string{"/bin/ls", "$X; rm", "*"}) {
 		t.Errorf("%s, runs %+v", d.Outcome, d.Run)
 	}
-	// The shell that is asked for is the one that runs, as the path that it is.
+	// The requested shell runs, by its path.
 	req := requestOf("ls *")
 	for shell, want := range map[string]string{"/bin/sh": "/bin/sh", "bash": "/bin/bash", "/usr/bin/zsh": "/bin/sh"} {
 		req.Shell = []string{shell, "-c"}
@@ -57,7 +57,7 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// What cannot be pinned is not allowed by an allowlist, and with security=full
+// An allowlist does not allow a command that cannot be pinned; with security=full it
 // runs as it is.
 func TestNotPinned(t *testing.T) {
 	for _, text := range []string{"$X a", "frob", "ls; $X", "eval ls"} {
@@ -70,8 +70,8 @@ func TestNotPinned(t *testing.T) {
 	}
 }
 
-// Safe bins are trusted in the directories of the system, and in those that are
-// named, unless others can write to them.
+// Safe bins are trusted in the directories of the system, and in those of the
+// configuration, unless other accounts can write to them.
 func TestSafeBins(t *testing.T) {
 	view := files{"/bin/bash": "", "/usr/bin/head": "", "/bin/wc": "", "/opt/bin/head": "", "/opt/bin/mine": "", "/opt/bin": "dir", "/tmp/head": "", "/usr/local/bin/head": "", "/usr/bin/sort": "", "/usr/bin/sed": "", "/usr/bin/python3": "", "/opt/bin/tr": "-> /tmp/evil", "/tmp/evil": ""}
 	for _, c := range []struct {

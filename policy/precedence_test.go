@@ -7,16 +7,15 @@ import (
 	"testing"
 )
 
-// A situation is what is known of a command, apart from security, ask and
-// askFallback.
+// A situation is a command with rules, apart from security, ask and askFallback.
 type situation struct {
 	name string
 	list []Rule
 	text string
 }
 
-// situations are all there are: which rules are about the command, and whether
-// an allowlist has it.
+// situations are all cases: which rules match the command, and whether an allowlist
+// allows it.
 var situations = []situation{
 	{"a deny rule is about it", []Rule{allow("/bin/ls"), query("ls"), deny("ls")}, "ls"},
 	{"an ask rule is about it", []Rule{allow("/bin/ls"), query("ls")}, "ls"},
@@ -25,7 +24,7 @@ var situations = []situation{
 	{"no rule is about it", nil, "ls"},
 }
 
-// decided is the outcome, and that when nobody answers.
+// decided is the outcome, and the outcome if an approval is not answered.
 func decided(s situation, security Security, ask Ask, fallback Security) (Outcome, Outcome) {
 	rules := rulesOf(security, ask, s.list...)
 	rules.AskFallback = Setting[Security]{fallback, Source{Name: "test"}}
@@ -33,8 +32,7 @@ func decided(s situation, security Security, ask Ask, fallback Security) (Outcom
 	return d.Outcome, d.Fallback
 }
 
-// Every combination has one outcome, which is said here in another way than in
-// the code.
+// Every combination has one outcome. The test computes it in another way than the code.
 func TestPrecedence(t *testing.T) {
 	for i, s := range situations {
 		for _, security := range Securities {
@@ -101,7 +99,7 @@ func outcomes() string {
 	return b.String()
 }
 
-// What nobody has said is as strict as it can be.
+// A value that is not set counts as the strictest.
 func TestUnsetIsStrict(t *testing.T) {
 	d := Decide(requestOf("ls"), Rules{List: []Rule{allow("*")}}, someFiles)
 	if d.Outcome != Denied || d.Fallback != Denied || d.Security.Value != SecurityDeny || d.Ask.Value != AskAlways {
@@ -132,7 +130,7 @@ func TestStricter(t *testing.T) {
 	}
 }
 
-// Every decision says why, where that is written, and what would change it.
+// Every decision says why, where the reason is written, and what would change it.
 func TestReasons(t *testing.T) {
 	where := Source{File: "/etc/corral.json5", Line: 7, Key: "tools.exec.rules[2]"}
 	for _, c := range []struct {
@@ -189,7 +187,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// The rule that a fix names does what it says.
+// The rule that a fix names does allow the command.
 func TestFixesHelp(t *testing.T) {
 	for _, text := range []string{"ls -l", "git status -s", "'/srv/my tool' x", "~/bin/tool", "bash run.sh 1", "/srv/run.sh", "rg x | head -3", "nice ls", "git -C x log", "npm test", "make V=1", "rm -rf build", "ls 'a  b' \"it's\" '$ * ?' '\\'", "ls ''", "python3 -c 'print(1)'", "git -c core.pager=x log"} {
 		rules := rulesOf(SecurityAllowlist, AskOnMiss)
@@ -229,8 +227,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// On a terminal git starts a pager, in which a line can be typed that runs
-// anything: what a rule allows there has to be spelled out.
+// On a terminal git starts a pager, and a person can type a line there that runs any
+// program. So a rule has to name the arguments.
 func TestTerminal(t *testing.T) {
 	rules := Rules{
 		Security: Setting[Security]{Value: SecurityAllowlist}, Ask: Setting[Ask]{Value: AskOnMiss},

@@ -16,7 +16,7 @@ var (
 	somePatterns = []string{"ls", "rm", "git", "git push", "rm -rf", "/bin/ls", "/bin/*", "/usr/bin/git", "/usr/bin/git status", "/usr/bin/*", "/**", "*", "~/bin/*", "/srv/run.sh", "/bin/sh", "sudo", "python3", "/bin/ls -*"}
 )
 
-// aCommand is text that is like a command.
+// aCommand draws text that resembles a command.
 func aCommand(t *rapid.T) string {
 	var b strings.Builder
 	for range rapid.IntRange(1, 7).Draw(t, "words") {
@@ -103,7 +103,7 @@ func invariants(t interface {
 	for _, ask := range Asks {
 		other := rules
 		other.Ask.Value = ask
-		// To be asked is laxer than to be denied since nobody is asked.
+		// Asked is laxer than the Denied of ask=off.
 		if o := Decide(req, other, someFiles); Stricter(Asks, ask, rules.Ask.Value) == ask && d.Outcome != Allowed && o.Outcome == Allowed {
 			t.Fatalf("%q: %s, and with ask=%s %s", text, d.Outcome, ask, o.Outcome)
 		}
@@ -134,7 +134,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// fuzzRules are rules that have something of everything.
+// fuzzRules are rules of every kind.
 func fuzzRules(mode uint8) Rules {
 	r := rulesOf(Securities[mode%3], Asks[mode/3%3], allow("/bin/ls"), allow("/usr/bin/git status"), allow("/srv/*"), allow("~/bin/*"), deny("rm"), deny("git push --force"), query("git push"))
 	r.AskFallback.Value = Securities[mode/9%3]

@@ -12,11 +12,11 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// A reading is everything that a command is found to do.
+// A reading is a parsed command: all its simple commands and findings.
 type reading struct {
 	finder
 	scripts []*script // the text, in every dialect; the first is the one that is pinned
-	calls   []*call   // of all of them and of the shells inside, in order
+	calls   []*call   // of all scripts and of the shells in them, in order
 	found   []Finding
 }
 
@@ -45,12 +45,12 @@ func read(req Request, view View) *reading {
 	return r
 }
 
-// text reads the text of a shell, in every dialect that it may be in. The first
-// is returned first; another counts only if it finds something else. With moved,
-// it is read in a directory that is not known.
+// text parses the text of a shell, in every dialect that it may be in. A further
+// dialect counts only if it finds something else than the first. With moved, the
+// directory in which the text runs is not known.
 func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 	var scripts []*script
-	if !parsed(shell) { // the programs in it may still be found by chance
+	if !parsed(shell) { // go on: a parser for sh may still find some of its programs
 		r.found = append(r.found, Finding{Kind: Syntax, Offset: -1, Reason: "is in the language of " + shell + ", which is not parsed", unknown: true})
 	}
 	for i, lang := range dialects(shell, text) {
@@ -76,7 +76,7 @@ func (r *reading) text(text, shell string, depth int, moved bool) []*script {
 	return scripts
 }
 
-// parsed reports whether a shell's language is, near enough, that of sh.
+// parsed reports whether a shell's language is close enough to that of sh.
 func parsed(shell string) bool {
 	switch programs.NormalizeName(shell) {
 	case "cmd", "powershell", "pwsh", "fish", "elvish", "nu", "xonsh", "csh", "tcsh":
@@ -85,7 +85,7 @@ func parsed(shell string) bool {
 	return true
 }
 
-// shape is what two readings of a text have in common if they mean the same.
+// shape is equal for two readings of a text that mean the same.
 func (s *script) shape() string {
 	var b strings.Builder
 	for _, c := range s.calls {
@@ -100,8 +100,8 @@ func (s *script) shape() string {
 	return b.String()
 }
 
-// expand finds the programs of a call: that which it names, and those that one
-// hands the words to.
+// expand finds the programs of a call: the one that it names, and those that a wrapper
+// in it runs.
 func (r *reading) expand(c *call, argv []Word, wrappers []string, layers int) {
 	w, got := r.program(argv[0], c.moved)
 	argv = append([]Word{w}, argv[1:]...)
@@ -176,7 +176,7 @@ func (r *reading) inside(c *call, seg *Segment, l programs.Layer) {
 		c.unknown = fmt.Sprintf("it has shells in shells, more than %d", maxDepth)
 	default:
 		shell := l.Shell
-		if l.Text.At == 0 { // made of several words
+		if l.Text.At == 0 {
 			seg.Refused = "what " + l.Name + " reads is made of several words"
 		}
 		c.inner = append(c.inner, textOf{at: l.Text.At, scripts: r.text(l.Text.Text, shell, c.depth+1, c.moved)})
@@ -187,8 +187,7 @@ func (r *reading) inside(c *call, seg *Segment, l programs.Layer) {
 func (r *reading) operand(c *call, seg *Segment) {
 	i, why := programs.ScriptOperand(seg.Words)
 	defer func() {
-		// What make runs is in a file that it finds itself, as any program's
-		// settings are.
+		// make finds its file itself, as other programs find their settings.
 		name := seg.name()
 		given := strings.HasSuffix(seg.scriptWhy, programs.CodeGiven) && staticTexts(seg.Words) != nil
 		if (programs.IsShell(name) || programs.IsInterpreter(name)) && !strings.HasSuffix(name, "make") && !given {
@@ -216,7 +215,8 @@ func (r *reading) operand(c *call, seg *Segment) {
 	seg.SHA256 = sum
 }
 
-// renames says why what the words do to the shell hides what comes after them.
+// renames says how the words change the shell so that the commands after them may mean
+// something else, or how they run code themselves; empty if they do neither.
 func renames(words []Word) string {
 	switch name := words[0].Text; name {
 	case "alias", "enable", "hash", "bind", "complete", "compgen", "fc", "mapfile", "readarray":
@@ -245,8 +245,8 @@ func renames(words []Word) string {
 	return ""
 }
 
-// onlyStops reports whether the arguments of set change nothing but when the
-// script ends, and what it prints of itself: set -euo pipefail.
+// onlyStops reports whether the arguments of set change only when the script ends and
+// what it prints about itself, as set -euo pipefail does.
 func onlyStops(args []Word) bool {
 	option := false
 	for _, w := range args {
@@ -268,10 +268,10 @@ func onlyStops(args []Word) bool {
 	return !option
 }
 
-// printers have large buffers.
+// printers are kept since they have large buffers.
 var printers = sync.Pool{New: func() any { return syntax.NewPrinter(syntax.Minify(false)) }}
 
-// print is a script with its words replaced.
+// print is the text of a script, after pin has replaced words in it.
 func (s *script) print() (string, error) {
 	var b strings.Builder
 	p := printers.Get().(*syntax.Printer)

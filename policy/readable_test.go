@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What has to be read in more than one way, and what all shells read alike.
+// Which text all shells read alike, and which needs more than one dialect.
 func TestPlainText(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "azAZ09": true, "a": true, "z": true, "A": true, "Z": true, "0": true, "9": true, "ls -l /x.y": true, "a_b:c,d+e@f%g": true, "a | b; c": true, `'x' "y"`: true,
@@ -19,7 +19,7 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
-// Where text is that shells and terminals do not agree on how to read.
+// The place of the first character that shells and terminals do not read alike.
 func TestUnreadable(t *testing.T) {
 	nested := strings.Repeat("(", maxNesting*4)
 	for _, tt := range []struct {
@@ -42,7 +42,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// Of too many things that are refused that is said, and of long text a part.
+// The list of findings is bounded and says so, and long text of a finding is cut.
 func TestManyFindings(t *testing.T) {
 	for n, want := range map[int]int{maxFindings: maxFindings, maxFindings + 1: maxFindings + 1, maxFindings + 9: maxFindings + 1} {
 		s := &script{}

@@ -12,7 +12,7 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// A finder finds the files that programs are, once each.
+// A finder finds the file of each program. It looks only once for each name.
 type finder struct {
 	req   Request
 	view  View
@@ -20,17 +20,17 @@ type finder struct {
 	dirs  map[string]string // directories without symbolic links
 }
 
-// located is the file that a program's name stands for.
+// located is the file of a program.
 type located struct {
 	path, real string
-	why        string // there is none
+	why        string // why there is none
 }
 
-// special is what stands for something else in what follows a tilde.
+// special are the characters behind a tilde that do not stand for themselves.
 const special = "$`*?[{\\'\"~"
 
-// program finds the file for a word in command position. With moved, relative
-// paths lead nowhere that is known.
+// program finds the file for a word in command position. With moved, the working
+// directory is not known, so relative paths are not found.
 func (f *finder) program(w Word, moved bool) (Word, located) {
 	if !w.Static {
 		home, ok := strings.CutPrefix(w.Text, "~/")
@@ -70,8 +70,8 @@ func (f *finder) look(dir, name string) located {
 	return got
 }
 
-// search finds the first file on PATH that can be executed. Empty entries of
-// PATH are the working directory to a shell.
+// search finds the first file on PATH that can be executed. For a shell, an empty
+// entry of PATH is the working directory.
 func (f *finder) search(s sought) located {
 	if s.name == "" {
 		return located{why: "the program has no name"}
@@ -96,7 +96,7 @@ const notThere = "there is no such file"
 
 func (f *finder) absolute(name string) string { return from(f.req.Dir, name) }
 
-// from is the path of what has a name in a directory.
+// from resolves a name in a directory.
 func from(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -104,8 +104,8 @@ func from(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// linkView is a View that can tell links from files, which spares it to look at
-// every directory above each program.
+// linkView is a View that can tell links from files. For a file that is no link,
+// only its directory is resolved, once for all programs in it.
 type linkView interface {
 	Lstat(path string) (fs.FileInfo, error)
 }
@@ -145,7 +145,7 @@ func (f *finder) file(path string) located {
 	return located{path: path, real: real}
 }
 
-// directory is a directory without symbolic links, looked at once.
+// directory resolves the symbolic links of a directory, once for each directory.
 func (f *finder) directory(dir string) (string, error) {
 	if real, ok := f.dirs[dir]; ok {
 		return real, nil
@@ -157,7 +157,7 @@ func (f *finder) directory(dir string) (string, error) {
 	return real, err
 }
 
-// maxScript bounds a file of code that a digest is made of, in bytes.
+// maxScript is the largest file of code that is hashed, in bytes.
 const maxScript = 16 << 20
 
 // digest is the SHA-256 of a file.

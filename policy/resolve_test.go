@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Programs are found as a shell finds them, and what cannot be looked at is no
+// Programs are found as a shell finds them. A file that cannot be looked at is no
 // program.
 func TestResolve(t *testing.T) {
 	view := files{
@@ -34,7 +34,7 @@ func TestResolve(t *testing.T) {
 		{"/a", "dangling", "", "", "command not found on PATH"},
 		{"/a", "loop", "", "", "cannot be looked at"},
 		{"/a", "loop1", "", "", "cannot be looked at"},
-		{"/a:/b", "dir", "/b/dir", "/b/dir", ""}, // a shell goes on behind what is no program
+		{"/a:/b", "dir", "/b/dir", "/b/dir", ""}, // a shell skips a directory of that name
 		{"/a", "dir", "", "", "/a/dir is no program"},
 		{"/a:/b", "data", "/b/data", "/b/data", ""},
 		{"/a", "data", "", "", "/a/data cannot be executed"},
@@ -70,8 +70,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Behind cd it is not known where relative names lead: neither a path nor, with
-// such an entry in PATH, a name.
+// Behind cd the working directory is not known. So a relative path is not found; nor is
+// a name, if PATH has a relative entry.
 func TestMovedNames(t *testing.T) {
 	view := files{"/bin/x": "", "/srv/y": "", "/srv/x": "", "/bin/cd": "", "/bin/bash": "", "/srv/run.sh": "x"}
 	for _, c := range []struct {
@@ -110,8 +110,8 @@ func TestMovedNames(t *testing.T) {
 	}
 }
 
-// The digest of a script is of the file; it is in rules, and one that changed is
-// not allowed any more.
+// A rule can have the digest of a script's file. It does not allow the script after the
+// file has changed.
 func TestScripts(t *testing.T) {
 	sum := sha256.Sum256([]byte("echo run\n"))
 	digest := hex.EncodeToString(sum[:])
@@ -123,7 +123,7 @@ func TestScripts(t *testing.T) {
 		{"bash run.sh", allow("/srv/run.sh"), Allowed},
 		{"bash ./run.sh a", allow("/srv/run.sh a"), Allowed},
 		{"bash ./run.sh b", allow("/srv/run.sh a"), Asked},
-		{"bash -x run.sh", allow("/srv/run.sh"), Asked}, // options of the shell are not what the rule is about
+		{"bash -x run.sh", allow("/srv/run.sh"), Asked}, // the rule does not cover options of the shell
 		{"bash run.sh", allow("/bin/bash"), Asked},
 		{"bash run.sh", allow("/bin/bash run.sh"), Asked},
 		{"bash run.sh", Rule{Action: Allow, Pattern: "/bin/bash", Args: []string{"run.sh"}, SHA256: digest}, Allowed},
@@ -164,7 +164,7 @@ func TestLongScript(t *testing.T) {
 	}
 }
 
-// The file system of the machine, and the views of tests, are seen alike.
+// Decisions are the same on the machine's file system and on a view of a test.
 func TestOSView(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -28,7 +28,7 @@ func FixedBy(fix string) (Rule, bool) {
 	return r, ok && rest == "}"
 }
 
-// cutJSON reads the value that text begins with, and returns what is behind it.
+// cutJSON reads the JSON value at the beginning of text, and returns the rest.
 func cutJSON(text string, to any) (rest string, ok bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if err := d.Decode(to); err != nil {
@@ -37,7 +37,8 @@ func cutJSON(text string, to any) (rest string, ok bool) {
 	return text[d.InputOffset():], true
 }
 
-// text is a rule that allows as a configuration has it. More is added as it is.
+// text is an allow rule as it is written in a configuration, with more put before the
+// closing brace.
 func (r *Rule) text(more string) string {
 	text := "{allow: " + asJSON(r.Pattern)
 	if r.Args != nil {
@@ -53,18 +54,17 @@ func (r *Rule) text(more string) string {
 	return text + more + "}"
 }
 
-// asJSON is a text as JSON5 and JSON have it.
+// asJSON is s as a string of JSON and JSON5.
 func asJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always can be
+	_ = e.Encode(s) // cannot fail for a string
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Exactly is the rule whose pattern is the program of a pattern, and whose Args are
-// the words after it: these are then all arguments that there may be, and have no
-// wildcards.
+// Exactly moves the words behind the program from Pattern to Args. The rule then
+// allows exactly these arguments, and they have no wildcards.
 func (r Rule) Exactly() Rule {
 	words := splitPattern(r.Pattern)
 	if len(words) == 0 {
@@ -74,9 +74,9 @@ func (r Rule) Exactly() Rule {
 	return r
 }
 
-// narrowest is the rule that allows a segment and as little else as can be: the
-// program with exactly these arguments. Where some of them cannot be told, it is
-// those before them, behind which any may come.
+// narrowest is the narrowest rule that allows a segment: the program with exactly
+// these arguments. If some are not known, it is the program with the arguments before
+// them, and any may follow.
 func narrowest(program string, args []Word) Rule {
 	r := Rule{Action: Allow, Pattern: QuotePattern(program)}
 	if list := staticTexts(args); list != nil && allShown(list) {
@@ -86,7 +86,7 @@ func narrowest(program string, args []Word) Rule {
 	words := []string{program}
 	for _, w := range args {
 		if !w.Static || strings.ContainsAny(w.Text, "*?") || !shown(w.Text) {
-			break // a pattern cannot have it as itself
+			break // in a pattern it would not stand for itself
 		}
 		words = append(words, w.Text)
 	}
@@ -103,7 +103,7 @@ func allShown(list []string) bool {
 	return true
 }
 
-// shown reports whether all of s can be seen by the person who is to add it.
+// shown reports whether all of s is visible to the person who adds the rule.
 func shown(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.IsPrint(r) && r != '\n' && r != '\t'

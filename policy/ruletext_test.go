@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a fix says is the rule that it was made from, whatever is in its words.
+// Reading the text of a fix gives the rule that it was made from, whatever its words are.
 func TestFixedBy(t *testing.T) {
 	for _, r := range []Rule{
 		{Pattern: "/bin/ls"}, {Pattern: "/bin/ls", Args: []string{}}, {Pattern: "/bin/ls -l"},
@@ -56,7 +56,7 @@ func TestExactRule(t *testing.T) {
 			t.Errorf("%q with %s: %s: %s", c.text, c.rule.text(""), d.Outcome, d.Reason)
 		}
 	}
-	// A rule that forbids, likewise.
+	// The same for a deny rule.
 	deny := Rule{Action: Deny, Pattern: "rm -rf build"}.Exactly()
 	for text, want := range map[string]Outcome{"rm -rf build": Denied, "rm -rf build x": Allowed, "rm -rf $X": Asked} {
 		if d := Decide(requestOf(text), rulesOf(SecurityFull, AskOnMiss, deny), someFiles); d.Outcome != want {
@@ -65,8 +65,8 @@ func TestExactRule(t *testing.T) {
 	}
 }
 
-// What cannot be seen is not proposed, and where an argument cannot be told it is
-// those before it.
+// An invisible character is never proposed. If an argument is not known, the arguments
+// before it are proposed.
 func TestNarrowest(t *testing.T) {
 	for text, want := range map[string]string{
 		"rm -rf $X":         `{allow: "/bin/rm -rf"}`,

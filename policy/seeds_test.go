@@ -6,9 +6,9 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// The sentences of the two documents of OpenClaw's exec about allowlists, safe
-// bins and approvals, each with what follows from it. Those of their
-// configuration, files and environment are tested with these.
+// The sentences of OpenClaw's two documents about exec on allowlists, safe bins and
+// approvals, each with the outcomes that follow from it. Sentences about configuration,
+// files and environment are tested in the packages for these.
 func TestSentences(t *testing.T) {
 	strict := func(list ...Rule) Rules {
 		r := rulesOf(DefaultSecurity, DefaultAsk, list...)
@@ -52,12 +52,12 @@ func TestSentences(t *testing.T) {
 		}},
 		{"| `tools.exec.safeBins` | - | 仅 stdin 安全的二进制文件 |", rulesOf(SecurityAllowlist, AskOnMiss), map[string]Outcome{"head -n 3": Asked}},
 
-		// Approvals go on until both are set.
+		// Approvals apply until both are set.
 		{"ホスト側の承認は、`security=full` かつ `ask=off` を明示的に設定しない限り引き続き適用されます。", rulesOf(SecurityFull, AskOff), map[string]Outcome{"rm x": Allowed}},
 		{"`security=full` かつ `ask=off` を明示的に設定しない限り", rulesOf(SecurityFull, AskAlways), map[string]Outcome{"rm x": Asked}},
 		{"`security=full` かつ `ask=off` を明示的に設定しない限り", rulesOf(SecurityAllowlist, AskOff), map[string]Outcome{"rm x": Denied}},
 
-		// The examples, with what a user of them has allowed.
+		// The examples, with the rules of a user who runs them.
 		{`{"tool":"exec","command":"ls -la"}`, safe, map[string]Outcome{"ls -la": Allowed}},
 		{`{"tool":"exec","command":"npm run build","yieldMs":1000}`, strict(Rule{Action: Allow, Pattern: "/usr/bin/npm", Args: []string{"run", "build"}}), map[string]Outcome{"npm run build": Allowed}},
 		{`/exec host=gateway security=allowlist ask=on-miss node=mac-1`, safe, map[string]Outcome{"ls": Allowed, "rm x": Asked}},

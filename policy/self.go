@@ -7,8 +7,8 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// ownCommands are the commands of this program that change what is allowed, or
-// answer what is asked. A command that is decided on cannot be one that decides.
+// ownCommands are the commands of corral that change what is allowed, or answer
+// approvals. A command that the policy decides on must not change the policy.
 var ownCommands = map[string]string{
 	"approvals": "answers approvals and edits what is remembered",
 	"approve":   "answers approvals",
@@ -20,17 +20,17 @@ var ownCommands = map[string]string{
 	"init":      "writes the configuration",
 }
 
-// onlyShow are the words behind them with which they only show something.
+// onlyShow are the subcommands of ownCommands that only show something.
 const onlyShow = "get list ls show path validate check schema status log explain help"
 
-// ownRule denies what would decide on itself. It is in force under every
-// security, and nothing that is configured lifts it.
+// ownRule denies commands that change the policy or answer approvals. It is in force
+// under every security, and no configuration lifts it.
 var ownRule = Rule{
 	Action: Deny, Pattern: "corral", Source: Source{Name: "built in"},
 	Reason: "a command cannot change what is allowed, or answer an approval; a person does it, outside of commands that are decided on",
 }
 
-// own says why a command is one that changes what is allowed; empty if not.
+// own says how a command would change what is allowed; empty if it would not.
 func own(seg *Segment) string {
 	argv := seg.Words
 	if len(argv) == 0 || !argv[0].Static {
@@ -42,7 +42,7 @@ func own(seg *Segment) string {
 	if !slices.ContainsFunc([]string{argv[0].Text, seg.RealPath}, func(p string) bool { return programs.NormalizeName(p) == "corral" }) {
 		return ""
 	}
-	flag := false // the word before is one, and this may be its value
+	flag := false // the word before is a flag, and this one may be its value
 	for i, w := range argv[1:] {
 		switch {
 		case !w.Static:
@@ -67,8 +67,8 @@ func own(seg *Segment) string {
 // noValues are the flags that take no value.
 const noValues = "-h --help -q --quiet --json"
 
-// shows reports whether the words behind a command have it only show something.
-// A word behind a flag may be its value: then the next has to show as well.
+// shows reports whether a command with these words behind it only shows something.
+// A word behind a flag may be its value: then the next has to be in onlyShow too.
 func shows(words []Word) bool {
 	flag := false
 	shown := false

@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// A command cannot approve itself, nor change what is allowed: whatever is
-// configured, it is denied.
+// A command cannot approve itself or change what is allowed: it is denied under every
+// configuration.
 func TestOwnCommands(t *testing.T) {
 	rules := rulesOf(SecurityFull, AskOff, Rule{Action: Allow, Pattern: "*"}, Rule{Action: Allow, Pattern: "/bin/*"})
 	rules.Chaining.Value = true

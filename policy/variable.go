@@ -10,12 +10,12 @@ import (
 	"github.com/corral-exec/corral/internal/programs"
 )
 
-// steering are the variables by which a shell is told where programs are, or to
-// run something first, and the loader to load it. What other variables may have
-// a program run is in their values, where rules look for it.
+// steering are the variables that tell a shell where programs are or what to run
+// first, and the loader what to load. Other variables can have a program run only
+// what is in their values, and rules look for it there.
 var steering = lazy.Regexp(`^(PATH|ENV|BASH_.+|ZDOTDIR|FPATH|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|CDPATH|EXECIGNORE|LD_.+|DYLD_.+|GCONV_PATH|GLIBC_TUNABLES)$`)
 
-// steers reports whether to set the variable may change which programs run.
+// steers reports whether setting the variable may change which programs run.
 func steers(name string) bool {
 	name, _, _ = strings.Cut(name, "[")
 	return steering().MatchString(name) || strings.ContainsAny(name, "%(")
@@ -85,8 +85,8 @@ func (s *script) foreign(x syntax.Node) bool {
 	return found
 }
 
-// setsNamed says why the words of a builtin set a variable that steers, or one
-// that is not known; or look at one in a way that runs code.
+// setsNamed says how a builtin sets a variable that steers or is not known, or
+// evaluates one in a way that runs code; empty if it does not.
 func setsNamed(words []Word) string {
 	name := words[0].Text
 	names := words[1:]

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// What changes where programs are found, or has a shell evaluate what nobody
-// sees, is asked about as soon as a rule forbids something; other variables are
-// not.
+// If there is a deny or ask rule, a variable needs an approval that changes where
+// programs are found or makes a shell evaluate hidden text. Other variables do not.
 func TestSteering(t *testing.T) {
 	rules := rulesOf(SecurityFull, AskOnMiss, deny("rm"))
 	for text, want := range map[string]Outcome{
@@ -30,7 +29,7 @@ func TestSteering(t *testing.T) {
 	}
 }
 
-// A directory that others can write to is not trusted, whatever is configured.
+// A directory that other accounts can write to is never trusted.
 func TestWritableDirectories(t *testing.T) {
 	for mode, trusted := range map[fs.FileMode]bool{0o755: true, 0o700: true, 0o555: true, 0o775: false, 0o757: false, 0o777: false, 0o722: false} {
 		view := dirMode{files{"/opt/bin/head": "", "/opt/bin": "dir", "/opt/bin/nice": "", "/bin/ls": ""}, "/opt/bin", mode}

@@ -12,7 +12,7 @@ type OS struct{}
 // Stat implements View.
 func (OS) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// Lstat describes what path names itself, a symbolic link too.
+// Lstat describes path itself; it does not follow a symbolic link.
 func (OS) Lstat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
 
 // RealPath implements View.

@@ -2,7 +2,7 @@ package policy
 
 import "golang.org/x/sys/unix"
 
-// Privileged reports whether who executes a file gets privileges by it.
+// Privileged reports whether executing a file gives privileges to the process.
 func (OS) Privileged(path string) bool {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {

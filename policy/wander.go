@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxPlaces bounds the directories in which a command is thought to be.
+// maxPlaces is the most directories that a command is followed to.
 const maxPlaces = 64
 
-// wander finds where programs with relative paths may be besides where they
-// are if every cd fails: at all directories that some cd of the command leads
-// to. What cannot be told is in which of them it is when, so that only rules
-// that forbid look there.
+// wander looks for programs with relative paths in all directories that some cd of
+// the command leads to. (Segment.Path has the file that runs if every cd fails.)
+// Which directory a program starts in is not known. So these paths count only for
+// deny and ask rules.
 func (r *reading) wander() {
 	places := []string{filepath.Clean(r.req.Dir)}
 	for _, c := range r.calls {
@@ -21,7 +21,7 @@ func (r *reading) wander() {
 			if to == "" {
 				continue
 			}
-			for _, dir := range places { // those that there were before
+			for _, dir := range places { // without those that the loop adds
 				dir = from(dir, to)
 				info, err := r.view.Stat(dir)
 				if err == nil && info.IsDir() && len(places) < maxPlaces && !slices.Contains(places, dir) {
@@ -45,8 +45,8 @@ func (r *reading) wander() {
 	}
 }
 
-// destination is where a cd leads to, from where it is if that is relative;
-// empty if the words are none, or it cannot be told.
+// destination is the directory that a cd changes to, as written; it may be relative.
+// Empty if the words are no cd, or the directory is not known.
 func destination(words []Word, home string) string {
 	if words[0].Text != "cd" && words[0].Text != "pushd" {
 		return ""
@@ -60,7 +60,7 @@ func destination(words []Word, home string) string {
 			}
 		}
 		switch {
-		case w.Static && w.Text == "-": // where it was before
+		case w.Static && w.Text == "-": // the previous directory
 			return ""
 		case w.Static && w.Text != "" && w.Text[0] == '-' && i < 2: // an option
 			continue

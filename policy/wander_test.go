@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Where a cd leads is known from its text, or it is not looked for.
+// The directory of a cd is known from its text, or it is not followed.
 func TestDestination(t *testing.T) {
 	for text, want := range map[string]string{
 		"cd": "/home/a", "cd x": "x", "cd /x": "/x", "pushd x": "x", "pushd": "/home/a", "cd ..": "..",
@@ -26,13 +26,13 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// A rule that forbids a program is about it by each path that it has after some cd.
+// A deny rule matches each path that a program may have after some cd.
 func TestWander(t *testing.T) {
 	view := files{
 		"/srv": "dir", "/srv/a": "dir", "/srv/a/b": "dir", "/srv/a/b/tool": "", "/srv/a/tool": "-> /opt/bad", "/opt/bad": "", "/srv/tool": "",
 		"/srv/file": "", "/home/a": "dir", "/home/a/tool": "-> /opt/bad", "/bin/ls": "", "/bin/bash": "",
 	}
-	// All the places that are looked at, with where the command starts and one more.
+	// All the directories that are followed, and one more.
 	var most strings.Builder
 	for i := range maxPlaces - 1 {
 		view[fmt.Sprintf("/srv/d%d", i)] = "dir"
@@ -56,7 +56,7 @@ func TestWander(t *testing.T) {
 		"cd ../home/a; ./tool":              Denied,
 		"cd a/b; ../tool":                   Denied,
 		most.String() + "cd /srv/a; ./tool": Denied,
-		most.String() + "cd /srv/d0; cd /srv/a; ./tool": Allowed, // a net has an end
+		most.String() + "cd /srv/d0; cd /srv/a; ./tool": Allowed, // more than maxPlaces are not followed
 		"cd /srv/d1; cd /srv/a/b; ../tool":              Denied,
 		"cd /srv/d1; cd /srv/a/b; ../../x/t":            Allowed,
 	} {

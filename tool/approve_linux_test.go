@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// guarded are tools of which each command needs an approval.
+// guarded makes tools whose commands all need an approval.
 func guarded(t *testing.T, approve Approver) (*Tools, *approval.Desk) {
 	t.Helper()
 	dir := testdir.New(t)
@@ -51,7 +51,7 @@ func TestApprove(t *testing.T) {
 		}
 	}
 	give(approval.AllowOnce)
-	// In the foreground: of what is all in the result no session is left.
+	// In the foreground: the result has all the output, so no session is left.
 	if r := tools.Exec(t.Context(), ExecRequest{Command: "printf 1"}); r.Status != StatusCompleted || r.Output != "1" || r.SessionID != "" {
 		t.Errorf("%+v", r)
 	}
@@ -69,7 +69,7 @@ func TestApprove(t *testing.T) {
 	if r.Status != StatusApprovalPending || r.Approval == nil || r.SessionID == "" || r.Failed() {
 		t.Fatalf("%+v", r)
 	}
-	// One for a single call goes before that of all.
+	// An approver for a single call wins over the configured one.
 	ctx := WithApprover(t.Context(), func(_ context.Context, rec approval.Record) (approval.Answer, error) {
 		if rec.ID != r.ApprovalID {
 			t.Errorf("asked again: %+v", rec)
@@ -79,7 +79,7 @@ func TestApprove(t *testing.T) {
 	if r := tools.Exec(ctx, ExecRequest{Command: "printf 4"}); r.Status != StatusCompleted || r.Output != "4" {
 		t.Errorf("%+v", r)
 	}
-	// A call that is cancelled while somebody is asked runs nothing.
+	// A call that is cancelled while a person is asked runs nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	say = func(ctx context.Context, _ approval.Record) (approval.Answer, error) {
 		cancel()

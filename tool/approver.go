@@ -6,20 +6,20 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// An Approver answers for a person. The context ends when there is an answer from
-// elsewhere, or the call is cancelled.
+// An Approver asks a person about an approval and returns the answer. The context ends
+// when the approval is answered elsewhere, or the call is cancelled.
 type Approver func(context.Context, approval.Record) (approval.Answer, error)
 
 type approverKey struct{}
 
-// WithApprover has calls with ctx ask for approvals there and not at
+// WithApprover returns a context in which calls use approve in place of
 // Config.Approve.
 func WithApprover(ctx context.Context, approve Approver) context.Context {
 	return context.WithValue(ctx, approverKey{}, approve)
 }
 
-// ApproverOf returns what WithApprover was given for ctx, for tools that run
-// elsewhere; nil if it was not called.
+// ApproverOf returns the Approver that WithApprover put into ctx, for tools that run
+// elsewhere; nil if there is none.
 func ApproverOf(ctx context.Context) Approver {
 	approve, _ := ctx.Value(approverKey{}).(Approver)
 	return approve

@@ -7,12 +7,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Result is an ExecResult or a ProcessResult, or that of a tool of another
+// A Result is an ExecResult, a ProcessResult, or the result of a tool of another
 // package. It marshals to JSON.
 type Result interface {
 	// Text is the result for a model.
 	Text() string
-	// Failed reports whether the call did not do what was asked for.
+	// Failed reports whether the call failed.
 	Failed() bool
 }
 
@@ -23,15 +23,15 @@ func ParseExec(arguments json.RawMessage) (req ExecRequest, warnings []string, e
 	return req, warnings, err
 }
 
-// ParseProcess reads those of process.
+// ParseProcess reads the arguments of process in the same way.
 func ParseProcess(arguments json.RawMessage) (req ProcessRequest, warnings []string, err error) {
 	warnings, err = decode(arguments, &req)
 	return req, warnings, err
 }
 
-// Call calls a tool by its name, with arguments in JSON. Malformed arguments
-// are a Result that says what is wrong with them; the error is ErrNotFound, for
-// a name that is no tool's.
+// Call calls a tool by its name, with arguments in JSON. For malformed arguments it
+// returns a Result that says what is wrong. The error is ErrNotFound, if there is no
+// tool of that name.
 func (t *Tools) Call(ctx context.Context, name string, arguments json.RawMessage) (Result, error) {
 	switch name {
 	case ExecName:
@@ -54,11 +54,10 @@ func (t *Tools) Call(ctx context.Context, name string, arguments json.RawMessage
 	return nil, corral.Errorf(corral.ErrNotFound, "the tools are "+ExecName+" and "+ProcessName, "there is no tool %q", cut(name))
 }
 
-// Decode reads the arguments of a call into a struct with strings, booleans,
-// numbers, lists and maps of strings, and pointers to these, for tools that are
-// not of this package. What is written in another JSON type than the field's, but
-// can only mean one thing, is taken for that; a key that is given twice is refused. The warnings name the members that
-// no field has.
+// Decode reads the arguments of a call into a struct with strings, booleans, numbers,
+// lists and maps of strings, and pointers to these. It is for tools of other packages.
+// A value of another JSON type than the field's is converted if its meaning is clear. A
+// duplicate key is refused. The warnings name the members for which there is no field.
 func Decode(arguments json.RawMessage, into any) (warnings []string, err error) {
 	return decode(arguments, into)
 }

@@ -14,29 +14,30 @@ import (
 
 // Config of Tools. Agent is required.
 type Config struct {
-	// Agent has the sessions: those of other agents cannot be seen.
+	// Agent has the sessions. Sessions of other agents are not visible.
 	Agent    session.Agent
 	Defaults Defaults
 
-	// Approve is asked for an answer when a command needs an approval, and
-	// the call waits for it. Nil, or an error: the result is
-	// StatusApprovalPending, and the command runs in the background when it is
-	// allowed. It needs Guard. See WithApprover for one of a single call.
+	// Approve is called when a command needs an approval, and the call waits for
+	// the answer. If it is nil or fails, the result is StatusApprovalPending, and
+	// the command runs in the background once it is allowed. It needs Guard.
+	// WithApprover sets one for a single call.
 	Approve Approver
-	// Guard is that of the executor under Agent: a guard.Guard. Nil: it has none.
+	// Guard is the guard.Guard of Agent's executor. Nil: it has none.
 	Guard Guard
 
-	// Allowed says why a tool may not be called, by its name; nil if it may.
-	// Nil: every tool may. Without the tool process, exec runs everything to its end
-	// in the foreground, since a session could not be followed.
+	// Allowed returns an error that says why the tool of a name may not be called;
+	// nil if it may. If Allowed is nil, every tool may. Without the tool process,
+	// exec runs every command to its end in the foreground, since no session could
+	// be followed.
 	Allowed func(name string) error
 
-	// AttachPath is where the API streams a session, for process attach.
-	// Nil: there is no such API.
+	// AttachPath returns the path at which the API streams a session, for process
+	// attach. Nil: there is no such API.
 	AttachPath func(sessionID string) string
 
-	// MaxOutput bounds each of stdout, stderr and output of a result, in
-	// bytes: half of it is the beginning, half the end. 0: DefaultMaxOutput.
+	// MaxOutput bounds each of stdout, stderr and output of a result, in bytes. A
+	// longer one is cut to its first and its last half. 0: DefaultMaxOutput.
 	MaxOutput int
 
 	Log *slog.Logger // nil: nothing is logged
@@ -51,7 +52,7 @@ type Guard interface {
 // Config.MaxOutput is 0.
 const DefaultMaxOutput = 100_000
 
-// Defaults are what requests go by that say nothing.
+// Defaults are the values for fields that a request leaves out.
 type Defaults struct {
 	Workdir string // relative is relative to the executor's workspace
 
@@ -77,7 +78,7 @@ func (d Defaults) yield() time.Duration {
 	return min(max(d.Yield, MinYield), MaxYield)
 }
 
-// timeout is 0 for none.
+// timeout is the default time-out; 0: none.
 func (d Defaults) timeout() time.Duration {
 	switch {
 	case d.Timeout == 0:
@@ -108,7 +109,7 @@ func New(cfg Config) *Tools {
 	return &Tools{cfg: cfg, inputLimit: inputLimit}
 }
 
-// Definitions are those of the tools that the caller may use, with the
+// Definitions are the definitions of the tools that the caller may use, with the
 // configured defaults.
 func (t *Tools) Definitions() []Definition {
 	all := definitions(t.cfg.Defaults)

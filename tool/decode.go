@@ -25,11 +25,11 @@ const (
 	maxShown   = 60 // bytes of a value that an error or a warning shows
 )
 
-// decode reads the arguments of a call into a struct of this package. What is
-// written in another JSON type than the field's, but can only mean one thing,
-// is taken for that: "5" for a number, "true" for a boolean, a number for text in
-// lists and in the environment. A key that is given twice is refused.
-// The warnings name the fields that the struct does not have.
+// decode reads the arguments of a call into a struct of this package. A value of
+// another JSON type than the field's is converted if its meaning is clear: "5" to a
+// number, "true" to a boolean, a number to text in lists and in the environment. A
+// duplicate key is refused. The warnings name the fields that the struct does not
+// have.
 func decode(raw json.RawMessage, into any) (warnings []string, err error) {
 	if len(raw) > MaxArguments {
 		return nil, corral.Errorf(corral.ErrInvalid, "pass large data in a file or with several calls", "the arguments have %d bytes, more than %d", len(raw), MaxArguments)
@@ -55,7 +55,7 @@ func decode(raw json.RawMessage, into any) (warnings []string, err error) {
 	return unknownFields(given, known), nil
 }
 
-// object reads a JSON object. No arguments at all are an empty one.
+// object reads a JSON object. Missing arguments are an empty one.
 func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if text := bytes.TrimSpace(raw); len(text) == 0 || isNull(text) {
 		return nil, nil
@@ -157,7 +157,7 @@ func assignMap(field reflect.Value, name string, value json.RawMessage) error {
 	return nil
 }
 
-// asText is a string, or a number or boolean as it is written.
+// asText is the text of a string, or of a number or boolean as it is written.
 func asText(value json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(value, &text) == nil && !isNull(value) {
@@ -189,7 +189,7 @@ func wrong(name string, value json.RawMessage, want string) error {
 	return corral.Errorf(corral.ErrInvalid, want, "%s: %s does not fit", name, shown(value))
 }
 
-// shown is a JSON value, short.
+// shown is a JSON value, cut short.
 func shown(value []byte) string { return cut(string(bytes.TrimSpace(value))) }
 
 func cut(text string) string {
@@ -203,7 +203,7 @@ func cut(text string) string {
 	return text[:n] + "…"
 }
 
-// unknownFields warns of fields that are not read.
+// unknownFields warns of fields that are not known.
 func unknownFields(given map[string]json.RawMessage, known []string) []string {
 	names := make([]string, 0, len(given))
 	for name := range given {
@@ -227,7 +227,8 @@ func unknownFields(given map[string]json.RawMessage, known []string) []string {
 	return warnings
 }
 
-// plain is a name as one remembers it: session_id and SessionId are sessionId.
+// plain is a name without case and separators, so that session_id and SessionId match
+// sessionId.
 func plain(name string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 }

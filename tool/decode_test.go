@@ -111,8 +111,8 @@ func TestDecodeBoundsWarnings(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes is a request or an ErrInvalid, and a request that
-// was read is read again from its own JSON.
+// FuzzDecode: any input is a request or an ErrInvalid, and the JSON of a request decodes
+// to the same request.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		``, `null`, `{}`, `[]`, `{"command":"ls","yieldMs":"5","timeout":"0.5","pty":"true"}`,

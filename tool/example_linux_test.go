@@ -50,7 +50,7 @@ func Example() {
 	fmt.Println(r.Status, *r.ExitCode)
 	fmt.Println(r.Text())
 
-	// As it comes over a wire.
+	// A call with JSON, as over a wire.
 	called, err := tools.Call(ctx, "process", json.RawMessage(`{"action": "list"}`))
 	if err != nil {
 		panic(err)

@@ -13,13 +13,13 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// readLimit bounds how long a result waits for the output of a command that
-// has ended, after the call that it is for.
+// readLimit bounds how long a result waits for the output of a command that has ended.
+// The call itself may be over by then.
 const readLimit = 10 * time.Second
 
-// Exec runs a command and waits for it for ExecRequest.YieldMs. When ctx ends
-// while it waits, the command's process tree is killed; what is in the
-// background goes on. Whatever happens is in the result.
+// Exec runs a command and waits for it for ExecRequest.YieldMs. If ctx ends while it
+// waits, the command's process tree is killed; a command in the background goes on. All
+// failures are in the result.
 func (t *Tools) Exec(ctx context.Context, req ExecRequest) ExecResult {
 	return t.exec(ctx, req, nil)
 }
@@ -42,7 +42,7 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	if err != nil {
 		r := refused(ctx, err, warnings)
 		if s != nil {
-			r.SessionID = s.ID() // it will be told there what became of it
+			r.SessionID = s.ID() // the session will show how it ended
 		}
 		return r
 	}
@@ -54,7 +54,7 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 		st, err = s.Yield(ctx, p.wait)
 		stop()
 	}
-	// The call may be over, but not the account of what it did.
+	// The call may be over, but its result still has to be read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 	defer cancel()
 	var r *ExecResult
@@ -66,8 +66,8 @@ func (t *Tools) exec(ctx context.Context, req ExecRequest, warnings []string) Ex
 	return *r.warn(warnings)
 }
 
-// startGrace is how long a start that is under way may go on when its call is
-// cancelled. Without it, it would not be known whether there is something to kill.
+// startGrace is how long a start may go on after its call was cancelled. Without it, it
+// would not be known whether there is a process to kill.
 const startGrace = 2 * time.Second
 
 func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
@@ -86,8 +86,8 @@ func (t *Tools) begin(ctx context.Context, p plan) (*session.Session, error) {
 	return t.cfg.Agent.Begin(start, session.Options{Command: p.command, Background: p.background, NotifyOnExit: p.notify})
 }
 
-// approved waits for an approval that begin needs, where the caller can be asked, and
-// begins then.
+// approved asks the caller's person for the approval that begin needs, waits for the
+// answer, and then begins the command.
 func (t *Tools) approved(ctx context.Context, p plan, pending *approval.PendingError, approve Approver) (s *session.Session, err error) {
 	began := false
 	rec, err := t.cfg.Guard.Await(ctx, pending.Record, approve, func(rec approval.Record) error {
@@ -108,7 +108,7 @@ func (t *Tools) approved(ctx context.Context, p plan, pending *approval.PendingE
 	case rec.State == approval.Denied:
 		return nil, corral.Errorf(corral.ErrDenied, "", "exec denied: %s", rec.Settled())
 	}
-	// It expired, or was used by the same command of another call.
+	// It expired, or another call used it for the same command.
 	p.command = rec.Apply(p.command)
 	return t.begin(ctx, p)
 }
@@ -133,9 +133,9 @@ func refused(ctx context.Context, err error, warnings []string) ExecResult {
 	return *r.warn(warnings)
 }
 
-// pending is about an approval that a command waits for.
+// pending fills in the result of a command that waits for an approval.
 func (r *ExecResult) pending(rec approval.Record) {
-	r.Error, r.Hint = "", "" // it is what was to be expected
+	r.Error, r.Hint = "", "" // waiting is no failure
 	r.Host, r.Node, r.Cwd, r.SessionID = rec.Host, rec.Node, rec.Cwd, rec.StartID()
 	r.Approval = &Approval{
 		ApprovalID: rec.ID, ApprovalSlug: rec.Slug, ExpiresAt: rec.ExpiresAt, AllowedDecisions: rec.AllowedDecisions,
@@ -171,7 +171,7 @@ func (t *Tools) ended(ctx context.Context, s *session.Session, st session.Status
 		r.OutputBytes = int64(len(out.Output.Head)+len(out.Output.Tail)) + out.Output.Omitted
 	}
 	r.Error, r.Hint = whyEnded(st, p.command.Timeout, err)
-	if p.command.ID != "" || st.Background { // kept as it is
+	if p.command.ID != "" || st.Background { // keep the session
 		return r
 	}
 	if r.Truncated || st.State == session.Unknown {
@@ -180,7 +180,7 @@ func (t *Tools) ended(ctx context.Context, s *session.Session, st session.Status
 		}
 		return r
 	}
-	r.SessionID = "" // everything about it is here
+	r.SessionID = "" // the result has everything
 	if err := s.Clear(ctx); err != nil {
 		t.cfg.Log.Warn("cannot forget a session that has ended", "session", st.ID, "error", err)
 	}
@@ -219,7 +219,7 @@ func timedOut(limit time.Duration) (text, hint string) {
 		"If it needs longer, give a higher timeout (0 is none). To be answered earlier, use background=true or a short yieldMs and follow it with process. Do not rely on shell backgrounding (a trailing &)."
 }
 
-// newResult is what every result of a session has.
+// newResult fills in the fields that every result of a session has.
 func newResult(st session.Status) *ExecResult {
 	return &ExecResult{
 		Status: Status(st.State), Reason: Reason(st.Reason), SessionID: st.ID,
@@ -229,13 +229,13 @@ func newResult(st session.Status) *ExecResult {
 	}
 }
 
-// warn puts warnings before those that there are.
+// warn puts warnings before the existing ones.
 func (r *ExecResult) warn(warnings []string) *ExecResult {
 	r.Warnings = append(append([]string{}, warnings...), r.Warnings...)
 	return r
 }
 
-// seconds is a time as people say it: "45 seconds", "0.5 seconds".
+// seconds is a duration in words: "45 seconds", "0.5 seconds".
 func seconds(d time.Duration) string {
 	if d == time.Second {
 		return "1 second"

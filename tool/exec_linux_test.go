@@ -66,7 +66,7 @@ func TestExecCompleted(t *testing.T) {
 	}
 }
 
-// The JSON of a completed command has these fields, whatever they are.
+// The JSON of a completed command always has these fields.
 func TestExecJSON(t *testing.T) {
 	r := onHost(t, Config{}).Exec(t.Context(), ExecRequest{Command: "kill -15 $$"})
 	text, err := json.Marshal(r)
@@ -99,7 +99,7 @@ func TestExecTimeout(t *testing.T) {
 	if !strings.HasPrefix(r.Text(), "before\n\nCommand timed out after 0.2 seconds; its process tree was killed.") {
 		t.Error(r.Text())
 	}
-	// In the background too.
+	// A time-out applies in the background too.
 	r = tools.Exec(t.Context(), ExecRequest{Command: "sleep 60", TimeoutSeconds: ptr(0.2), Background: true})
 	if r.Status != StatusRunning {
 		t.Fatalf("%+v", r)
@@ -148,7 +148,7 @@ func TestExecCancelled(t *testing.T) {
 		t.Errorf("%q", r.Text())
 	}
 
-	// What is in the background goes on.
+	// A command in the background goes on.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	r = tools.Exec(ctx, ExecRequest{Command: "cat", Background: true})
 	cancel(errors.New("the turn is over"))
@@ -280,7 +280,7 @@ func TestExecUnknown(t *testing.T) {
 	}
 }
 
-// A command of which it is not known whether it began is found by its session.
+// If it is not known whether a command began, its session can be looked up.
 func TestExecStartLost(t *testing.T) {
 	ex := &fakeexec.Executor{
 		Programs: map[string]fakeexec.Program{"work": fakeexec.Print("some\n", "", 0)},
@@ -307,7 +307,7 @@ func TestProgress(t *testing.T) {
 	seen := make(chan Progress, 1000)
 	ctx := WithProgress(t.Context(), 20*time.Millisecond, func(p Progress) { seen <- p })
 	r := tools.Exec(ctx, ExecRequest{Command: "echo working; sleep 0.5"})
-	close(seen) // nobody calls any more
+	close(seen) // no more calls
 	if r.Status != StatusCompleted || len(seen) == 0 {
 		t.Fatalf("%d looks, %+v", len(seen), r)
 	}
@@ -323,7 +323,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Nobody is shown anything when the call has returned.
+// No progress is shown after the call has returned.
 func TestProgressEndsWithTheCall(t *testing.T) {
 	tools := onHost(t, Config{})
 	var showing atomic.Bool
@@ -338,8 +338,8 @@ func TestProgressEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// slowStart is cancelled while a start is under way, and cannot tell what
-// became of it if that start is given up.
+// slowStart cancels the call during a start. If the start is then given up, it is not known
+// whether the command runs.
 type slowStart struct {
 	corral.Executor
 	cancel func()

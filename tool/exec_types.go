@@ -15,16 +15,16 @@ const (
 	MaxYield     = 2 * time.Minute
 
 	DefaultTimeout = 30 * time.Minute // ExecRequest.Timeout
-	// MaxTimeout is a year: what is longer is meant to be none, which is 0.
+	// MaxTimeout is a year. For no time-out there is 0.
 	MaxTimeout = 365 * 24 * time.Hour
 
-	// TailChars is how much of its output the result of a running command
+	// TailChars is how many characters of output the result of a running command
 	// shows.
 	TailChars = 2000
 )
 
-// An ExecRequest is what to run, and how to wait for it. The zero value of a
-// field is its default.
+// An ExecRequest says which command to run, and how to wait for it. The zero value of
+// a field is its default.
 type ExecRequest struct {
 	Command string            `json:"command" jsonschema:"Shell text to run."`
 	Workdir string            `json:"workdir,omitempty" jsonschema:"Working directory. Relative is relative to the agent's workspace, which is the default."`
@@ -48,16 +48,16 @@ type ExecRequest struct {
 	NotifyOnExit *bool  `json:"notifyOnExit,omitempty" jsonschema:"Send an event when the command ends in the background."`
 }
 
-// Status is what came of a call. The set is closed.
+// Status is the outcome of a call. The set is closed.
 type Status string
 
 const (
-	StatusCompleted       Status = "completed"        // it ended by itself, with whatever exit code or signal
+	StatusCompleted       Status = "completed"        // it ended by itself, with any exit code or signal
 	StatusRunning         Status = "running"          // it goes on in the background
-	StatusFailed          Status = "failed"           // it did not start, or was ended on our account: see Reason
+	StatusFailed          Status = "failed"           // it did not start, or Corral ended it: see Reason
 	StatusUnknown         Status = "unknown"          // it cannot be known whether it ran, or how it ended
-	StatusApprovalPending Status = "approval-pending" // nothing ran; it will when it is allowed
-	StatusDenied          Status = "denied"           // nothing ran; it may not
+	StatusApprovalPending Status = "approval-pending" // it has not run, and will once it is allowed
+	StatusDenied          Status = "denied"           // it has not run, and may not
 )
 
 // Reason is why a result is failed, denied or unknown. The set is closed.
@@ -72,33 +72,33 @@ const (
 	ReasonWorkdir     Reason = "workdir"     // there is no such working directory
 	ReasonNotFound    Reason = "not-found"   // there is no such session
 	ReasonEnded       Reason = "ended"       // the session has ended, or its input is closed
-	ReasonUnavailable Reason = "unavailable" // where it would run cannot be used now; nothing ran
-	ReasonConflict    Reason = "conflict"    // its sessionId is another command's
-	ReasonUnsupported Reason = "unsupported" // what it runs on cannot do that
+	ReasonUnavailable Reason = "unavailable" // the host cannot be used now; nothing ran
+	ReasonConflict    Reason = "conflict"    // another command has its sessionId
+	ReasonUnsupported Reason = "unsupported" // the host cannot do that
 	ReasonNotStarted  Reason = "not-started" // the program died before the command was started; nothing ran
 	ReasonDenied      Reason = "denied"      // with StatusDenied
 	ReasonLost        Reason = "lost"        // with StatusUnknown
 	ReasonInternal    Reason = "internal"    // anything else
 )
 
-// An ExecResult is what came of an ExecRequest. Which of the embedded shapes
-// it has goes with its Status; their fields are its own in JSON.
+// An ExecResult is the result of an ExecRequest. Its Status decides which of the embedded
+// shapes it has; in JSON their fields are its own.
 type ExecResult struct {
 	Status Status `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"` // one line
 	Hint   string `json:"hint,omitempty"`  // what to do about it
 
-	// SessionID is the session, for process. Empty if there is none any more: the
-	// command ended in the foreground, and all its output is here.
+	// SessionID is the session, for process. It is empty if the session was removed: the
+	// command ended in the foreground, and the result has all its output.
 	SessionID string `json:"sessionId,omitempty"`
 
 	Host      corral.Host `json:"host,omitempty"` // where it really runs, or ran
 	Node      string      `json:"node,omitempty"`
 	Sandboxed bool        `json:"sandboxed"`
 	Cwd       string      `json:"cwd,omitempty"`
-	// Enforced is what the kernel keeps, or kept, the command to: "programs, files",
-	// or one of the two. Empty: nothing.
+	// Enforced says which limits the kernel enforces on the command: "programs, files",
+	// or one of the two. Empty: none.
 	Enforced string `json:"enforced,omitempty"`
 
 	*Ended
@@ -106,56 +106,56 @@ type ExecResult struct {
 	*Approval
 	*Denial
 
-	// Notice says in one short line what is the same for every command there: that
-	// the sandbox is off, and which variables of the place commands do not get.
+	// Notice is one short line that is the same for every command there: that the
+	// sandbox is off, and which variables commands do not get.
 	Notice   string   `json:"notice,omitempty"`
 	Warnings []string `json:"warnings"` // complete sentences about this command; never nil
 }
 
-// Ended is what there is of a command that is completed, failed or unknown.
+// Ended has the fields for a command that is completed, failed or unknown.
 type Ended struct {
 	corral.ExitStatus
 
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
-	Output string `json:"output"` // both, in the order in which they arrived
+	Output string `json:"output"` // both streams, in the order in which they arrived
 
 	DurationMs  int64 `json:"durationMs"`
 	Truncated   bool  `json:"truncated"`   // Stdout, Stderr or Output leave bytes out
-	OutputBytes int64 `json:"outputBytes"` // all that the command wrote
+	OutputBytes int64 `json:"outputBytes"` // size of the whole output
 }
 
-// Running is what there is of a command in the background.
+// Running has the fields for a command in the background.
 type Running struct {
 	PID       int       `json:"pid"` // 0: not known
 	StartedAt time.Time `json:"startedAt"`
 	Tail      string    `json:"tail"` // the last TailChars characters of the output so far
 }
 
-// Approval is what a command waits for that needs one.
+// Approval has the fields for a command that waits for an approval.
 type Approval struct {
 	ApprovalID       string             `json:"approvalId"`
 	ApprovalSlug     string             `json:"approvalSlug"` // short, for people
 	ExpiresAt        time.Time          `json:"expiresAt"`
 	AllowedDecisions []approval.Verdict `json:"allowedDecisions"`
 	Command          string             `json:"command"`
-	Why              string             `json:"why"` // it needs one
+	Why              string             `json:"why"` // why it needs one
 
-	// SessionID, beside, is the session that the command will be when it is
+	// ExecResult.SessionID is the session that the command will have once it is
 	// allowed.
 }
 
 // Denial says why a command may not run.
 type Denial struct {
-	Rule  string `json:"rule"`            // what denied it
-	Allow string `json:"allow,omitempty"` // what would allow it
+	Rule  string `json:"rule"`            // the rule or setting that denied it
+	Allow string `json:"allow,omitempty"` // a change that would allow it
 
-	// Decision is the policy's, if it was that.
+	// Decision is the policy's decision, if the policy denied it.
 	Decision *policy.Decision `json:"decision,omitempty"`
 }
 
-// Failed reports whether the call did not do what was asked for. A command
-// that exited with a code other than 0 did.
+// Failed reports whether the call failed. A command that exited with a code other than 0
+// is no failed call.
 func (r ExecResult) Failed() bool {
 	return r.Status == StatusFailed || r.Status == StatusUnknown || r.Status == StatusDenied
 }

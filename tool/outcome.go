@@ -12,8 +12,8 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// Outcome is what an error says of a call. Lost comes first: of that, no other
-// error can say that nothing ran.
+// Outcome is the status and reason for the error of a call. ErrLost is checked first: with
+// it, no other error in the chain proves that nothing ran.
 func Outcome(ctx context.Context, err error) (Status, Reason) {
 	switch {
 	case errors.Is(err, corral.ErrLost):
@@ -48,13 +48,13 @@ func Outcome(ctx context.Context, err error) (Status, Reason) {
 	return StatusFailed, ReasonInternal
 }
 
-// exitOf is how a session ended.
+// exitOf is the SessionEnd of a session.
 func exitOf(st session.Status) SessionEnd {
 	e := SessionEnd{DurationMs: st.Duration(time.Now()).Milliseconds()}
 	if st.Exit == nil {
 		return e
 	}
-	if took := st.Exit.EndedAt.Sub(st.Exit.StartedAt); took >= 0 { // both by the clock of where it ran
+	if took := st.Exit.EndedAt.Sub(st.Exit.StartedAt); took >= 0 { // both by the clock of its host
 		e.DurationMs = took.Milliseconds()
 	}
 	e.ExitStatus = st.Exit.Status()
@@ -67,7 +67,7 @@ func clean(e runner.Excerpt) string {
 	return e.String()
 }
 
-// tailBytes is enough for TailChars characters and what is stripped of them.
+// tailBytes is enough for TailChars characters after terminal control is stripped.
 const tailBytes = 4 * TailChars
 
 // lastChars is the end of a text.
@@ -82,8 +82,8 @@ func lastChars(text string, n int) string {
 	return text
 }
 
-// bounded is a text of at most limit bytes: its beginning and its end, if need
-// be, and how much is left out.
+// bounded cuts a text to about limit bytes: its beginning, how much is left out, and its
+// end. It reports whether it cut.
 func bounded(text string, limit int) (string, bool) {
 	if len(text) <= limit {
 		return text, false

@@ -14,14 +14,14 @@ import (
 	"github.com/corral-exec/corral/session/keys"
 )
 
-// maxListed bounds a command in a list, and what it is for, in bytes.
+// maxListed bounds a command in a list, and its description, in bytes.
 const maxListed = 2000
 
 // maxPattern bounds ProcessRequest.Pattern, in bytes.
 const maxPattern = 4096
 
-// Process does something with a session of the agent. When ctx ends while it
-// waits, the session goes on. Whatever happens is in the result.
+// Process does an action on a session of the agent. If ctx ends while it waits, the
+// session goes on. All failures are in the result.
 func (t *Tools) Process(ctx context.Context, req ProcessRequest) ProcessResult {
 	return t.process(ctx, req, nil)
 }
@@ -63,11 +63,11 @@ func joined[T ~string](values []T) string {
 	return b.String()
 }
 
-// fail makes r that of an action that did not work.
+// fail makes r the result of an action that failed.
 func (r *ProcessResult) fail(ctx context.Context, err error) {
 	r.Status, r.Reason = Outcome(ctx, err)
 	if r.Status == StatusUnknown {
-		// The session is known; what became of the action is not.
+		// The session is known, only the outcome of the action is not.
 		r.Status = StatusFailed
 	}
 	r.Error, r.Hint = err.Error(), corral.Hint(err)
@@ -104,8 +104,8 @@ func (t *Tools) act(ctx context.Context, req ProcessRequest, r *ProcessResult) e
 	return err
 }
 
-// notFound is the error of a session that is not there, or not as the action
-// needs it.
+// notFound is the error if there is no such session, or not in the state that the action
+// needs.
 func notFound(req ProcessRequest, hint string) error {
 	which := ""
 	switch req.Action {
@@ -134,7 +134,7 @@ func (t *Tools) list(ctx context.Context, r *ProcessResult) {
 	}
 }
 
-// describe fills in what every result of a session has.
+// describe fills in the fields that every result of a session has.
 func (r *ProcessResult) describe(st session.Status) {
 	r.Status, r.Reason, r.SessionID, r.Name = Status(st.State), Reason(st.Reason), st.ID, st.Name
 	if st.Ended() {
@@ -281,7 +281,7 @@ func (t *Tools) kill(ctx context.Context, s *session.Session, r *ProcessResult) 
 	return nil
 }
 
-// forget is clear and remove.
+// forget does the actions clear and remove.
 func (t *Tools) forget(ctx context.Context, s *session.Session, r *ProcessResult) error {
 	st := s.Status(ctx)
 	if r.Action == ActionRemove {
@@ -302,12 +302,12 @@ func (t *Tools) forget(ctx context.Context, s *session.Session, r *ProcessResult
 	return err
 }
 
-// inputLimit is how long a command may take to read what is written to it.
+// inputLimit is how long a command may take to read its input.
 const inputLimit = 30 * time.Second
 
 var errNotRead = errors.New("the command does not read its input")
 
-// input is the actions that type or write something.
+// input does the actions that type or write something.
 func (t *Tools) input(ctx context.Context, s *session.Session, req ProcessRequest, r *ProcessResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.inputLimit, errNotRead)
 	defer cancel()

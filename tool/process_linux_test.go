@@ -18,7 +18,7 @@ func begin(t *testing.T, tools *Tools, command string, pty bool) string {
 	return r.SessionID
 }
 
-// do does something that must work.
+// do does an action that must not fail.
 func do(t *testing.T, tools *Tools, req ProcessRequest) ProcessResult {
 	t.Helper()
 	r := tools.Process(t.Context(), req)
@@ -194,7 +194,7 @@ func TestProcessRefuses(t *testing.T) {
 			t.Errorf("%+v: %+v: %q, want %q", tc.req, r, r.Text(), tc.text)
 		}
 	}
-	// As a model writes it.
+	// Written as by a model.
 	if r := tools.Process(t.Context(), ProcessRequest{Action: " LIST "}); r.Failed() || r.Action != ActionList {
 		t.Errorf("%+v", r)
 	}
@@ -213,7 +213,7 @@ func TestProcessLogIsBounded(t *testing.T) {
 	}
 }
 
-// What a command does not read does not block a call for ever.
+// A command that does not read its input does not block a call for ever.
 func TestProcessWriteIsBounded(t *testing.T) {
 	tools := onHost(t, Config{})
 	tools.inputLimit = 50 * time.Millisecond

@@ -85,7 +85,7 @@ func (s SessionEntry) line() string {
 	return line
 }
 
-// outputText is the output, or what to say if there is none.
+// outputText is the output, or none if there is no output.
 func (r ProcessResult) outputText(none string) string {
 	if r.SessionOutput == nil {
 		return none
@@ -133,7 +133,7 @@ func (r ProcessResult) stateText() string {
 	return how + "."
 }
 
-// pageText says which lines these are, if there are others.
+// pageText says which lines are shown, if there are others.
 func (r ProcessResult) pageText() string {
 	if r.LogPage == nil {
 		return ""
@@ -190,7 +190,7 @@ func (r ProcessResult) inputText() string {
 	return ""
 }
 
-// duration is a time in the two units that matter: "420ms", "42s", "3m07s".
+// duration is a duration in at most two units: "420ms", "42s", "3m07s".
 func duration(d time.Duration) string {
 	switch {
 	case d < time.Second:

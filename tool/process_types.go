@@ -8,18 +8,17 @@ import (
 
 // Limits and defaults of process.
 const (
-	MaxPoll     = 2 * time.Minute  // ProcessRequest.Timeout of a poll, which has none by default
+	MaxPoll     = 2 * time.Minute  // longest ProcessRequest.Timeout of a poll; the default is 0
 	DefaultWait = 30 * time.Second // ProcessRequest.Timeout of a wait
 	MaxWait     = 10 * time.Minute
 
-	// LogLines is how many lines a log has that is asked for without an
-	// offset and a limit.
+	// LogLines is how many lines a log shows if offset and limit are not given.
 	LogLines = 200
 
 	maxCells = 10_000 // rows or columns of a terminal
 )
 
-// Action is what to do with sessions. The set is closed.
+// Action is an action on sessions. The set is closed.
 type Action string
 
 const (
@@ -43,8 +42,8 @@ var actions = []Action{
 	ActionResize, ActionAttach, ActionKill, ActionClear, ActionRemove,
 }
 
-// A ProcessRequest is something to do with a session. Fields that the action
-// does not use are ignored.
+// A ProcessRequest asks for an action on a session. Fields that the action does not use
+// are ignored.
 type ProcessRequest struct {
 	Action    Action `json:"action" jsonschema:"What to do. list: all sessions. poll: new output since the last poll. log: output by lines. wait: block until the end, new output or a pattern. write, send-keys, submit (Enter), paste: input. resize: the terminal. attach: where to stream it. kill: end it. clear: forget an ended one. remove: end it and forget it."`
 	SessionID string `json:"sessionId,omitempty" jsonschema:"The session. Required for every action but list."`
@@ -71,7 +70,7 @@ type ProcessRequest struct {
 	Cols *int `json:"cols,omitempty" jsonschema:"resize: columns of the terminal."`
 }
 
-// Until is what a wait is for. The set is closed.
+// Until is the condition that ends a wait. The set is closed.
 type Until string
 
 const (
@@ -80,13 +79,12 @@ const (
 	UntilPattern Until = "pattern"
 )
 
-// A ProcessResult is what came of a ProcessRequest. Which of the embedded
-// shapes it has goes with its Action and its Status; their fields are its own
-// in JSON.
+// A ProcessResult is the result of a ProcessRequest. Its Action and its Status decide
+// which of the embedded shapes it has; in JSON their fields are its own.
 type ProcessResult struct {
 	Action Action `json:"action"`
-	// Status is that of the session, or StatusFailed or StatusDenied with an
-	// Error if the action did not work. Of a list, StatusCompleted.
+	// Status is that of the session. If the action failed, it is StatusFailed or
+	// StatusDenied, with an Error. For a list it is StatusCompleted.
 	Status Status `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"` // one line
@@ -102,11 +100,11 @@ type ProcessResult struct {
 	*WaitEnd
 	*Stream
 
-	BytesWritten *int     `json:"bytesWritten,omitempty"` // of write, send-keys and paste
+	BytesWritten *int     `json:"bytesWritten,omitempty"` // for write, send-keys and paste
 	Warnings     []string `json:"warnings"`               // complete sentences; never nil
 
-	// What Text says besides.
-	closed bool         // standard input
+	// Further facts for Text.
+	closed bool         // standard input was closed
 	size   *corral.Size // of the terminal
 }
 
@@ -121,8 +119,8 @@ type SessionEntry struct {
 	Status    Status `json:"status"`
 	Reason    Reason `json:"reason,omitempty"`
 	Name      string `json:"name"`
-	Command   string `json:"command"` // of a long one, the beginning and the end
-	// Description is what it is for, as its caller said.
+	Command   string `json:"command"` // a long one is cut to its beginning and its end
+	// Description is the purpose of the command, as its caller stated it.
 	Description string `json:"description,omitempty"`
 
 	PID       int         `json:"pid"` // 0: not known
@@ -142,7 +140,7 @@ type SessionEntry struct {
 	OutputBytes     int64 `json:"outputBytes"`
 	Truncated       bool  `json:"truncated"` // the log itself had to drop bytes
 	WaitingForInput bool  `json:"waitingForInput,omitempty"`
-	Unreachable     bool  `json:"unreachable,omitempty"` // the rest is what was known last
+	Unreachable     bool  `json:"unreachable,omitempty"` // the other fields have the last known state
 }
 
 // SessionEnd is how a session ended, if it has.
@@ -151,37 +149,37 @@ type SessionEnd struct {
 	DurationMs int64 `json:"durationMs"`
 }
 
-// SessionOutput is output that poll, log and wait show.
+// SessionOutput is the output that poll, log and wait show.
 type SessionOutput struct {
 	Output string `json:"output"`
-	// Truncated says that Output leaves out some of what was asked for; log with an
-	// offset has it, unless OmittedBytes says that it is gone.
+	// Truncated: Output does not have all that was asked for. log with an offset shows
+	// the rest, unless the log had to drop it (OmittedBytes).
 	Truncated    bool  `json:"truncated"`
-	OutputBytes  int64 `json:"outputBytes"`            // all that the command wrote so far
-	OmittedBytes int64 `json:"omittedBytes,omitempty"` // of that, what the log had to drop
-	// RetryInMs is when the next poll makes sense. 0: the session has ended.
+	OutputBytes  int64 `json:"outputBytes"`            // size of the output so far
+	OmittedBytes int64 `json:"omittedBytes,omitempty"` // the part of it that the log had to drop
+	// RetryInMs is the time until the next poll makes sense. 0: the session has ended.
 	RetryInMs       int64 `json:"retryInMs,omitempty"`
 	WaitingForInput bool  `json:"waitingForInput,omitempty"` // a guess
 }
 
 // LogPage says which lines a log shows.
 type LogPage struct {
-	Offset     int  `json:"offset"` // of the first line, counted from 0
+	Offset     int  `json:"offset"` // number of the first line, from 0
 	Lines      int  `json:"lines"`
 	TotalLines int  `json:"totalLines"`
-	Default    bool `json:"default,omitempty"` // they are the last ones because none were asked for
+	Default    bool `json:"default,omitempty"` // the last lines, since the request named none
 }
 
-// WaitEnd is what ended a wait.
+// WaitEnd says what ended a wait.
 type WaitEnd struct {
 	Met   string `json:"met"`             // "exit", "output" or "pattern"; "" if its time was up
-	Match string `json:"match,omitempty"` // what the pattern found
+	Match string `json:"match,omitempty"` // the text that the pattern matched
 }
 
-// Stream is where a session can be attached to.
+// Stream says where a session can be attached to.
 type Stream struct {
 	Path string `json:"path"` // of the API
 }
 
-// Failed reports whether the action did not work.
+// Failed reports whether the action failed.
 func (r ProcessResult) Failed() bool { return r.Error != "" }

@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// Progress is a look at a command that a call waits for.
+// Progress is the state of a command that a call waits for.
 type Progress struct {
 	SessionID   string
 	Elapsed     time.Duration // since the command started
@@ -24,14 +24,15 @@ type progressWatch struct {
 	show  func(Progress)
 }
 
-// WithProgress has Exec and a wait of Process that get ctx call show every so
-// often while they wait, from one goroutine that ends before they return.
+// WithProgress returns a context in which Exec, and a wait of Process, call show
+// periodically while they wait. They call it from one goroutine, which ends before they
+// return.
 func WithProgress(ctx context.Context, every time.Duration, show func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, progressWatch{every, show})
 }
 
-// Watch shows the progress that look finds to the function that WithProgress gave to
-// ctx, until stop is called. It is for tools that run elsewhere.
+// Watch periodically passes the progress from look to the function that WithProgress put
+// into ctx, until stop is called. It is for tools that run elsewhere.
 func Watch(ctx context.Context, look func(context.Context) (p Progress, ok bool)) (stop func()) {
 	w, ok := ctx.Value(progressKey{}).(progressWatch)
 	if !ok || w.every <= 0 {
@@ -65,13 +66,13 @@ func watch(ctx context.Context, s *session.Session) (stop func()) {
 		st := s.Status(ctx)
 		tail, err := s.Tail(ctx, tailBytes)
 		if err != nil {
-			tail = "" // the result says what is wrong with the output
+			tail = "" // the result will report the error
 		}
 		return NewProgress(st, tail), true
 	})
 }
 
-// NewProgress is a look at a session, with some of the end of its output.
+// NewProgress is the progress of a session; tail is the end of its output.
 func NewProgress(st session.Status, tail string) Progress {
 	return Progress{
 		SessionID: st.ID, Elapsed: st.Duration(time.Now()), OutputBytes: st.OutputBytes,

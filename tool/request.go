@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A plan is an ExecRequest that is checked and filled in.
+// A plan is an ExecRequest that has been checked, with defaults filled in.
 type plan struct {
 	command    corral.Command
 	background bool
@@ -20,7 +20,7 @@ type plan struct {
 	warnings   []string
 }
 
-// plan checks a request and fills in what it does not say.
+// plan checks a request and fills in the defaults.
 func (t *Tools) plan(req ExecRequest) (plan, error) {
 	d := t.cfg.Defaults
 	if strings.TrimSpace(req.Command) == "" {
@@ -79,14 +79,14 @@ func (t *Tools) plan(req ExecRequest) (plan, error) {
 	if req.PTY {
 		c.TTY = &corral.Size{}
 	}
-	// Input stays open for a command that the agent means to talk to. One in the
-	// foreground reads its end at once: many programs read standard
-	// input if it is not a terminal (rg, for one), and would wait for ever.
+	// Standard input stays open for a command that the agent may write to. For one in
+	// the foreground it is closed at once: many programs, such as rg, read standard
+	// input if it is not a terminal, and would wait for ever.
 	c.Stdin = req.PTY || p.background
 	return p, c.Validate()
 }
 
-// timeout is how long the command may run; 0: as long as it likes.
+// timeout is how long the command may run; 0: no limit.
 func (req ExecRequest) timeout(d Defaults) (time.Duration, error) {
 	name, seconds := "timeout", req.Timeout
 	switch {
@@ -105,11 +105,12 @@ func (req ExecRequest) timeout(d Defaults) (time.Duration, error) {
 	case *seconds == 0:
 		return 0, nil
 	}
-	// Rounded up, so that the shortest is not none.
+	// Rounded up, so that a very short time-out does not become 0, which is none.
 	return time.Duration(math.Ceil(*seconds*1e3)) * time.Millisecond, nil
 }
 
-// choice checks a value of a closed set, as a model writes it.
+// choice checks a value of a closed set. It ignores case and spaces, since models add
+// them.
 func choice[T ~string](name string, given T, set ...T) (T, error) {
 	value := T(strings.ToLower(strings.TrimSpace(string(given))))
 	if value == "" || slices.Contains(set, value) {

@@ -18,7 +18,7 @@ const (
 	ProcessName = "process"
 )
 
-// A Definition is what a model is told of a tool.
+// A Definition describes a tool to a model.
 type Definition struct {
 	Name        string             `json:"name"`
 	Title       string             `json:"title"`
@@ -65,7 +65,7 @@ func enum[T ~string](values ...T) *jsonschema.Schema {
 	return s
 }
 
-// execInput is the schema of ExecRequest. What d sets is the default there.
+// execInput is the schema of ExecRequest, with the values of d as defaults.
 func execInput(d Defaults) *jsonschema.Schema {
 	s := inputSchema[ExecRequest]()
 	command := s.Properties["command"]
@@ -110,20 +110,20 @@ func processInput() *jsonschema.Schema {
 	return s
 }
 
-// inputSchema is that of a request. Null is not offered, though it is taken
-// for absence.
+// inputSchema is the schema of a request. It does not offer null, although null is
+// accepted and means that the field is absent.
 func inputSchema[T any]() *jsonschema.Schema {
 	s := schemaOf[T]()
 	for _, p := range s.Properties {
 		if len(p.Types) == 2 {
-			p.Type, p.Types = p.Types[1], nil // of a pointer: null, and this
+			p.Type, p.Types = p.Types[1], nil // a pointer has null and this type
 		}
 	}
 	return s
 }
 
-// resultSchema is that of a result. Only what every result has is required:
-// the fields of the embedded shapes are there or not, shape by shape.
+// resultSchema is the schema of a result. Only fields that every result has are required:
+// those of an embedded shape are all there or all missing.
 func resultSchema[T any]() *jsonschema.Schema {
 	s := schemaOf[T]()
 	s.Required = nil
@@ -138,15 +138,15 @@ func resultSchema[T any]() *jsonschema.Schema {
 func schemaOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: enums})
 	if err != nil {
-		panic(err) // a type of this package that has no schema; a test makes them all
+		panic(err) // a type of this package without a schema; a test makes all schemas
 	}
 	loosen(s)
 	return s
 }
 
-// loosen allows fields that are not described (in requests they are warned of,
-// in results there may be more one day), and wants lists to be lists: those of
-// this package are never nil.
+// loosen allows fields that are not described: in requests there is a warning for them,
+// and results may get more later. It does not allow null for lists: those of this package
+// are never nil.
 func loosen(s *jsonschema.Schema) {
 	switch {
 	case s.Properties != nil:

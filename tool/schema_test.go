@@ -74,7 +74,7 @@ func TestInputSchemas(t *testing.T) {
 	}
 }
 
-// Every shape of a result is as its schema says, and keeps its fields.
+// Every shape of a result is valid by its schema, and keeps its fields.
 func TestOutputSchemas(t *testing.T) {
 	defs := New(Config{}).Definitions()
 	exec, process := resolved(t, defs[0].Output), resolved(t, defs[1].Output)

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The examples of the two documents on OpenClaw's exec, as they stand there: the
-// Japanese one writes them without spaces, the Chinese one in part with. Each is
-// called and does what the document says.
+// The examples of the two documents on OpenClaw's exec, unchanged: the Japanese one
+// writes them without spaces, the Chinese one sometimes with spaces. Each is called and
+// does what its document says.
 
-// example calls a tool as a document writes it, for a session.
+// example makes a call as it is written in a document, for a session.
 func example(t *testing.T, tools *Tools, text, id string) Result {
 	t.Helper()
 	var args map[string]json.RawMessage
@@ -91,7 +91,7 @@ func TestSeedKeys(t *testing.T) {
 		{`{ "tool": "process", "action": "paste", "sessionId": "<id>", "text": "line1\nline2\n" }`, "^[[200~line1\nline2\n^[[201~"},
 	} {
 		tools := onHost(t, Config{})
-		// What is typed is shown as it comes, and nothing is made of it.
+		// The terminal shows the input unchanged.
 		r := tools.Exec(t.Context(), ExecRequest{Command: "stty raw -echo; echo ready; exec cat -v", PTY: true, Background: true})
 		if r.Status != StatusRunning {
 			t.Fatalf("%+v", r)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Text is the result for a model: the warnings, the notice, the output, and at its end what
-// came of the command.
+// Text is the result for a model: the warnings, the notice, the output, and at the end how
+// the command ended.
 func (r ExecResult) Text() string {
 	var t textOf
 	t.warnings(r.Warnings)
@@ -80,8 +80,7 @@ func (r ExecResult) approval() string {
 	), "\n")
 }
 
-// exitLine is the end of a command that is completed; of a success there is
-// nothing to say.
+// exitLine says how a completed command ended; empty for a success.
 func exitLine(code *int, signal *string) string {
 	switch {
 	case signal != nil:
@@ -118,7 +117,7 @@ func (t *textOf) warnings(warnings []string) {
 
 func (t *textOf) String() string { return strings.Join(t.paragraphs, "\n\n") }
 
-// sentences joins what is wrong and what to do about it.
+// sentences joins an error and its hint.
 func sentences(text, hint string) string {
 	if hint == "" {
 		return text

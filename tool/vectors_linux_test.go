@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// vector is a line of testdata/openclaw.jsonl: what another implementation of
-// these tools answers.
+// vector is a line of testdata/openclaw.jsonl: an answer of another implementation of
+// these tools.
 type vector struct {
 	ID    string
 	Fn    string

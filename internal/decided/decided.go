@@ -1,17 +1,16 @@
-// Package decided is what Corral's own parts tell each other about a command, and
-// its caller may not: what a Guard decided, and that nobody else can know the ID.
+// Package decided has the fields of a command that only Corral itself may set, and
+// its caller may not: the decision of a Guard, and whether the ID is new.
 package decided
 
-// About is what was decided about a command. Its zero value is nothing.
+// About is the decision about a command. Its zero value decides nothing.
 type About struct {
-	// Exec, if there is one, is the program and the arguments that are executed on
-	// the gateway or a node to do what the command says, so that what the Guard
-	// looked at is what runs.
+	// Exec is the program and its arguments, with the paths that the Guard decided
+	// on. It is executed on the gateway or a node in place of the command. Nil: the
+	// command itself is executed.
 	Exec []string
-	// Grant is what the Guard says to the node that the command goes to: by whose
-	// approval it may run there.
+	// Grant is the Guard's message to the command's node: the approval by which the
+	// command may run there.
 	Grant []byte
-	// Fresh: the ID was made up for this command a moment ago. The Router asks no
-	// host whether it has the ID; some may be far away.
+	// Fresh: the ID is new, so the Router does not search the hosts for it.
 	Fresh bool
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// DamagedFix is what to do about files with damaged pieces.
+// DamagedFix is the fix for files with damaged pieces.
 const DamagedFix = "see whether the disk is sound and what the files say (docs/reference/state.md says what each loss means), then remove them"
 
-// Damaged reports the files of a state directory in which a gateway or node has
-// kept what it could not read.
+// Damaged reports the files of a state directory to which a gateway or node moved the
+// pieces that it could not read.
 func Damaged(dir string) Finding {
 	const name = "damaged"
 	const meaning = "What they say was lost when it was found damaged: ends of commands, sessions or overrides. The log of that time says which."
@@ -26,7 +26,7 @@ func Damaged(dir string) Finding {
 	return Fine(name, "no damaged state is kept aside in %s", dir)
 }
 
-// ShownAside is how many files are named where people read.
+// ShownAside is the most files that a text for people names.
 const ShownAside = 5
 
 func AsideText(files []string) string {

@@ -1,6 +1,6 @@
 // Package doctor checks what Corral needs of a machine and of a container engine. A
-// check changes nothing, and says what it found, what that means for commands, and what
-// to do about it.
+// check changes nothing. It reports what it found, what that means for commands, and
+// what to do about it.
 package doctor
 
 import (
@@ -25,12 +25,13 @@ const (
 	Fail = api.SeverityFail // something does not work
 )
 
-// Fine is a finding that all is as it should be.
+// Fine is a finding without a problem.
 func Fine(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Summary: fmt.Sprintf(format, args...)}
 }
 
-// Failed is a check whose error says everything.
+// Failed is the finding of a check that failed with err; the error has the summary and the
+// fix.
 func Failed(name string, err error, meaning string) Finding {
 	return Finding{Name: name, Status: Fail, Summary: words.OneLine(err.Error()), Meaning: meaning, Fix: words.OneLine(corral.Hint(err))}
 }

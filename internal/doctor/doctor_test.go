@@ -18,8 +18,8 @@ import (
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
-// check compares the status, and says what is not as it should be of every
-// Finding: one line each, and never a fault without a meaning and a way out.
+// check compares the status, and checks the rules for every Finding: each text is one
+// line, and a problem has a meaning and a fix.
 func check(t *testing.T, name string, got Finding, status Severity, words ...string) {
 	t.Helper()
 	if got.Status != status {
@@ -59,7 +59,7 @@ func TestCheckRunc(t *testing.T) {
 		{RuncBuild{"1.4.0", ""}, OK, nil, nil},
 		{RuncBuild{"1.5.1", ""}, OK, nil, nil},
 		{RuncBuild{"2.0.0", ""}, OK, nil, nil},
-		// Debian 12: the number says less than the package.
+		// Debian 12: the package's version shows the fix, the program's does not.
 		{RuncBuild{"1.1.5+ds1", "1.1.5+ds1-1+deb12u1"}, Warn, []string{second, "1.1.5+ds1-1+deb12u1", "a distribution's"}, []string{first}},
 		{RuncBuild{"1.1.5+ds1", "1.1.5+ds1-1"}, Warn, []string{first, second, "a distribution's"}, nil},
 		{RuncBuild{"1.1.12-0ubuntu2~22.04.1", ""}, Warn, []string{second, "a distribution's"}, []string{first}},
@@ -184,7 +184,7 @@ func TestCheckStateDir(t *testing.T) {
 	}
 }
 
-// Which engine is used, why, and what there is beside it.
+// Which engine is used, why, and which others there are.
 func TestCheckEngines(t *testing.T) {
 	none := corral.Errorf(corral.ErrUnavailable, "", "none answers.")
 	tried := func(docker, containerd, podman error) []EngineTried {

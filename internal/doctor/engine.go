@@ -14,10 +14,10 @@ import (
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
-// oldestAPI is that of Docker 20.10.
+// oldestAPI is the oldest version of Docker's API, that of Docker 20.10.
 const oldestAPI = "1.41"
 
-// oldestContainerd is that of Debian 12.
+// oldestContainerd is the oldest version of containerd, that of Debian 12.
 const oldestContainerd = "1.6.20"
 
 func Engine(f EngineFacts) Finding {
@@ -50,8 +50,8 @@ func SocketMode(path string) (fs.FileMode, error) {
 	return info.Mode(), nil
 }
 
-// Socket says who else can use the engine. That this user can is known:
-// it answered.
+// Socket says which other users can use the engine. This user can, since the engine
+// answered.
 func Socket(address string, uid int, mode func(string) (fs.FileMode, error)) Finding {
 	const name = "socket"
 	path, local := strings.CutPrefix(address, "unix://")
@@ -97,7 +97,7 @@ func Runtimes(f EngineFacts, wanted string) Finding {
 	return c
 }
 
-// runtimesOf is where an engine is told which runtimes it has.
+// runtimesOf names the file that configures an engine's runtimes.
 func runtimesOf(engine string) string {
 	switch engine {
 	case engines.Podman:
@@ -163,12 +163,12 @@ func Privileges(f EngineFacts) Finding {
 	return c
 }
 
-// compareVersions compares "1.1.12", "v1.4.0-rc.3" and the like. What a
-// distribution adds ("+ds1") does not count.
+// compareVersions compares "1.1.12", "v1.4.0-rc.3" and the like. A suffix of a
+// distribution ("+ds1") does not count.
 func compareVersions(a, b string) int { return slices.Compare(versionNumbers(a), versionNumbers(b)) }
 
-// versionNumbers are always four: the last is the number of the candidate, and
-// more than any such for a release.
+// versionNumbers are always four. The last is the number of the release candidate; for a
+// release it is larger than any such number.
 func versionNumbers(v string) []int {
 	v, _, _ = strings.Cut(strings.TrimPrefix(v, "v"), "+")
 	v, candidate, found := strings.Cut(strings.ReplaceAll(v, "~", "-"), "-rc")
@@ -189,10 +189,10 @@ func versionNumbers(v string) []int {
 	return numbers
 }
 
-// EngineFacts are what corral doctor looks at.
+// EngineFacts are the properties of an engine that corral doctor checks.
 type EngineFacts struct {
 	Name, Version  string
-	API            string // version of its interface; empty if it has no number of its own
+	API            string // version of its API; empty if the API has no version of its own
 	Address        string
 	Arch           string // as GOARCH
 	CPUs           int

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/sandbox/engines"
 )
 
-// EngineTried is what came of asking an engine whether it is there.
+// EngineTried is the answer of an engine that was asked whether it runs.
 type EngineTried struct {
 	Name string
 	Err  error // nil: it answers
@@ -20,7 +20,7 @@ type EngineTried struct {
 // AskLimit is how long engines may take to answer.
 const AskLimit = 5 * time.Second
 
-// TryEngines asks each kind of engine whether it is there.
+// TryEngines asks each kind of engine whether it runs.
 func TryEngines(ctx context.Context) []EngineTried {
 	ctx, cancel := context.WithTimeout(ctx, AskLimit)
 	defer cancel()
@@ -35,8 +35,7 @@ func TryEngines(ctx context.Context) []EngineTried {
 	return tried
 }
 
-// Engines says which engine is used, and why, and what is wrong with the
-// others.
+// Engines says which engine is used, why, and why the others cannot be used.
 func Engines(choice string, tried []EngineTried) Finding {
 	used, why := choice, "as it is configured"
 	if choice == engines.Auto {

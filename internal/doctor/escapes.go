@@ -7,7 +7,7 @@ import (
 	"github.com/corral-exec/corral/internal/escape"
 )
 
-// Escapes says what the tries mean.
+// Escapes makes a finding of the results of tries.
 func Escapes(results []escape.Result) Finding {
 	count := map[escape.Outcome]int{}
 	var out []string

@@ -24,7 +24,7 @@ func Warden(arch string, find func(goarch string) ([]byte, error)) Finding {
 	return Fine(name, "corral-warden for linux/%s, %s", arch, words.Bytes(int64(len(data))))
 }
 
-// Image never gets an image: that takes its time.
+// Image checks the image of sandboxes. It never pulls an image: that takes too long.
 func Image(ctx context.Context, ref string, eng images.Engine) Finding {
 	const name = "image"
 	own, err := images.Store{Engine: eng}.List(ctx)
@@ -50,7 +50,7 @@ func Image(ctx context.Context, ref string, eng images.Engine) Finding {
 	return Fine(name, "%s, %s", ref, words.Bytes(r.Size))
 }
 
-// StateDir tries to write where the directory is or would be.
+// StateDir tries to write to the directory, or to the one in which it would be made.
 func StateDir(dir string) Finding {
 	const name = "state-dir"
 	const meaning = "No sandbox can be made: what they need is kept there."
@@ -86,7 +86,7 @@ func nearest(dir string) (string, fs.FileInfo, error) {
 	}
 }
 
-// slowProfile is how long a login shell may take before it is worth a word.
+// slowProfile is how long a login shell may take before it is reported as slow.
 const slowProfile = 2 * time.Second
 
 func LoginPath(path string, took time.Duration, err error) Finding {

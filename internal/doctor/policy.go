@@ -53,7 +53,7 @@ func Approvals(path string) (Finding, approval.Host) {
 	return f, host
 }
 
-// Effective says what applies to the agent that most calls are of.
+// Effective says which policy applies to an agent; most calls are of the agent main.
 func Effective(agent config.Agent, host approval.Host) Finding {
 	const name = "policy"
 	exec := agent.Tools.Exec
@@ -71,7 +71,7 @@ func Effective(agent config.Agent, host approval.Host) Finding {
 	return f
 }
 
-// Enforce says whether the kernel can keep commands to what was decided.
+// Enforce says whether the kernel can enforce the policy's decisions on commands.
 func Enforce(agent config.Agent) Finding {
 	const name = "enforcement"
 	set := agent.Tools.Exec.Enforce
@@ -89,8 +89,7 @@ func Enforce(agent config.Agent) Finding {
 	return Fine(name, "%s (%s): %s", set.Value, set.Source, able)
 }
 
-// SafeBins says which directories of safe bins are not for the system's own
-// programs alone.
+// SafeBins says which directories of safe bins can have programs of other users.
 func SafeBins(dirs []string) Finding {
 	const name = "safe-bins"
 	var open []string
@@ -111,7 +110,7 @@ func SafeBins(dirs []string) Finding {
 		Meaning: "Others can put a program there that runs without a rule, as a safe bin.", Fix: "chmod go-w, or take it out of tools.exec.safeBinDirs"}
 }
 
-// UselessRules says which rules that allow can allow nothing, in sentences.
+// UselessRules says, in sentences, which allow rules can never allow anything.
 func UselessRules(c *config.Config) []string {
 	var said []string
 	for _, id := range append(c.Agents(), session.DefaultAgent) {

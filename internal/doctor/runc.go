@@ -8,12 +8,13 @@ import (
 	"github.com/corral-exec/corral/internal/words"
 )
 
-// A hole lets a container out. Each was fixed in a release, and in a newer one
-// of each later series.
+// A hole is a flaw by which a container gets out. Each was fixed in a release, and in a
+// release of each later series.
 type hole struct {
 	cves  []string
 	fixed []string // the first release with the fix, by series, oldest first
-	// packages of distributions that have the fix under an older number.
+	// packages are versions of distributions' packages with the fix, although their
+	// number is older.
 	packages []string
 }
 
@@ -42,12 +43,12 @@ func (h hole) closedBy(b RuncBuild) bool {
 			return compareVersions(b.Version, f) >= 0
 		}
 	}
-	// A series of its own: older than every fix, or newer.
+	// No fix for this series is listed: it is newer than all of them, or too old.
 	return compareVersions(b.Version, h.fixed[len(h.fixed)-1]) > 0
 }
 
-// repackaged reports whether a distribution built it, which brings fixes
-// without a new number.
+// repackaged reports whether a distribution built it. Distributions add fixes without a new
+// number.
 func (b RuncBuild) repackaged() bool {
 	_, suffix, found := strings.Cut(b.Version, "+")
 	return found && suffix != "dev" || strings.Contains(b.Version, "ubuntu") || strings.Contains(b.Revision, "deb") || strings.Contains(b.Revision, "ubuntu")

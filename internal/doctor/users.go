@@ -14,12 +14,12 @@ import (
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// Users says whether sandboxes have users of their own, and whether those are
-// somebody else's.
+// Users says whether sandboxes have users of their own, and whether the IDs of these are
+// used by others too.
 func Users(cfg sandbox.Config, f EngineFacts) Finding {
 	const name = "users"
 	why, err := cfg.SharedUser(engine.Info{Name: f.Name, Address: f.Address, Arch: f.Arch, Local: f.Local, Rootless: f.Rootless})
-	if err != nil { // corral sandbox explain says more
+	if err != nil { // corral sandbox explain shows the details
 		return Failed(name, err, "It is not known which users sandboxes have.")
 	}
 	of := cmp.Or(cfg.Isolation.UIDRange, sandbox.DefaultUIDRange)
@@ -47,8 +47,8 @@ func usersFinding(of, why string, taken []string) Finding {
 	return Fine(name, "each sandbox has a user of its own, of %s", of)
 }
 
-// accountID is the ID of a line of /etc/passwd, and subordinateIDs those of one
-// of /etc/subuid.
+// accountID is the ID of a line of /etc/passwd, and subordinateIDs are the IDs of a line of
+// /etc/subuid.
 func accountID(fields []string) (first, n int, ok bool) {
 	if len(fields) < 3 {
 		return 0, 0, false
@@ -66,10 +66,10 @@ func subordinateIDs(fields []string) (first, n int, ok bool) {
 	return first, n, errors.Join(err, nerr) == nil
 }
 
-// maxNames is how many of those that a range clashes with are named.
+// maxNames is the most accounts that are named as clashing with a range.
 const maxNames = 3
 
-// namesIn are who has IDs of a range by a file.
+// namesIn are the accounts that have IDs of the range "of", by a file.
 func namesIn(file, of string, ids func([]string) (int, int, bool)) []string {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func namesIn(file, of string, ids func([]string) (int, int, bool)) []string {
 	}
 	defer f.Close()
 	a, b, _ := strings.Cut(of, "-")
-	first, _ := strconv.Atoi(a) // ed by the configuration
+	first, _ := strconv.Atoi(a) // the configuration has checked it
 	last, _ := strconv.Atoi(b)
 	var names []string
 	for lines := bufio.NewScanner(f); len(names) < maxNames && lines.Scan(); {

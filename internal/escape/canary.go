@@ -16,8 +16,8 @@ import (
 // CanaryVar is the environment variable that tells a canary its secret.
 const CanaryVar = "CORRAL_ESCAPE_CANARY"
 
-// A Canary is a process of the host that nobody in a sandbox should be able to
-// see, read, signal or connect to. It says when one did.
+// A Canary is a process of the host. Processes in a sandbox should not be able to see,
+// read, signal or connect to it. It reports when one did.
 type Canary struct {
 	Process Process
 
@@ -63,8 +63,8 @@ func StartCanary(secret, program string, args ...string) (*Canary, error) {
 	return c, nil
 }
 
-// read takes the first line as what there is to find, and all others as what was
-// touched.
+// read reads the canary's output: the first line describes its Process, each further line
+// is something that was touched.
 func (c *Canary) read(stdout io.Reader, ready chan<- error) {
 	lines := bufio.NewScanner(stdout)
 	if lines.Scan() {
@@ -80,7 +80,7 @@ func (c *Canary) read(stdout io.Reader, ready chan<- error) {
 	c.done <- errors.Join(lines.Err(), c.cmd.Wait())
 }
 
-// Touched returns what was done to it since the last call.
+// Touched returns the accesses to it since the last call.
 func (c *Canary) Touched() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

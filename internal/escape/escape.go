@@ -9,11 +9,10 @@ import (
 	"fmt"
 )
 
-// SiteVar is the environment variable in which a sandbox is told its [Site], as
-// JSON.
+// SiteVar is the environment variable that passes the [Site] to a sandbox, as JSON.
 const SiteVar = "CORRAL_ESCAPE_SITE"
 
-// Outcome is how a try turned out.
+// Outcome is the outcome of a try.
 type Outcome string
 
 const (
@@ -23,24 +22,24 @@ const (
 	Unsupported Outcome = "unsupported" // it could not be tried; the detail says why
 )
 
-// A Result is what became of a try.
+// A Result is the result of a try.
 type Result struct {
 	ID      string  `json:"id"`
 	Tries   string  `json:"tries"` // what it does, as a clause
-	Why     string  `json:"why"`   // what is known of it: a CVE, an interface
+	Why     string  `json:"why"`   // its background: a CVE, an interface
 	Outcome Outcome `json:"outcome"`
 	Detail  string  `json:"detail"` // what it saw
 }
 
-// maxResults bounds what is read of a sandbox, in bytes and in results.
+// Bounds of a sandbox's output, in bytes and in results.
 const (
 	maxResultBytes = 256 << 10
 	maxResults     = 500
 	maxText        = 300
 )
 
-// ParseResults reads what the program printed, a JSON object a line. What comes
-// from a sandbox is hostile: it is bounded, and must be well-formed.
+// ParseResults reads the program's output, a JSON object a line. Output of a sandbox is
+// hostile: it is bounded, and must be well-formed.
 func ParseResults(out []byte) ([]Result, error) {
 	if len(out) > maxResultBytes {
 		return nil, fmt.Errorf("the sandbox answered with %d bytes, more than %d", len(out), maxResultBytes)
@@ -64,8 +63,8 @@ func ParseResults(out []byte) ([]Result, error) {
 	return all, nil
 }
 
-// A Site is what the host has laid out. A field that is empty is not there, and
-// what needs it cannot be tried.
+// A Site describes the targets on the host. If a field is empty, there is no such target,
+// and the tries that need it cannot be made.
 type Site struct {
 	// Sum is the SHA-256, in hexadecimal, of the secret that everything here
 	// holds.
@@ -76,9 +75,9 @@ type Site struct {
 	File   string `json:"file,omitempty"`
 	Handle string `json:"handle,omitempty"`
 
-	// Files in the sandbox's workspace, which is Workspace there: Locked can be
-	// read by root alone and Foreign by another user; SetUID and FileCap are
-	// this very program as root's with the set-user-ID bit, and with a
+	// Files in the sandbox's workspace, whose path there is Workspace: Locked can be
+	// read by root alone and Foreign by another user. SetUID and FileCap are copies
+	// of this program: one owned by root with the set-user-ID bit, one with a
 	// capability.
 	Workspace string `json:"workspace,omitempty"`
 	Locked    string `json:"locked,omitempty"`
@@ -94,14 +93,14 @@ type Site struct {
 	Process
 }
 
-// Process is what a canary process on the host shows. It has the user of the
-// sandbox's commands.
+// Process describes a canary process on the host. It runs as the user of the sandbox's
+// commands.
 type Process struct {
 	PID      int      `json:"pid,omitempty"`
-	Memory   uint64   `json:"memory,omitempty"`   // where it has the secret
-	Length   int      `json:"length,omitempty"`   // how long the secret is
-	Variable string   `json:"variable,omitempty"` // of its environment
-	TCP      []string `json:"tcp,omitempty"`      // addresses on which it tells the secret
+	Memory   uint64   `json:"memory,omitempty"`   // address of the secret in its memory
+	Length   int      `json:"length,omitempty"`   // length of the secret
+	Variable string   `json:"variable,omitempty"` // variable of its environment with the secret
+	TCP      []string `json:"tcp,omitempty"`      // addresses on which it sends the secret
 	UDP      string   `json:"udp,omitempty"`      // address that answers with it
 	Abstract string   `json:"abstract,omitempty"` // Unix socket without a file
 	Shm      int      `json:"shm,omitempty"`      // key of System V shared memory
@@ -110,7 +109,7 @@ type Process struct {
 	Key      string   `json:"key,omitempty"`      // in its user's keyring
 }
 
-// NewSecret makes a secret, and the Sum by which it is known.
+// NewSecret makes a secret and its Sum.
 func NewSecret() (secret, sum string) {
 	secret = "corral-canary-" + rand.Text()
 	return secret, Sum([]byte(secret))

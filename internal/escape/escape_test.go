@@ -50,7 +50,7 @@ func TestParseResults(t *testing.T) {
 	}
 }
 
-// What comes from a sandbox is hostile.
+// Output of a sandbox is hostile.
 func FuzzParseResults(f *testing.F) {
 	f.Add([]byte(line(f, escape.Result{ID: "cap/chown", Outcome: escape.Held})))
 	f.Add([]byte("{}\n"))

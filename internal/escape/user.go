@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// UserScript prints, in a sandbox with cat, what HostUser reads.
+// UserScript prints the input of HostUser, in a sandbox with cat.
 const UserScript = "cat /proc/self/status; echo -; cat /proc/self/uid_map; echo -; cat /proc/self/gid_map"
 
-// HostUser is the UID:GID outside of a sandbox of the process that printed
-// UserScript's output in it.
+// HostUser is the UID:GID on the host of a process in a sandbox. output is the output of
+// UserScript in that sandbox.
 func HostUser(output string) (string, error) {
 	parts := strings.Split(output, "\n-\n")
 	if len(parts) != 3 {

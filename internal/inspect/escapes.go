@@ -25,14 +25,14 @@ import (
 
 const (
 	proberName = "corral-escape" // the program that tries to get out of a sandbox
-	probeVar   = "CORRAL_PROBE"  // names it where it is in another place
+	probeVar   = "CORRAL_PROBE"  // environment variable with its path
 )
 
-// proberMachine is what is in the head of programs for a GOARCH.
+// proberMachine is the machine in the ELF header of programs for a GOARCH.
 var proberMachine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findProber returns a program that runs in any image of an architecture: the one
-// that is named, the one in dir, or the one on PATH.
+// findProber returns the path of the program for an architecture: the named one, the one
+// in dir, or the one on PATH. It must run in any image.
 func findProber(named, goarch, dir string) (string, error) {
 	build, _ := debug.ReadBuildInfo()
 	hint := fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go install github.com/corral-exec/corral/cmd/%s@%s, or make build in a checkout, "+
@@ -61,7 +61,7 @@ func findProber(named, goarch, dir string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// moduleVersion is what go install takes for the version of this program.
+// moduleVersion is the version of this program for go install.
 func moduleVersion(build *debug.BuildInfo) string {
 	if build != nil && strings.HasPrefix(build.Main.Version, "v") && !strings.Contains(build.Main.Version, "+") { // v1.2.3+dirty
 		return build.Main.Version
@@ -75,8 +75,7 @@ const (
 	notMade   = "warden/kill"        // it would end the sandbox on gVisor
 )
 
-// escapes tries to get out of a sandbox of its own, which is like those of the agent
-// main.
+// escapes makes a sandbox like those of the agent main, and tries to get out of it.
 func (m *Machine) escapes(ctx context.Context, goarch string, local bool) (doctor.Finding, []escape.Result) {
 	ctx, cancel := context.WithTimeout(ctx, deepLimit)
 	defer cancel()
@@ -135,7 +134,7 @@ func (m *Machine) tryEscapes(ctx context.Context, goarch string, local bool) (_ 
 	return escape.ParseResults(out)
 }
 
-// runIn runs a command to its good end.
+// runIn runs a command and returns its output; a failed command is an error.
 func runIn(ctx context.Context, box corral.Executor, cmd corral.Command, stdin []byte) ([]byte, error) {
 	const most = 1 << 20
 	opt := runner.Options{MaxOutput: most}
@@ -149,8 +148,8 @@ func runIn(ctx context.Context, box corral.Executor, cmd corral.Command, stdin [
 	return []byte(res.Stdout.String()), err
 }
 
-// userOf is the user of a sandbox's commands as this machine knows it. If we cannot
-// become that, it is ours.
+// userOf is the UID:GID on this machine of a sandbox's commands; or that of this process,
+// if it is not root and so cannot change to another user.
 func userOf(ctx context.Context, box corral.Executor) (string, error) {
 	if uid := os.Geteuid(); uid > 0 {
 		return fmt.Sprintf("%d:%d", uid, os.Getegid()), nil
@@ -162,9 +161,8 @@ func userOf(ctx context.Context, box corral.Executor) (string, error) {
 	return escape.HostUser(string(out))
 }
 
-// layOut puts something on this machine for a sandbox to find: a file, and a
-// process that tells a secret to a try that reaches it. On another machine than the
-// engine's there is nothing to find.
+// layOut makes targets on this machine for the tries: a file, and a canary process that
+// holds a secret. If the engine is on another machine, there are no targets.
 func layOut(program, user string, local bool) (site escape.Site, leave func() error, err error) {
 	secret, sum := escape.NewSecret()
 	site.Sum = sum

@@ -36,7 +36,7 @@ func TestJudgeEscapes(t *testing.T) {
 	}
 }
 
-// elfHead is the head of a program of the architecture, with one segment.
+// elfHead is the ELF header of a program for the machine, with one segment.
 func elfHead(t *testing.T, machine elf.Machine, segment elf.ProgType) []byte {
 	t.Helper()
 	head := elf.Header64{

@@ -45,7 +45,7 @@ func gatewayFinding(s reach.State, version string) doctor.Finding {
 // mostAway bounds the names of nodes that are offline, in columns.
 const mostAway = 300
 
-// nodes says whether the nodes of the gateway that runs can be used.
+// nodes says whether the nodes of the running gateway can be used.
 func nodes(n reach.Nodes) doctor.Finding {
 	f := doctor.Fine("nodes", "the gateway listens for nodes at %s: %s", strings.Join(n.Listen, " and "), n)
 	switch {
@@ -61,8 +61,8 @@ func nodes(n reach.Nodes) doctor.Finding {
 	return f
 }
 
-// sandboxOf says whether commands run in a sandbox: as the gateway that runs has it,
-// or else by the mode here.
+// sandboxOf says whether commands run in a sandbox: by the running gateway, or if there
+// is none, by the mode given here.
 func sandboxOf(s reach.State, mode string, required bool) doctor.Finding {
 	r := s.Gateway
 	if !s.Ready || r == nil {
@@ -79,8 +79,7 @@ func sandboxOf(s reach.State, mode string, required bool) doctor.Finding {
 	return f
 }
 
-// modeFinding says where commands run that are meant for a sandbox; required is
-// sandbox.required.
+// modeFinding says where commands for a sandbox run; required is sandbox.required.
 func modeFinding(mode string, required bool) doctor.Finding {
 	const name = "sandbox"
 	switch mode {

@@ -1,7 +1,7 @@
-// Package inspect says what corral doctor and corral sandbox explain print: what this
-// machine, its engine, its gateway and its files lack, what a sandbox would be like by
-// its configuration, and whether commands get out of one. It changes nothing, but for
-// the sandbox of its own that it tries to get out of.
+// Package inspect makes the reports of corral doctor and corral sandbox explain: problems
+// of this machine, its engine, its gateway and its files, the properties that a sandbox
+// would have, and whether commands can get out of one. It changes nothing, except that it
+// makes a sandbox of its own for the tries to get out.
 package inspect
 
 import (
@@ -27,12 +27,12 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// A Machine is what is inspected: this machine, with an engine and a gateway.
+// A Machine is this machine, with an engine and a gateway, to be inspected.
 type Machine struct {
 	daemon.Options
 	reach.Place
-	Engines  func(context.Context) []doctor.EngineTried // that answer; nil: none is asked
-	Progress daemon.Progress                            // of getting an image
+	Engines  func(context.Context) []doctor.EngineTried // asks the engines; nil: none is asked
+	Progress daemon.Progress                            // shows the pull of an image
 }
 
 // Checks makes every check. With deep it also tries to get out of a sandbox.
@@ -43,7 +43,7 @@ func (m *Machine) Checks(ctx context.Context, deep bool) (checks []doctor.Findin
 	if c != nil {
 		m.Settings = m.SettingsOf(c.Agent(session.DefaultAgent))
 	}
-	if !state.Ready { // a gateway that runs follows the configuration by itself
+	if !state.Ready { // a running gateway watches the configuration itself
 		mode = m.Settings.Mode
 	}
 	if m.Engines != nil {
@@ -99,8 +99,8 @@ func (m *Machine) engine(ctx context.Context, state reach.State, deep bool) (che
 	return checks, escapes, nil
 }
 
-// image is what sandboxes would run on: the one that a flag names, that of the
-// gateway, or the one that is configured.
+// image is the image of sandboxes: the one that a flag names, that of the gateway, or the
+// configured one.
 func (m *Machine) image(s reach.State) string {
 	ref := m.Settings.Image
 	if !m.Given("image") && s.Sandboxed() {
@@ -155,15 +155,15 @@ func (m *Machine) config() (*config.Config, doctor.Finding) {
 	return c, f
 }
 
-// policy checks the files and settings that make a gateway's policy.
+// policy checks the files and settings of a gateway's policy.
 func (m *Machine) policy(c *config.Config) []doctor.Finding {
 	file, host := doctor.Approvals(daemon.ApprovalsPath(c, m.StateDir))
 	agent := c.Agent(session.DefaultAgent)
 	return []doctor.Finding{file, doctor.Effective(agent, host), doctor.Enforce(agent), doctor.SafeBins(agent.Tools.Exec.SafeBinDirs.Value)}
 }
 
-// gateway reports whether a gateway runs, answers, and can use its engine, which need
-// not be the one that is seen from here.
+// gateway reports whether a gateway runs, answers, and can use its engine. That engine may
+// be another one than this program's.
 func (m *Machine) gateway(ctx context.Context) (reach.State, doctor.Finding) {
 	const name = "gateway"
 	state, err := m.Ask(ctx)
@@ -184,7 +184,7 @@ func (m *Machine) gateway(ctx context.Context) (reach.State, doctor.Finding) {
 	return state, f
 }
 
-// gatewayEngine has the gateway ask its engine.
+// gatewayEngine makes the gateway ask its engine.
 func (m *Machine) gatewayEngine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.StatusLimit)
 	defer cancel()

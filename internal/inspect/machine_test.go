@@ -68,7 +68,7 @@ func TestDoctorPolicy(t *testing.T) {
 	} {
 		file := filepath.Join(dir, "corral.json5")
 		for path, text := range map[string]string{file: tc.config, approvals: tc.approvals} {
-			_ = os.Remove(path) // it need not be there
+			_ = os.Remove(path) // it may not exist
 			if text == "" {
 				continue
 			}

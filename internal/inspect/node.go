@@ -14,8 +14,7 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// A NodePolicy decides on the commands of agents that the node's configuration does not
-// name.
+// A NodePolicy is a node's policy for agents that its configuration does not name.
 type NodePolicy struct {
 	Config string `json:"config,omitempty"` // the file; empty: there is none
 	Error  string `json:"error,omitempty"`  // why nothing may run
@@ -29,9 +28,9 @@ type NodePolicy struct {
 	Sandbox     string                          `json:"sandbox"` // off, all or required
 }
 
-// NodePolicy is that of the node with that report: by what the program that runs was
-// told, or else by what a program that is started now would be. It is nil if the
-// machine is no node.
+// NodePolicy is the policy of the node with that report: by the settings of the running
+// program, or if none runs, by those that a program started now would get. It is nil if
+// the machine is no node.
 func (m *Machine) NodePolicy(r node.Report) *NodePolicy {
 	if r.Gateway == "" {
 		return nil

@@ -22,7 +22,8 @@ import (
 	"github.com/corral-exec/corral/sandbox/engine"
 )
 
-// A Sandbox is what a sandbox would be like, and why there would be none.
+// A Sandbox has the properties that a sandbox would have, and the reasons why it could not
+// be made.
 type Sandbox struct {
 	Agent    string `json:"agent"`
 	Mode     string `json:"mode"` // off, all or required
@@ -35,8 +36,9 @@ type Sandbox struct {
 	Missing bool          `json:"imageMissing,omitempty"` // the engine does not have it
 	Runtime string        `json:"runtime,omitempty"`      // empty: the engine's
 	User    string        `json:"user"`                   // owner of the files
-	// UIDRange has the container's own user; SharedUser says why it has none, and
-	// commands run as User. Both are empty if that is not known.
+	// UIDRange is the range of IDs from which the container gets a user of its own.
+	// SharedUser says why it gets none; commands then run as User. Both are empty if
+	// that is not known.
 	UIDRange   string `json:"uidRange,omitempty"`
 	SharedUser string `json:"sharedUser,omitempty"`
 
@@ -48,7 +50,7 @@ type Sandbox struct {
 	Seccomp  string `json:"seccomp"`  // corral, engine, none, or the file of the profile
 	AppArmor string `json:"apparmor"` // engine, or the name of a profile
 
-	// Mistakes are those of the file. The rest of it is explained all the same.
+	// Mistakes are the mistakes in the file. The rest of it is explained all the same.
 	Mistakes []config.Mistake `json:"mistakes"`
 	Refusals []Refusal        `json:"refusals"`
 	// Problems keep a sandbox from being made, although nothing is refused.
@@ -56,11 +58,12 @@ type Sandbox struct {
 	// More: there may be more mistakes, refusals and problems, hidden by these.
 	More bool `json:"more"`
 
-	File       string `json:"-"` // that has the mistakes
+	File       string `json:"-"` // the file with the mistakes
 	EngineCPUs int    `json:"-"` // processors of the engine's machine; 0: not known
 }
 
-// A Refusal is described above as it was asked for.
+// A Refusal is something in the configuration that sandboxes never get. The other fields
+// of Sandbox show it as configured.
 type Refusal struct {
 	boundary.Refusal
 	Where string `json:"where"` // in the configuration
@@ -68,7 +71,7 @@ type Refusal struct {
 
 type Problem struct {
 	Problem string `json:"problem"`
-	Where   string `json:"where,omitempty"` // in the configuration, if it is about one key
+	Where   string `json:"where,omitempty"` // in the configuration, if it concerns one key
 	Fix     string `json:"fix"`
 }
 
@@ -85,7 +88,7 @@ type Mount struct {
 	Target string `json:"target"`
 	Access string `json:"access"` // ro or rw
 	Memory bool   `json:"memory,omitempty"`
-	Bytes  int64  `json:"bytes,omitempty"` // that it may have
+	Bytes  int64  `json:"bytes,omitempty"` // largest size
 
 	Refused bool `json:"refused,omitempty"` // it is in none
 }
@@ -102,8 +105,8 @@ type Limits struct {
 	Lifetime  float64 `json:"lifetime"`
 }
 
-// Sandbox says what an agent's sandbox would be like by the configuration. Nothing is
-// made, and no image is got.
+// Sandbox describes the sandbox that an agent would get by the configuration. It makes
+// nothing, and pulls no image.
 func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err error) {
 	c, bad, err := m.configOrRest()
 	if err != nil {
@@ -142,7 +145,7 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 		e.More = true
 	}
 	e.describe(s, spec)
-	if why, err := cfg.SharedUser(info); err == nil { // else it was said above
+	if why, err := cfg.SharedUser(info); err == nil { // an error was reported above
 		e.SharedUser = why
 		if why == "" {
 			e.UIDRange = cmp.Or(s.UIDRange, sandbox.DefaultUIDRange)
@@ -156,7 +159,8 @@ func (m *Machine) Sandbox(ctx context.Context, agent string) (_ *Sandbox, err er
 	return e, nil
 }
 
-// configOrRest is the configuration or, with what is wrong with it, the rest.
+// configOrRest is the configuration. If it has mistakes, it is the valid rest, with the
+// error.
 func (m *Machine) configOrRest() (*config.Config, *config.Error, error) {
 	c, err := m.Config.Load()
 	var bad *config.Error
@@ -168,8 +172,8 @@ func (m *Machine) configOrRest() (*config.Config, *config.Error, error) {
 	return c, nil, err
 }
 
-// askEngine notes which engine there is, and returns it with what of it counts:
-// where none answers, as if there was one on this machine.
+// askEngine notes the engine, and returns it with its properties. If none answers, the
+// properties are those of an engine on this machine.
 func (m *Machine) askEngine(ctx context.Context, to *SandboxEngine) (daemon.Engine, engine.Info) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
@@ -186,7 +190,7 @@ func (m *Machine) askEngine(ctx context.Context, to *SandboxEngine) (daemon.Engi
 	return nil, engine.Info{Local: true, Arch: runtime.GOARCH}
 }
 
-// refuse notes a refusal with where it was asked for.
+// refuse notes a refusal with its place in the configuration.
 func (e *Sandbox) refuse(r boundary.Refusal, of config.Agent) {
 	from := of.Workspace.Source
 	switch about(r) {
@@ -215,7 +219,7 @@ func about(r boundary.Refusal) string {
 	return kind
 }
 
-// Refused reports whether one of a kind is refused: network, seccomp, apparmor or user.
+// Refused reports whether there is a refusal of a kind: network, seccomp, apparmor or user.
 func (e *Sandbox) Refused(kind string) bool {
 	return slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return about(r.Refusal) == kind })
 }
@@ -224,7 +228,7 @@ func (e *Sandbox) problem(err error, where string) {
 	e.Problems = append(e.Problems, Problem{err.Error(), where, cmp.Or(corral.Hint(err), "corral doctor says more")})
 }
 
-// checkEngine notes what the engine does not have.
+// checkEngine notes which needed features the engine lacks.
 func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.Agent, s daemon.Settings) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.AskLimit)
 	defer cancel()
@@ -237,7 +241,7 @@ func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.
 		sandbox.PartNetwork: of.Sandbox.Network.Source, sandbox.PartRuntime: of.Sandbox.Runtime.Source, sandbox.PartCPUs: of.Sandbox.CPUs.Source,
 	}
 	for _, l := range lacks {
-		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // as only the engine can tell
+		if refusals := boundary.Refusals(l.Err); len(refusals) > 0 { // refusals that depend on the engine
 			e.refuse(refusals[0], of)
 		} else {
 			e.problem(l.Err, sources[l.Of].String())
@@ -248,11 +252,11 @@ func (e *Sandbox) checkEngine(ctx context.Context, eng daemon.Engine, of config.
 	}
 }
 
-// askRegistry is how long a registry has to say whether it has an image: what
-// takes longer is not known.
+// askRegistry is how long a registry has to say whether it has an image. After that, it
+// counts as not known.
 const askRegistry = 10 * time.Second
 
-// checkImage never gets the image: that takes its time.
+// checkImage checks the image of the sandbox. It never pulls it: that takes too long.
 func (e *Sandbox) checkImage(ctx context.Context, eng daemon.Engine, of config.Agent, image string) {
 	asking, cancel := context.WithTimeout(ctx, askRegistry)
 	defer cancel()
@@ -275,7 +279,7 @@ func (e *Sandbox) describe(s daemon.Settings, spec engine.Spec) {
 	case e.Refused("seccomp"):
 		e.Seccomp = s.Seccomp
 	case spec.Profile == "":
-		e.Seccomp = "none" // a kernel of its own
+		e.Seccomp = "none" // the sandbox has a kernel of its own
 	case spec.Seccomp != nil && s.Seccomp != "" && s.Seccomp != "default":
 		e.Seccomp = s.Seccomp
 	case spec.Seccomp != nil:

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// passes is what a decision makes of a command, if every program in it is
-// allowed: whether nothing stands against it.
+// passes reports whether a command would be allowed if every program in it were allowed.
 func passes(argv []Word, layers int) bool {
 	if len(argv) == 0 || !argv[0].Static || layers > MaxLayers {
 		return false
@@ -30,7 +29,7 @@ func passes(argv []Word, layers int) bool {
 		}
 		return true
 	}
-	return false // text is for the shell's parser
+	return false // text needs the shell's parser
 }
 
 var someWrappers = []string{
@@ -43,8 +42,7 @@ var someCommands = []string{
 	"find . -exec rm {} ;", "sudo ls", "env A=b ls", "env -S x", "env -i ls", "vim", "less", "make CC=x", "node -r x y", "perl -e x", "npx x", "ssh h x", "busybox ls", "timeout x ls", "nice --frob ls", "-x", "$x", "ls", "git status", "cat x",
 }
 
-// What does not pass does not pass behind a wrapper either, however many there
-// are.
+// A command that does not pass does not pass behind any number of wrappers either.
 func TestWrappersHideNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		argv := line(rapid.SampledFrom(someCommands).Draw(t, "command"))
@@ -60,7 +58,7 @@ func TestWrappersHideNothing(t *testing.T) {
 	})
 }
 
-// To know less of a command never makes it pass.
+// A command does not pass just because one of its words is unknown.
 func TestUnknownWordsHideNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		argv := line(rapid.SampledFrom(someCommands).Draw(t, "command"))

@@ -9,14 +9,14 @@ import (
 	"github.com/corral-exec/corral/internal/test/vectors"
 )
 
-// An argvVector is what the tool that Corral's users come from answers about a
-// command; see testdata/README.md.
+// An argvVector is the answer of another tool about a command. Corral's users come from
+// that tool; see testdata/README.md.
 type argvVector struct {
 	ID     string
 	Fn     string
 	Input  argvInput
 	Expect map[string]any
-	Newest map[string]any // where a later version of it answers otherwise
+	Newest map[string]any // the answer of a later version, if it differs
 }
 
 type argvInput struct {
@@ -56,7 +56,7 @@ func argvOf(words []Word) []string {
 	return out
 }
 
-// layersOf peels until nothing is left that can be looked through.
+// layersOf peels a command until no wrapper is left.
 func layersOf(argv []Word) (layers []Layer, inner []Word) {
 	for range MaxLayers {
 		l := Peel(argv)
@@ -90,8 +90,8 @@ func unwrapped(in argvInput) map[string]any {
 	}
 }
 
-// argvAnswers have the functions of the vectors. What is no function of ours is
-// put together of ours.
+// argvAnswers has the functions of the vectors. Those that this package does not have are
+// composed of its own.
 var argvAnswers = map[string]func(in argvInput) map[string]any{
 	"parse_argv_token": func(in argvInput) map[string]any {
 		g := newGrammar("output:")
@@ -182,7 +182,7 @@ var argvAnswers = map[string]func(in argvInput) map[string]any{
 		return map[string]any{"ok": SafeBin{MaxPositional: 1}.Check(Literals(in.Bin)) == nil}
 	},
 	"defaults": func(argvInput) map[string]any {
-		// The directories are not ours to say.
+		// Package policy has the directories, not this one.
 		return map[string]any{"safeBins": DefaultSafeBins, "trustedDirs": []string{"/bin", "/usr/bin"}}
 	},
 	"normalize": func(in argvInput) map[string]any {

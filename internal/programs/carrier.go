@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// Carrier reports whether the options or arguments of an ordinary program have
-// it run another program, load code, or write a file where its work is not to
-// write files. The reason is one line for people.
+// Carrier reports whether the options or arguments of an ordinary program make
+// it run another program, load code, or write a file although its purpose is
+// not to write files. The reason is one line for people.
 //
-// It is asked about every layer that has to be allowed by itself, wrappers
-// included, and about the command within.
+// It is called for every layer that has to be allowed by itself, wrappers
+// included, and for the command in them.
 //
-// The line it draws: a rule that allows a program trusts the file at that path,
-// in what it does by itself and by its configuration. So make runs the makefile
-// of the directory, git the hooks of the repository, npm the scripts of the
-// package, and cp and tee write: a rule that allows them allows that. A rule on a
-// path does not allow the command line to choose another program or another
-// place: make SHELL=…, git -c core.pager=…, tar --to-command, sort -o.
-// Programs that are a prompt from which anything runs (editors, pagers,
-// debuggers, terminals) are always carriers.
+// A rule that allows a program trusts the file at that path with everything that
+// it does by itself and by its configuration. make runs the makefile of the
+// directory, git the hooks of the repository, npm the scripts of the package, and
+// cp and tee write files: a rule that allows them allows that. But such a rule
+// does not let the command line choose another program or another place: make
+// SHELL=…, git -c core.pager=…, tar --to-command, sort -o. Programs from whose
+// prompt any other program can be started (editors, pagers, debuggers, terminals)
+// are always carriers.
 func Carrier(argv []Word) (reason string, hit bool) {
 	if len(argv) == 0 || !argv[0].Static {
 		return "", false
@@ -39,8 +39,8 @@ func Carrier(argv []Word) (reason string, hit bool) {
 	return why, why != ""
 }
 
-// loadsCode says what has an interpreter run code beside a script that it
-// names: an option, or that there is no script.
+// loadsCode says why an interpreter runs code beside its script: an option loads it, or
+// there is no script; empty if it does not.
 func (in *interpreter) loadsCode(name string, argv []Word) string {
 	s := in.grammar.search(argv, in.permute)
 	for _, o := range s.options {
@@ -62,7 +62,7 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 	}
 	for _, o := range s.options {
 		if o.name == "" || HasField(in.code, o.name) || HasField(in.file, o.name) || HasField(in.idle, o.name) || HasField(in.module, o.name) {
-			return "" // not read from there, or found as what it is
+			return "" // it reads no code from standard input, or InlineCode or ScriptOperand finds the code
 		}
 	}
 	if len(s.operands) > 0 {
@@ -73,18 +73,19 @@ func (in *interpreter) loadsCode(name string, argv []Word) string {
 	return name + FromInput
 }
 
-// A carrierUse is what there is to find in the use of one program.
+// A carrierUse says which uses of a program or subcommand are carriers.
 type carrierUse struct {
 	grammar *grammar
-	always  string                                   // why every use is one
+	always  string                                   // why every use is a carrier
 	sub     map[string]*carrierUse                   // subcommands
 	ordered bool                                     // its own options stand before the subcommand
-	help    string                                   // what --help does, in place of its subcommand or behind it
-	unknown string                                   // why a subcommand that is not listed is one; empty: it is not
-	words   func(argv []Word, operands []int) string // looks at what is no option
+	help    string                                   // why --help, in place of a subcommand or behind it, is a carrier
+	unknown string                                   // why a subcommand that is not listed is a carrier; empty: it is not
+	words   func(argv []Word, operands []int) string // checks the words that are no options
 }
 
-// look says what it finds in argv. The first word is the program, or a subcommand.
+// look says why argv is a carrier; empty if it is not. The first word is the program, or a
+// subcommand.
 func (c *carrierUse) look(name string, argv []Word) string {
 	if c.always != "" {
 		return name + " " + c.always
@@ -122,7 +123,7 @@ func (c *carrierUse) look(name string, argv []Word) string {
 		return name + " " + Quote(w.Text) + " " + c.unknown
 	}
 	if s.unsure {
-		// The option before it may take it as its value: the next may be it.
+		// If it is the value of the option before it, a later word is the subcommand.
 		for _, i := range s.operands[1:] {
 			if sub := c.sub[argv[i].Text]; sub != nil {
 				return sub.look(name+" "+argv[i].Text, argv[i:])
@@ -132,12 +133,12 @@ func (c *carrierUse) look(name string, argv []Word) string {
 	return ""
 }
 
-// nowhere reports whether what is written to a file is written to none.
+// nowhere reports whether writing to this path writes no file.
 func nowhere(file string) bool {
 	return file == "-" || file == "/dev/null" || file == "/dev/stdout" || file == "/dev/stderr"
 }
 
-// indifferent reports whether there is nothing to find in its arguments.
+// indifferent reports whether no arguments can make it a carrier.
 func (c *carrierUse) indifferent() bool {
 	if c.words != nil {
 		return false
@@ -157,7 +158,7 @@ func (c *carrierUse) indifferent() bool {
 	return c.sub == nil
 }
 
-// carrierUses is what carriers returns.
+// carrierUses is the table that carriers returns.
 var (
 	carrierUses     = map[string]*carrierUse{}
 	carrierUsesMade sync.Once

@@ -15,8 +15,8 @@ const (
 	gitMan    = "runs man, or a browser"
 )
 
-// gitTable is of git and its commands. What the configuration and the hooks of
-// a repository run is trusted with git; -C is fine for that reason.
+// gitTable is the table for git and its commands. A rule that allows git trusts the
+// configuration and the hooks of every repository, so -C is no carrier.
 var gitTable = []carrierRow{
 	{"git", "c: config-env: exec-path?", gitConfig},
 	{"git", "p,paginate", "runs a pager"},
@@ -70,9 +70,8 @@ var gitTable = []carrierRow{
 	{"git add,git checkout,git restore,git reset,git commit", "p,patch i,interactive", prompt},
 }
 
-// gitCommands are those that come with git and are in no row, or only in rows
-// that have options. Whatever else stands there is an alias, or is looked for
-// on PATH.
+// gitCommands are the commands that come with git and are in no row, or only in rows
+// with options. Any other word in that place is an alias, or is looked up on PATH.
 const gitCommands = `add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
 	check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config count-objects
 	describe diagnose diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref format-patch
@@ -83,7 +82,7 @@ const gitCommands = `add am annotate apply archive bisect blame branch bugreport
 	stripspace submodule switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info var verify-commit
 	verify-pack verify-tag version whatchanged worktree write-tree`
 
-// transport is an address that has git run git-remote-NAME, such as
+// transport matches an address that makes git run git-remote-NAME, such as
 // ext::sh -c …
 var transport = lazy.Regexp(`^[A-Za-z0-9+.-]+::`)
 
@@ -101,8 +100,8 @@ func gitAddress(argv []Word, operands []int) string {
 var gitMessages = newGrammar("m,message: F,file: C,reuse-message: no-edit dry-run porcelain fixup: c,reedit-message: t,template: squash: author: date: cleanup: trailer: " +
 	"a,all s,signoff n,no-verify v,verbose q,quiet amend allow-empty allow-empty-message no-gpg-sign reset-author o,only i,include no-signoff u,local-user: f,force d,delete l,list annotate sign")
 
-// gitMessage: without a message, git has an editor ask for it, also one that reads
-// its commands from a pipe.
+// gitMessage: without a message git starts an editor, and an editor may read commands
+// from a pipe.
 func gitMessage(argv []Word, operands []int) string {
 	asks, told := argv[0].Text == "commit", false
 	if argv[0].Text == "notes" {
@@ -146,8 +145,8 @@ func gitMessage(argv []Word, operands []int) string {
 	return ""
 }
 
-// gitPull: --rebase has a value that opens an editor, and like every option of git
-// it may be cut short. -r takes the value in the same word.
+// gitPull: one value of --rebase opens an editor. Like every long option of git, it may be
+// abbreviated. -r takes the value in the same word.
 func gitPull(argv []Word, operands []int) string {
 	for _, w := range argv[1:] {
 		if w.Text == "--" {
@@ -165,7 +164,7 @@ func gitPull(argv []Word, operands []int) string {
 	return gitAddress(argv, operands)
 }
 
-// gitFormat: some placeholders of a format have signatures checked.
+// gitFormat: some placeholders of a format make git check signatures, with a program.
 func gitFormat(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if w.Text == "--" {
@@ -179,7 +178,7 @@ func gitFormat(argv []Word, _ []int) string {
 	return ""
 }
 
-// gitContinues: what goes on after a conflict asks for a message.
+// gitContinues: --continue after a conflict asks for a message, in an editor.
 func gitContinues(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if len(w.Prefix) > 4 && strings.HasPrefix("--continue", w.Prefix) {
@@ -192,7 +191,7 @@ func gitContinues(argv []Word, _ []int) string {
 // plainSettings are the settings that name no program, no file and no server.
 var plainSettings = lazy.Regexp(`^(user\.(name|email)|color\..*|column\..*|advice\..*|init\.defaultbranch|push\.(default|autosetupremote|followtags)|pull\.(rebase|ff)|fetch\.prune|rebase\.(autosquash|autostash)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|mnemonicprefix|noprefix|colormoved)|core\.(autocrlf|eol|filemode|ignorecase|quotepath|safecrlf|abbrev|longpaths|precomposeunicode)|branch\..*\.(merge|rebase|remote)|rerere\.enabled|log\.(date|decorate)|status\..*|commit\.verbose|help\.autocorrect)$`)
 
-// gitSetting: to read a setting is fine, and to set one that names nothing.
+// gitSetting: reading a setting is no carrier, nor is setting one of plainSettings.
 func gitSetting(argv []Word, operands []int) string {
 	var words []Word
 	for _, i := range operands {

@@ -1,9 +1,9 @@
 package programs
 
-// A carrierRow says of some programs, separated by commas, what these options
-// do. A program of several words is a subcommand. Options are written as
-// newGrammar reads them; "*" is every use. Without a reason they are options
-// that take a value, which are listed so that the value is not taken for one.
+// A carrierRow says what options of some programs do. Programs are separated by commas; a
+// program of several words is a subcommand. Options are written as newGrammar reads them;
+// "*" is every use. A row without a reason lists harmless options with values, so that the
+// values are not taken for options.
 type carrierRow struct {
 	programs string
 	options  string
@@ -22,8 +22,8 @@ const (
 	runsCode    = "runs code that is not in a file that it names"
 )
 
-// carrierTable is what options of ordinary programs do, and which programs are
-// never ordinary. Git has a table of its own.
+// carrierTable lists the options that make ordinary programs carriers, and the programs
+// that always are. Git has a table of its own.
 var carrierTable = []carrierRow{
 	// Archives.
 	{"tar,gtar,bsdtar", "to-command: checkpoint-action: I,use-compress-program: rsh-command: rmt-command: F,info-script,new-volume-script:", runs},
@@ -80,7 +80,7 @@ var carrierTable = []carrierRow{
 	{"ghostscript,gs", "*", "reads a language that can write files and run programs"},
 	{"gnuplot,octave,maxima,dc", "*", "reads a language in which programs can be run or files be read"},
 
-	// Editors, pagers, and what else is a prompt.
+	// Editors, pagers, and other programs with a prompt.
 	{"editor,sensible-editor,select-editor,sudoedit,vipw,vigr,visudo,rview,gview,rgview,rgvim,gvimdiff,evim,eview,vimtutor,xxdiff,meld,cscope", "*", prompt},
 	{"pager,sensible-pager,zless,zmore,bzless,bzmore,xzless,xzmore,lzless,lzmore,zstdless,batcat,bat", "*", prompt},
 	{"vi,vim,nvim,view,gvim,vimdiff,rvim,ex,ed,red,nano,pico,emacs,emacsclient,joe,jed,mcedit,micro,kak,hx,helix,mg,ne,tilde", "*", prompt},
@@ -142,7 +142,7 @@ var carrierTable = []carrierRow{
 	{"mongo,mongosh", "eval: f,file: nodb shell", runsCode},
 	{"redis-cli", "eval: x", runsCode},
 
-	// Building. What the build files say is trusted with the program.
+	// Building. A rule that allows the program trusts the build files.
 	{"cmake", "P,-P: C,-C: E,-E: script: toolchain: D,-D: build-and-test:", "runs commands, or a script that it names"},
 	{"ctest", "S,script: SP,script-new-process: D: build-and-test: S:", runs},
 	{"ninja", "f: t:", "runs what another file says"},

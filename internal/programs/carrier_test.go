@@ -36,7 +36,7 @@ func TestCarrier(t *testing.T) {
 		"awk -f x", "sed -f x y", "yarn x", "tar cf x -- --a*", "npm run x", "go run x.go", "python3", "python3 -", "perl", "node /dev/stdin", "python3 -m x", "ruby -w", "tmux new x", "screen x", "expect x", "dpkg --pre-invoke=x", "apt-get -o x=y update", "gdb", "xdg-open x", "nodemon x", "nix run x", "latex -shell-escape x", "strace -frob $x ls", "run-parts x",
 	} {
 		reason, hit := Carrier(line(in))
-		// What is looked through, or refused, there need not be a reason for.
+		// A refused wrapper needs no reason as a carrier.
 		if !hit && Peel(line(in)).Kind != LayerRefused {
 			t.Errorf("carrier(%s) finds nothing", in)
 		}
@@ -63,7 +63,7 @@ func TestCarrier(t *testing.T) {
 	}
 }
 
-// The rows of the table are what they look like.
+// The rows of the table are well-formed.
 func TestCarrierTable(t *testing.T) {
 	for name, c := range carriers() {
 		if name != NormalizeName(name) {

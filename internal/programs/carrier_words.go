@@ -7,7 +7,7 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// carrierWords look at what is no option, where that matters.
+// carrierWords check the words that are no options, for programs where these matter.
 var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"git clone": gitAddress, "git fetch": gitAddress, "git pull": gitPull, "git push": gitAddress, "git ls-remote": gitAddress,
 	"git fetch-pack": gitAddress, "git send-pack": gitAddress, "git submodule": gitAddress, "git remote": gitAddress,
@@ -33,8 +33,8 @@ var carrierWords = map[string]func(argv []Word, operands []int) string{
 	"objcopy": toolOptions, "objdump": toolOptions, "size": toolOptions, "gcc-ar": toolOptions, "gcc-nm": toolOptions, "gcc-ranlib": toolOptions,
 }
 
-// opensslKey: a key or a certificate may be one that an engine has, which is loaded
-// from the file that the word names.
+// opensslKey: the word for a key or a certificate may name an engine, which openssl loads
+// from a file.
 func opensslKey(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if strings.Contains(strings.ToLower(w.Text), "org.openssl.engine:") || !w.Static && w.Prefix == "" {
@@ -44,8 +44,8 @@ func opensslKey(argv []Word, _ []int) string {
 	return ""
 }
 
-// aptFile: the scripts of a package are run, and a word with a slash is the file of
-// one.
+// aptFile: apt runs the scripts of a package, and a word with a slash is the file of a
+// package.
 func aptFile(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; !w.Static || strings.HasSuffix(w.Text, ".deb") || strings.HasPrefix(w.Text, ".") || strings.HasPrefix(w.Text, "/") || strings.HasSuffix(w.Text, ".dsc") || strings.HasSuffix(w.Text, ".changes") {
@@ -55,8 +55,8 @@ func aptFile(argv []Word, operands []int) string {
 	return ""
 }
 
-// databaseInput: clients of databases read commands from their standard input, and
-// some of those run programs.
+// databaseInput: clients of databases read commands from standard input, and some of these
+// commands run programs.
 func databaseInput(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if HasField("-l --list -V --version --help", w.Text) {
@@ -78,7 +78,7 @@ func javaTool(argv []Word, _ []int) string {
 	return ""
 }
 
-// javaAgent: options that load code have their value behind a colon.
+// javaAgent: options that load code have a value behind a colon.
 func javaAgent(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		for _, o := range javaLoads {
@@ -92,7 +92,7 @@ func javaAgent(argv []Word, _ []int) string {
 
 var javaLoads = strings.Fields("-agent -javaagent -Xbootclasspath -Xrun -XX:OnError -XX:OnOutOfMemoryError -XX:Flags -XX:VMOptionsFile -XX:+UnlockDiagnostic @")
 
-// zipTest: what -TT runs may stand in the same word.
+// zipTest: the program that -TT runs may stand in the same word.
 func zipTest(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		if strings.HasPrefix(w.Prefix, "-") && !strings.HasPrefix(w.Prefix, "--") && strings.Contains(w.Prefix, "T") {
@@ -102,7 +102,7 @@ func zipTest(argv []Word, _ []int) string {
 	return ""
 }
 
-// curlFormat: a format that is not known, or names a file, may write one.
+// curlFormat: an unknown format, or one that names a file, may write a file.
 func curlFormat(argv []Word, _ []int) string {
 	s := curlFormats.search(argv, true)
 	for _, o := range s.options {
@@ -115,7 +115,7 @@ func curlFormat(argv []Word, _ []int) string {
 
 var curlFormats = newGrammar("w,write-out:")
 
-// secondFile: a second file is written. A number behind an option is its value.
+// secondFile: the second file is written. A number behind an option is its value.
 func secondFile(argv []Word, operands []int) string {
 	ended := slices.ContainsFunc(argv, func(w Word) bool { return w.Text == "--" })
 	option := func(i int) bool { return strings.HasPrefix(argv[i].Text, "-") && len(argv[i].Text) == 2 }
@@ -131,8 +131,7 @@ func secondFile(argv []Word, operands []int) string {
 	return ""
 }
 
-// npmFlags: npm takes its long options behind any number of dashes, and short for
-// what they are.
+// npmFlags: npm accepts its long options behind any number of dashes, and abbreviated.
 func npmFlags(argv []Word, _ []int) string {
 	for _, w := range argv[1:] {
 		name, _, _ := strings.Cut(strings.TrimLeft(w.Prefix, "-"), "=")
@@ -153,7 +152,7 @@ func npmFlags(argv []Word, _ []int) string {
 
 var npmRuns = strings.Fields("script-shell userconfig globalconfig node-options editor shell viewer prefix git")
 
-// toolOptions: compilers and linkers read options from files, and hand some on.
+// toolOptions: compilers and linkers read options from files, and pass some on to others.
 func toolOptions(argv []Word, _ []int) string {
 	for i, w := range argv[1:] {
 		switch {
@@ -168,10 +167,10 @@ func toolOptions(argv []Word, _ []int) string {
 	return ""
 }
 
-// makeSwitch is a variable of make that is set to something which is no command.
+// makeSwitch matches a variable of make whose value cannot be a command.
 var makeSwitch = lazy.Regexp(`^[A-Za-z_]+\??=([0-9]*|y|n|yes|no|on|off)$`)
 
-// makeVariable: what a variable of the command line has goes into commands.
+// makeVariable: make puts the values of variables into commands.
 func makeVariable(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; !w.Static || strings.Contains(w.Text, "=") && !makeSwitch().MatchString(w.Text) {
@@ -181,7 +180,7 @@ func makeVariable(argv []Word, operands []int) string {
 	return ""
 }
 
-// crontabFile: it is installed.
+// crontabFile: crontab installs the file.
 func crontabFile(_ []Word, operands []int) string {
 	if len(operands) > 0 {
 		return "takes commands that run later from a file"
@@ -197,7 +196,7 @@ func yarnScript(argv []Word, operands []int) string {
 	return Quote(argv[operands[0]].Text) + " may be a script of the package"
 }
 
-// ipExec: ip takes any abbreviation of "netns exec" and "vrf exec".
+// ipExec: ip accepts any abbreviation of "netns exec" and "vrf exec".
 func ipExec(argv []Word, operands []int) string {
 	if len(operands) < 2 {
 		return ""
@@ -212,8 +211,7 @@ func ipExec(argv []Word, operands []int) string {
 	return ""
 }
 
-// tarLetters: the first word may be options without a dash, whose values stand
-// behind it.
+// tarLetters: the first word may be options without a dash; their values follow it.
 func tarLetters(argv []Word, operands []int) string {
 	for _, i := range operands {
 		if w := argv[i]; w.MayBeOption() && w.Text != "-" {
@@ -231,8 +229,8 @@ func tarLetters(argv []Word, operands []int) string {
 
 var sqliteRuns = lazy.Regexp(`(?i)(^|\n)\s*\.|\b(load_extension|writefile|readfile|edit|fts3_tokenizer)\s*\(|\b(attach|vacuum\s+\S*\s*into)\b`)
 
-// sqliteText: lines that begin with a dot are commands, and some functions
-// reach outside of the data base.
+// sqliteText: lines that begin with a dot are commands, and some functions use files
+// outside of the database.
 func sqliteText(argv []Word, operands []int) string {
 	if len(operands) < 2 {
 		return "reads commands from its standard input"

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables in docs/reference/policy.md")
 
-// TestDocs: the tables are those of the code.
+// TestDocs: the tables of the documentation are those of the code.
 func TestDocs(t *testing.T) {
 	for name, text := range map[string]string{
 		"safe bins":    docSafeBins(),
@@ -81,8 +81,7 @@ func docInterpreters() string {
 	return code(slices.Sorted(maps.Keys(interpreters()))...) + "\n"
 }
 
-// spelled are the options of a list, as newGrammar reads it, as people write
-// them.
+// spelled are the options of a list for newGrammar, written as on a command line.
 func spelled(list string) []string {
 	var options []string
 	for field := range strings.FieldsSeq(list) {
@@ -105,7 +104,7 @@ func docCarriers() string {
 	b.WriteString("| program | options | what they do |\n|---|---|---|\n")
 	for _, row := range slices.Concat(carrierTable, gitTable) {
 		if row.why == "" {
-			continue // only so that values are not taken for options
+			continue // listed only so that values are not taken for options
 		}
 		options := "every use"
 		if row.options != "*" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// TableRows is how many rows the tables of carriers and of wrappers have.
+// TableRows is the number of rows in the tables of carriers and of wrappers.
 func TableRows() int { return len(carrierTable) + len(gitTable) + len(wrapperNames()) }
 
 func wrapperNames() []string {
@@ -17,13 +17,13 @@ func wrapperNames() []string {
 	return names
 }
 
-// WithoutRow is for tests of what stops a command that the tables are wrong about:
-// while f runs, row i is not there. programs are those that it is about.
+// WithoutRow removes row i while f runs. It is for tests of the other defences, in case a
+// table has a mistake. programs are the programs of the row.
 func WithoutRow(i int, f func(row string, programs []string)) {
 	rows := slices.Concat(carrierTable, gitTable)
 	if i < len(rows) {
 		row := rows[i]
-		carriers() // made, so that it is not made again
+		carriers() // fill the table now, so that it is not filled later
 		defer func() { makeCarriers(slices.Concat(carrierTable, gitTable)) }()
 		makeCarriers(slices.Delete(rows, i, i+1))
 		var programs []string

@@ -9,11 +9,11 @@ import (
 // InlineCode reports whether a command has code among its arguments, which its
 // program runs. The label says where: "python3 -c", "awk inline program".
 //
-// All program text of awk and sed counts, since what it can do is not told from
-// looking at it: both have commands that run a shell and write files. So does
-// -exec of find and the command of xargs, which peel looks through. A file that
-// is named on the command line (awk -f) is not in the arguments; for make it
-// is, as a makefile elsewhere is another program.
+// All program text of awk and sed counts: both have commands that run a shell and
+// write files, and the text alone does not show them safely. -exec of find and the
+// command of xargs count too; Peel finds the command in them. A file that is named
+// on the command line (awk -f) does not count as code in the arguments. For make it
+// does, since a makefile elsewhere is another program.
 func InlineCode(argv []Word) (label string, hit bool) {
 	if len(argv) == 0 || !argv[0].Static {
 		return "", false
@@ -63,9 +63,8 @@ func InlineCode(argv []Word) (label string, hit bool) {
 	return "", false
 }
 
-// HarmlessText reports whether the code in the arguments of awk or sed is so
-// plain that it can run no program and reach no other file. Only few forms of
-// it are known; any other is not harmless.
+// HarmlessText reports whether the code in the arguments of awk or sed is so plain
+// that it can run no program and use no other file. It accepts only a few forms.
 func HarmlessText(argv []Word) bool {
 	in, ok := named(interpreters(), NormalizeName(argv[0].Text))
 	if !ok || !in.program {
@@ -97,8 +96,8 @@ func HarmlessText(argv []Word) bool {
 	return !strings.ContainsAny(text, "(|>@") && !strings.Contains(text, "getline")
 }
 
-// plainSed is a list of p, d, q, = and s///, with addresses. The brackets of a
-// regular expression are left out, as a slash in them may end it or not.
+// plainSed matches a list of p, d, q, = and s///, with addresses. Brackets of regular
+// expressions do not match, since programs differ in whether a slash in them ends it.
 var plainSed = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		re      = `/(?:\\[^\n]|[^/\\\[\n])*`

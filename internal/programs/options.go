@@ -7,9 +7,9 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// A grammar is how a program reads its options, as far as it matters here.
-// Wrappers, carriers, interpreters and inline code all have theirs in a table,
-// and one scanner reads them.
+// A grammar describes how a program reads its options, as far as it matters here.
+// The tables of wrappers, carriers, interpreters and inline code have one for each
+// program, and the scanner in this file reads words by it.
 type grammar struct {
 	short  map[byte]*option
 	long   map[string]*option // behind two dashes
@@ -17,14 +17,14 @@ type grammar struct {
 	digits bool               // -NUM is an option
 }
 
-// An option is one of a program's, whatever its spellings.
+// An option is an option of a program, with all its spellings.
 type option struct {
 	name  string // the first of its spellings, without dashes
 	takes takes
-	why   string // of carriers: what it does
+	why   string // for carriers: what it does
 }
 
-// takes is whether an option takes a value.
+// takes says whether and how an option takes a value.
 type takes byte
 
 const (
@@ -34,10 +34,10 @@ const (
 	number         // digits behind it in the same word, or none
 )
 
-// newGrammar reads a list of options, separated by white space. Each is its
-// spellings, separated by commas: one letter, a long name, or "-name" where a
-// long name has one dash. Behind the last, ':' says that a value follows, '?'
-// that one may be attached, '%' that a number may. "#" is -NUM.
+// newGrammar reads a list of options, separated by white space. An option is a list of
+// spellings, separated by commas: one letter, a long name, or "-name" for a long name
+// with one dash. Behind the last spelling, ':' means that a value follows, '?' that a
+// value may be attached, '%' that a number may be attached. "#" is -NUM.
 func newGrammar(list string) *grammar {
 	g := &grammar{short: map[byte]*option{}, long: map[string]*option{}, single: map[string]*option{}}
 	g.add(list, "")
@@ -65,7 +65,7 @@ func (g *grammar) add(list, why string) {
 			}
 			switch {
 			case bare != name:
-				g.single[bare], g.long[bare] = o, o // such programs take either
+				g.single[bare], g.long[bare] = o, o // such programs accept one or two dashes
 			case len(name) == 1:
 				g.short[name[0]] = o
 			default:
@@ -75,24 +75,24 @@ func (g *grammar) add(list, why string) {
 	}
 }
 
-// A given option stands in a command.
+// A given is an option that stands in a command.
 type given struct {
 	*option
 	text  string // as written: -c, --eval
 	value Word   // if it has one
-	at    int    // of the word
-	last  int    // of the word that holds its value; at if it is the same
+	at    int    // index of its word
+	last  int    // index of the word with its value; at if it is the same
 }
 
-// A scan is what there is of options in a command.
+// A scan is the options and operands of a command.
 type scan struct {
 	options  []given
-	operands []int // the words that are not options, nor values of them
-	// stopped says why nothing can be said of what begins at word `at`: an
-	// unknown option, or a word that is not known. Empty: all is known.
+	operands []int // the words that are neither options nor values of options
+	// stopped says why the words from `at` on could not be read: an unknown option,
+	// or a word that is not known. Empty: all were read.
 	stopped string
 	at      int
-	unsure  bool // of search: there was an option that is not known
+	unsure  bool // set by search: there was an unknown option
 }
 
 func (s scan) find(names ...string) (given, bool) {
@@ -106,7 +106,7 @@ func (s scan) find(names ...string) (given, bool) {
 	return given{}, false
 }
 
-// first is where the operands begin; len(argv) if there are none.
+// first is the index of the first operand; len(argv) if there is none.
 func (s scan) first(argv []Word) int {
 	if len(s.operands) == 0 {
 		return len(argv)
@@ -114,9 +114,8 @@ func (s scan) first(argv []Word) int {
 	return s.operands[0]
 }
 
-// read reads the options before the first operand, as wrappers and
-// interpreters do. Every one has to be known, as has the first operand; after
-// it, everything is an operand.
+// read reads the options before the first operand, as wrappers and interpreters do.
+// Every option and the first operand have to be known; all words after it are operands.
 func (g *grammar) read(argv []Word) scan {
 	var s scan
 	stop := func(i int, why string) scan { s.stopped, s.at = why, i; return s }
@@ -157,8 +156,8 @@ func (g *grammar) read(argv []Word) scan {
 	return s
 }
 
-// word reads a word as options. Each has to be known. The last is said to end in
-// the next word if its value is there.
+// word reads a word as options; each has to be known. If the value of the last option is
+// in the next word, last is the index of that word.
 func (g *grammar) word(text string, i int) ([]given, bool) {
 	if name, val, has := strings.Cut(text[1:], "="); g.single[name] != nil {
 		return one(g.single[name], text, val, has, i)
@@ -198,7 +197,7 @@ func (g *grammar) word(text string, i int) ([]given, bool) {
 	return opts, true
 }
 
-// one is a long option.
+// one reads a word as one long option.
 func one(o *option, text, val string, has bool, i int) ([]given, bool) {
 	f := given{option: o, text: text, at: i, last: i}
 	switch {
@@ -213,7 +212,7 @@ func one(o *option, text, val string, has bool, i int) ([]given, bool) {
 	return []given{f}, true
 }
 
-// abbreviated is the one option that a name can be short for.
+// abbreviated is the option that a name is an abbreviation of, if there is just one.
 func (g *grammar) abbreviated(name string) *option {
 	var only *option
 	for long, o := range g.long {
@@ -228,15 +227,14 @@ func (g *grammar) abbreviated(name string) *option {
 	return only
 }
 
-// search reads options anywhere, as most programs do, and finds whatever might
-// be one that the grammar has a reason against: unknown options are taken for
-// ones without a value and with one, a cluster is searched to its end, and a
-// word that is not known is found as an option without a name.
+// search reads options anywhere, as most programs do. It is pessimistic and finds every
+// option that might be there: an unknown option is read both with and without a value, a
+// cluster is searched to its end, and an unknown word counts as an option without a name.
 //
 // If permute is false, it ends at the first operand.
 func (g *grammar) search(argv []Word, permute bool) scan {
 	var s scan
-	unsure := false // the word before may be an option that takes this one
+	unsure := false // the word before may be an option with this one as its value
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
 		after := unsure
@@ -267,7 +265,7 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 		if n := len(opts); n > 0 && opts[n-1].last > i && i+1 < len(argv) {
 			next := argv[i+1]
 			s.options[len(s.options)-1].value = next
-			if !unsure && (next.Static || !next.MayBeOption()) { // else it may be nothing, or several
+			if !unsure && (next.Static || !next.MayBeOption()) { // otherwise next may be no word, or several
 				i++
 			}
 		}
@@ -275,13 +273,13 @@ func (g *grammar) search(argv []Word, permute bool) scan {
 	return s
 }
 
-// guess reads a word as options when some of them are not known. It reports whether
-// one of them may take the next word, which is not certain.
+// guess reads a word as options although some are not known. It also reports whether one
+// of them may take the next word as its value.
 func (g *grammar) guess(text string, i int) ([]given, bool) {
 	if opts, ok := g.word(text, i); ok {
 		name := strings.TrimPrefix(opts[0].text, "--")
 		short := name != opts[0].text && g.long[name] == nil
-		// What an abbreviation is short for depends on the other options.
+		// The meaning of an abbreviation depends on options that are not listed here.
 		return opts, short && opts[0].takes == hasValue
 	}
 	var opts []given
@@ -337,8 +335,8 @@ func Quote(s string) string {
 	}, s) + `"`
 }
 
-// NormalizeName is what a program is called, whichever directory it is in: the
-// base name of its path, in lower case, without the endings of Windows.
+// NormalizeName is the name of a program without its directory: the base name of its
+// path, in lower case, without the endings of Windows.
 func NormalizeName(path string) string {
 	name := strings.TrimSpace(path)
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
@@ -361,11 +359,11 @@ func family(name string) string {
 	return name
 }
 
-// variant is what the names of one program differ by: the system that it compiles
-// for, and how it was built.
+// variant matches the parts of a name in which variants of one program differ: the system
+// that it compiles for, and how it was built.
 var variant = lazy.Regexp(`^[a-z0-9_]+-(?:[a-z0-9_]+-)?(?:linux|gnu|darwin|freebsd|w64)[a-z0-9_]*-(?:[a-z0-9_]+-)?|\.(?:bfd|gold|basic|tiny|nox|athena|gtk3?|motif|openbsd|traditional|ucb|real|distrib|bin)$`)
 
-// plainName is a name without what tells variants of one program apart.
+// plainName is a name without version and variant.
 func plainName(name string) string {
 	if name = family(name); strings.ContainsAny(name, "-.") { // most have none
 		name = variant().ReplaceAllString(name, "")
@@ -373,8 +371,8 @@ func plainName(name string) string {
 	return path.Base(name)
 }
 
-// named looks a program up in a table, by its name, by that of its family, and
-// by that without what tells variants apart.
+// named looks a program up in a table: by its name, then by that of its family, then by
+// its plainName.
 func named[T any](table map[string]T, name string) (T, bool) {
 	if v, ok := table[name]; ok {
 		return v, true
@@ -386,7 +384,7 @@ func named[T any](table map[string]T, name string) (T, bool) {
 	return v, ok
 }
 
-// spaced is the text of words. Each may be unknown.
+// spaced is the text of words joined by spaces. Words may be unknown.
 func spaced(words []Word) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -398,7 +396,7 @@ func spaced(words []Word) string {
 	return b.String()
 }
 
-// joined are words joined by spaces, as eval and ssh do.
+// joined joins words by spaces into one, as eval and ssh do.
 func joined(words []Word) Word {
 	if len(words) == 1 {
 		return words[0]

@@ -5,7 +5,7 @@ package programs
 type SafeBin struct {
 	MinPositional int `json:"minPositional,omitempty"`
 	MaxPositional int `json:"maxPositional,omitempty"`
-	// ValueFlags take a value, which is not a path.
+	// ValueFlags take a value that is not a path.
 	ValueFlags []string `json:"allowedValueFlags,omitempty"`
 	// Flags take none.
 	Flags []string `json:"allowedFlags,omitempty"`

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// DefaultSafeBins are the safe bins where nothing is configured.
+// DefaultSafeBins are the safe bins if nothing is configured.
 var DefaultSafeBins = []string{"cut", "uniq", "head", "tail", "tr", "wc"}
 
-// SafeBinProfiles are those of the safe bins that there can be without a
-// profile of one's own. They read standard input alone: a name of a file is
-// refused, as is an option that names one, or a program, or that waits for
-// ever.
+// SafeBinProfiles are the built-in profiles, of programs that can be safe bins without a
+// configured profile. They read standard input alone. Names of files are refused, and
+// options that name a file or a program, or that never end.
 //
-// The long options that a program has beside those are listed too, if one of
-// those could be short for them.
+// A program's other long options are listed too, if an allowed one could be taken for an
+// abbreviation of them.
 var SafeBinProfiles = map[string]SafeBin{
 	"cut": {
 		ValueFlags: strings.Fields("-b --bytes -c --characters -d --delimiter -f --fields --output-delimiter"),
@@ -55,12 +54,11 @@ var SafeBinProfiles = map[string]SafeBin{
 	},
 }
 
-// Check reports why a use of the program is not a safe one: nil if it reads
-// standard input, writes standard output, and does nothing else. A program
-// that runs code is never safe.
+// Check reports why a use of the program is not safe: nil if it reads standard input,
+// writes standard output, and does nothing else. A program that runs code is never safe.
 //
-// It looks at the words alone. To ask whether there is a file of that name
-// would tell who may not read the directory.
+// It looks only at the words. If it checked whether a file exists, its answer would tell
+// that to callers who may not read the directory.
 func (b SafeBin) Check(argv []Word) error {
 	if len(argv) == 0 || !argv[0].Static {
 		return fmt.Errorf("is not known by name")
@@ -122,9 +120,8 @@ func (b SafeBin) Check(argv []Word) error {
 	return nil
 }
 
-// grammar is what a profile says. Value flags end in "=" if the value has to be
-// attached; -NUM is any number behind a dash. Denied flags come last, so that
-// they win.
+// grammar is the grammar of a profile. Value flags end in "=" if the value has to be
+// attached; -NUM is any number behind a dash. Denied flags come last, so that they win.
 func (b SafeBin) grammar() (*grammar, error) {
 	g := newGrammar("")
 	for _, part := range []struct {
@@ -152,7 +149,7 @@ func (b SafeBin) grammar() (*grammar, error) {
 	return g, nil
 }
 
-// plain reports whether a word, or the value of an option, can be no path and no
+// plain returns an error if a word, or the value of an option, could be a path or a
 // pattern of paths.
 func plain(text string) error {
 	switch {
@@ -166,8 +163,7 @@ func plain(text string) error {
 	return nil
 }
 
-// SafeBinNames are configured names as programs are called: in lower case,
-// without blanks and repetitions.
+// SafeBinNames normalizes configured names: lower case, without blanks and repetitions.
 func SafeBinNames(entries []string) []string {
 	var names []string
 	for _, e := range entries {

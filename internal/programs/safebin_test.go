@@ -29,7 +29,7 @@ func TestSafeBinCheck(t *testing.T) {
 	wide := SafeBin{MaxPositional: 9, Flags: []string{"-e", "-n"}, ValueFlags: []string{"--frob"}}
 	for in, ok := range map[string]bool{
 		"mine -n a b": true, "mine --frob x": true, "mine --frob=x": true, "mine --fr x": true, "mine --frob": false, "mine -x": false,
-		// Whatever its profile says: what runs code is not safe.
+		// A program that runs code is not safe under any profile.
 		"sed -n p": false, "gsed p": false, "awk p": false, "/opt/x/gawk p": false, `C:\Tools\mawk.exe p`: false, "jq .": false, "python3 x": false, "perl -e x": false, "bash x": false, "sh x": false, "xargs x": false, "find x": false, "env x": false, "busybox x": false, "node -e x": false,
 	} {
 		if err := wide.Check(line(in)); (err == nil) != ok {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// CodeGiven is why there is no script where all that runs is in the words.
+// CodeGiven is the reason for no script if all code is in the words.
 const CodeGiven = " runs the code that it is given"
 
-// FromInput is why there is none where it comes from a pipe or is typed.
+// FromInput is the reason for no script if the code comes from standard input.
 const FromInput = " reads code from its standard input"
 
-// ScriptOperand is which word of a command is the file of code that its program
-// runs: of bash -e x.sh 2, and of npx tsx ./x.ts too. It is -1 if there is none
-// (then the program is all that runs), or if it cannot be told; why then says
-// why not: code comes from elsewhere, or more is loaded beside the file.
+// ScriptOperand is the index of the word that names the file of code that the program
+// runs: x.sh in bash -e x.sh 2, ./x.ts in npx tsx ./x.ts. It is -1 if there is no such
+// file and only the program runs; why is then empty. It is also -1 if the file is not
+// known or is not all the code: why then says so.
 func ScriptOperand(argv []Word) (at int, why string) {
 	if len(argv) == 0 || !argv[0].Static {
 		return -1, ""
@@ -42,7 +42,7 @@ func ScriptOperand(argv []Word) (at int, why string) {
 	return in.operand(name, argv)
 }
 
-// operand is the script of an interpreter whose first operand it is.
+// operand is the script of an interpreter that takes it as its first operand.
 func (in *interpreter) operand(name string, argv []Word) (int, string) {
 	s := in.grammar.read(argv)
 	if in.permute && s.stopped == "" { // sed: options behind operands
@@ -87,7 +87,7 @@ func (in *interpreter) operand(name string, argv []Word) (int, string) {
 	return bindable(name, argv, s.operands[0])
 }
 
-// bindable is the word as a script, unless it is one that no file is sure of.
+// bindable returns the word as a script, unless it is not certain which file it names.
 func bindable(name string, argv []Word, at int) (int, string) {
 	w := argv[at]
 	switch {
@@ -103,7 +103,7 @@ func bindable(name string, argv []Word, at int) (int, string) {
 	return at, ""
 }
 
-// sourced: without a slash, the file is looked for on PATH.
+// sourced is the file of "." or source. A name without a slash is looked up on PATH.
 func sourced(argv []Word) (int, string) {
 	at := 1
 	if len(argv) > 2 && argv[1].Static && argv[1].Text == "--" {
@@ -118,7 +118,7 @@ func sourced(argv []Word) (int, string) {
 	return bindable(argv[0].Text, argv, at)
 }
 
-// shellOperand: text that a shell is given is what peel is for.
+// shellOperand is the script of a shell. Text for a shell is handled by Peel.
 func shellOperand(name string, argv []Word) (int, string) {
 	switch l := Peel(argv); {
 	case l.Kind == LayerText:
@@ -142,8 +142,8 @@ func shellOperand(name string, argv []Word) (int, string) {
 	return bindable(name, argv, at)
 }
 
-// runnerOperand is for what runs a program of a package: ok is false if this is
-// no such use of it. A program that is no interpreter has no script.
+// runnerOperand is the script of a program that npx and the like run from a package; ok
+// is false if this is another use. A program that is no interpreter has no script.
 func runnerOperand(name string, argv []Word) (at int, why string, ok bool) {
 	if name == "pnpm" {
 		s := pnpmGrammar.read(argv)
@@ -185,7 +185,7 @@ func runnerOf(argv []Word) (int, string, bool) {
 	return offset(len(argv)-len(l.Inner), l.Inner)
 }
 
-// offset is the script of the words that begin at word n.
+// offset is the script in words, which begin at index n of the command.
 func offset(n int, words []Word) (int, string, bool) {
 	at, why := ScriptOperand(words)
 	if at >= 0 {
@@ -196,8 +196,8 @@ func offset(n int, words []Word) (int, string, bool) {
 
 var pnpmGrammar = newGrammar("r,recursive s,silent C,dir: F,filter: w,workspace-root color no-color stream aggregate-output reporter: loglevel: v,version h,help")
 
-// runOperand is for bun and deno, which run a file with and without "run".
-// Other words are subcommands, or scripts of the package.
+// runOperand is the script of bun or deno, which run a file with or without "run". Other
+// words are subcommands, or scripts of the package.
 func runOperand(name string, in *interpreter, argv []Word) (int, string) {
 	s := in.grammar.read(argv)
 	at := s.first(argv)

@@ -5,18 +5,17 @@ import (
 	"sync"
 )
 
-// An interpreter runs code that is in a file, in its arguments or in its
-// standard input. There is a table of them, for three questions: is code in the
-// arguments (InlineCode), is code loaded beside the script (carrier), and which
-// file is the script (ScriptOperand).
+// An interpreter runs code from a file, from its arguments or from standard input. The
+// table answers three questions: is there code in the arguments (InlineCode), is code
+// loaded beside the script (Carrier), and which file is the script (ScriptOperand).
 type interpreter struct {
 	options string // all of them; see newGrammar
 	code    string // options whose value is code
 	loads   string // options that load, or look for, further code
-	ends    string // options with which the options end
+	ends    string // options that end the options
 	module  string // options that name code in another way than by a file
 	file    string // options that name the file
-	idle    string // options with which nothing is run
+	idle    string // options with which it runs nothing
 	program bool   // the first operand is code, unless there is a file
 	permute bool   // options are found behind operands too
 
@@ -30,8 +29,8 @@ const jsOptions = "e,eval: p,print? -pe: c,check i,interactive h,help v,version 
 	"experimental-transform-types max-old-space-size: max-http-header-size: stack-size: stack-trace-limit: unhandled-rejections: dns-result-order: disable-warning: title: " +
 	"expose-gc jitless no-addons frozen-intrinsics use-system-ca use-openssl-ca use-bundled-ca"
 
-// interpreters by name, and by name without a version. Options that are in no
-// list make a use that cannot be bound to a file, and nothing worse.
+// interpreters are the interpreters by name, and by name without a version. With an option
+// in no list, the script is not known; that is the only consequence.
 var interpreters = sync.OnceValue(func() map[string]*interpreter {
 	table := map[string]*interpreter{}
 	for names, in := range map[string]*interpreter{
@@ -72,8 +71,8 @@ var interpreters = sync.OnceValue(func() map[string]*interpreter {
 	return table
 })
 
-// IsInterpreter reports whether name, or a path or pattern that ends in it, is
-// that of a program that runs code, or other programs, by nature.
+// IsInterpreter reports whether the purpose of a program is to run code or other
+// programs. name may be a path, or a pattern that ends in the name.
 func IsInterpreter(name string) bool {
 	name = NormalizeName(name)
 	if _, ok := named(interpreters(), name); ok {

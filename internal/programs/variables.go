@@ -13,13 +13,12 @@ import (
 type Setting struct {
 	Name  string
 	Value Word
-	Expr  *syntax.CallExpr // that it is for; nil: for all that follow
+	Expr  *syntax.CallExpr // the command that it is set for; nil: all that follow
 }
 
-// plainVariables are the variables that say how output looks and where the caller
-// is, with the values that they are known to do no harm with: there is no path in
-// them. A language of "../x" has translations read from there, and a time zone of
-// "/x" that file.
+// plainVariables are the variables for the look of output and the place of the caller,
+// with their harmless values. These have no path in them: with the language "../x",
+// programs read translations from there, and with the time zone "/x" that file.
 var plainVariables = []struct {
 	names, values func() *regexp.Regexp
 }{
@@ -30,14 +29,14 @@ var plainVariables = []struct {
 	{plainExpr(`TZ`), plainExpr(`[A-Za-z<][A-Za-z0-9_+,./:<>-]{0,63}|`)},
 	{plainExpr(`TERM|COLORTERM`), plainExpr(`[A-Za-z0-9][A-Za-z0-9._+-]{0,63}|`)},
 	{plainExpr(`NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI`), plainExpr(`[A-Za-z0-9_-]{0,32}`)},
-	{plainExpr(`QWEN_CODE|ASIMI_CLI`), plainExpr(`1`)}, // which the tool run_shell_command sets in every call
+	{plainExpr(`QWEN_CODE|ASIMI_CLI`), plainExpr(`1`)}, // the tool run_shell_command sets it in every call
 	{plainExpr(`COLUMNS|LINES`), plainExpr(`[0-9]{1,6}|`)},
 	{plainExpr(`SOURCE_DATE_EPOCH`), plainExpr(`[0-9]{1,20}|`)},
 }
 
 func plainExpr(expr string) func() *regexp.Regexp { return lazy.Regexp(`^(?:` + expr + `)$`) }
 
-// PlainVariable says why a variable is none of plainVariables; empty if it is one.
+// PlainVariable says why a variable is not in plainVariables; empty if it is.
 func PlainVariable(name, value string) string {
 	for _, p := range plainVariables {
 		if !p.names().MatchString(name) {
@@ -51,7 +50,7 @@ func PlainVariable(name, value string) string {
 	return "it may make a program run another, or load code"
 }
 
-// isPlainVariable reports whether a name is that of one of plainVariables.
+// isPlainVariable reports whether a name is in plainVariables.
 func isPlainVariable(name string) bool {
 	for _, p := range plainVariables {
 		if p.names().MatchString(name) {

@@ -1,18 +1,17 @@
 package programs
 
-// A Word is one word of a command, as far as it can be told without running it.
+// A Word is one word of a command, as far as it is known without running it.
 type Word struct {
-	// Text is the value after quotes are removed if Static, and else the
-	// source text.
+	// Text is the value without quotes if Static, and otherwise the source text.
 	Text string
-	// Static: the shell hands exactly Text to the program, and nothing can
-	// change that: no expansion, no glob, no brace, no tilde.
+	// Static: the shell passes exactly Text to the program. There is no expansion, no
+	// glob, no brace, no tilde.
 	Static bool
-	// Prefix is what the word's value is sure to begin with; Text if Static.
-	// A word that may be none, or several, has those of all.
+	// Prefix is the certain beginning of the value; Text if Static. If the word may
+	// become no word, or several, it is their common beginning.
 	Prefix string
 
-	At int // which word of its command it is, from 1; 0: none
+	At int // its number in its command, from 1; 0: it is not a word of the command
 }
 
 // Literal is a word that stands for itself.

@@ -7,33 +7,33 @@ import (
 	"github.com/corral-exec/corral/internal/lazy"
 )
 
-// A Layer is what one wrapper does. Layers are peeled until none is left.
+// A Layer describes one wrapper of a command. Layers are peeled until none is left.
 type Layer struct {
 	Kind layerKind
 	Name string // the wrapper's, for people
 
-	// Inner is the program that runs, and its arguments. A layer that is
-	// refused has it too where it can be told, for the rules that deny.
+	// Inner is the program that runs, and its arguments. A refused layer has it too if
+	// it is known, for the deny rules.
 	Inner []Word
-	// More are further commands that run (several -exec). Of a layer that is
-	// refused, they are what may be the command, for the rules that deny.
+	// More are further commands that run (several -exec). In a refused layer they are
+	// guesses at the command, for the deny rules.
 	More [][]Word
 
-	Text  Word   // shell text; not Static: cannot be told
-	Shell string // that reads text, by its base name; empty: the one that reads this command
-	args  []Word // its $0, $1 …
+	Text  Word   // shell text; not Static: it is not known
+	Shell string // base name of the shell that reads Text; empty: the one that reads this command
+	args  []Word // $0, $1 … of Text
 
-	Sets     []Setting // variables that it sets for what it runs
-	SetsOnly bool      // it is refused for these alone
+	Sets     []Setting // variables that it sets for the program it runs
+	SetsOnly bool      // these are the only reason why it is refused
 
-	// clean: to replace the whole by inner changes nothing but priority,
-	// timing, buffering and the like.
+	// clean: without the wrapper, only priority, timing, buffering and the like
+	// would differ.
 	clean bool
-	// Own: the wrapper itself has to be allowed too, not only what it runs.
+	// Own: the wrapper itself has to be allowed too, not only the program it runs.
 	Own bool
 	// Vars are the names of variables that it sets.
 	Vars   []string
-	Reason string // of a layer that is refused: why it cannot be looked through
+	Reason string // why the layer is refused
 }
 
 type layerKind int
@@ -41,22 +41,22 @@ type layerKind int
 const (
 	LayerNone    layerKind = iota // no wrapper, or one that runs nothing
 	layerArgv                     // runs inner
-	LayerText                     // has a shell read text
-	LayerRefused                  // what runs cannot be told, or not by its name alone
+	LayerText                     // runs a shell that reads text
+	LayerRefused                  // its program is not known, or not by its name alone
 )
 
 // MaxLayers is how many layers a command may have.
 const MaxLayers = 8
 
-// A wrapper is how a program runs another one. There is a table of them.
+// A wrapper describes how a program runs another one. There is a table of them.
 type wrapper struct {
 	use      use
 	options  string // see newGrammar
 	operands int    // words before the command, such as the DURATION of timeout
-	reason   string // of refused ones: why it cannot be looked through
+	reason   string // why a refused wrapper is refused
 	idle     string // options with which it runs nothing
-	effect   string // options that do more than the wrapper is known for
-	alone    string // what it does without a command, if it is not nothing
+	effect   string // options that do more than the wrapper's usual work
+	alone    string // what it does without a command; empty: nothing
 	form     form   // how it differs from the others; nil: not at all
 	language bool   // its arguments are no options; only form reads them
 
@@ -71,15 +71,15 @@ const (
 	refused                // LayerRefused
 )
 
-// A form looks at a wrapper that is unlike others. It gets what the options
-// are, and a layer that has the wrapper's name and the use of the table.
+// A form reads the arguments of a wrapper that is unlike others. It gets the scanned
+// options, and a layer with the wrapper's name and its use from the table.
 type form func(argv []Word, s scan, l Layer) Layer
 
-// Peel looks at the outermost layer of a command: argv[0] is the program,
-// which is told by its base name, in any directory.
+// Peel reads the outermost layer of a command. argv[0] is the program; its base name
+// counts, not its directory.
 //
-// It is pessimistic. Options have to be known, and every word up to the command
-// has to be known too: a variable or a glob may be an option.
+// It is pessimistic. All options have to be known, and every word before the inner
+// command too: a variable or a glob may be an option.
 func Peel(argv []Word) Layer {
 	if len(argv) == 0 || !argv[0].Static {
 		return Layer{}
@@ -139,7 +139,7 @@ func (w *wrapper) peel(name string, argv []Word) Layer {
 	return w.run(argv[s.first(argv):], l)
 }
 
-// run is for the words behind the options: operands of the wrapper, and the
+// run makes the layer from the words behind the options: the wrapper's operands and the
 // command.
 func (w *wrapper) run(words []Word, l Layer) Layer {
 	if len(words) <= w.operands {
@@ -166,7 +166,7 @@ func (l Layer) runs(inner []Word) Layer {
 	return l
 }
 
-// reads is the layer of a wrapper that has a shell read text.
+// reads is the layer of a wrapper that runs a shell with text.
 func (l Layer) reads(shell string, text Word, args []Word) Layer {
 	if l.Kind != LayerRefused {
 		l.Kind = LayerText
@@ -175,10 +175,10 @@ func (l Layer) reads(shell string, text Word, args []Word) Layer {
 	return l
 }
 
-// refuse is the layer of a wrapper whose command cannot be told. It may begin
-// at one of the first words that are no options.
+// refuse is the layer of a wrapper whose command is not known. The guesses are that it
+// begins at one of the first words that are no options.
 func (l Layer) refuse(reason string, words ...[]Word) Layer {
-	const guesses = 2 // each may be looked through again, so that more of them multiply
+	const guesses = 2 // each guess is peeled again, so their number grows exponentially
 	l.Kind, l.clean, l.Own, l.Reason = LayerRefused, false, true, reason
 	for _, words := range words {
 		for i, w := range words {
@@ -198,16 +198,15 @@ func HasField(list, name string) bool {
 	return slices.Contains(strings.Fields(list), name)
 }
 
-// isLoader reports whether name is that of a dynamic loader, which runs the
-// program that it is given.
+// isLoader reports whether name is that of a dynamic loader, which runs the program in its
+// arguments.
 func isLoader(name string) bool {
 	return name == "ld.so" || strings.HasPrefix(name, "ld-") && strings.Contains(name, ".so") || strings.HasPrefix(name, "ld64.so")
 }
 
 var duration = lazy.Regexp(`^([0-9]+\.?[0-9]*|\.[0-9]+)([smhd]?)$`)
 
-// timeoutForm: a first operand that is not a duration is a use that this table
-// does not know.
+// timeoutForm: if the first operand is not a duration, the table does not know this use.
 func timeoutForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 {
@@ -222,9 +221,9 @@ func timeoutForm(argv []Word, s scan, l Layer) Layer {
 	return l.runs(words[1:])
 }
 
-// envForm: with nothing but a command env is transparent. A variable that it
-// sets, a directory or another environment make it a thing of its own, and
-// whatever may change which program runs is refused.
+// envForm: with only a command, env is transparent. If it sets a variable, a directory or
+// another environment, it has to be allowed itself. If that may change which program runs,
+// it is refused.
 func envForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	emptied := false
@@ -241,8 +240,8 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 		case "u":
 			emptied = emptied || o.value.Text == "PATH"
 		case "S":
-			// What it splits stands before the words that are left, and is
-			// read as options too.
+			// The words that it splits come before the rest, and are read as
+			// options too.
 			words, ok := splitEnv(o.value.Text)
 			reason := l.Name + ": " + o.text + " makes several words of one"
 			rest := slices.Concat(argv[:1], words, argv[o.last+1:])
@@ -251,7 +250,7 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 			}
 			if again := wrappers()["env"].grammar.read(rest); again.stopped != "" {
 				return l.refuse(reason, rest[again.at:])
-			} else if _, ok := again.find("S"); ok { // and so on, for as long as it likes
+			} else if _, ok := again.find("S"); ok { // another -S: do not follow it further
 				return l.refuse(reason, rest[again.first(rest):])
 			}
 			inner := Peel(rest)
@@ -287,7 +286,7 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 		}
 	}
 	if len(l.Vars) > 0 && at+1 < len(argv) && argv[at].Text == "--" {
-		// To some the end of the options, to others the program.
+		// For some programs it ends the options, for others it is the program.
 		refuse(Quote("--") + " stands behind a variable")
 		at++
 	}
@@ -306,8 +305,8 @@ func envForm(argv []Word, s scan, l Layer) Layer {
 	return l.runs(argv[at:])
 }
 
-// splitEnv splits the text of env -S into words. It is for the rules that deny:
-// nothing is ever allowed on the strength of it.
+// splitEnv splits the text of env -S into words. Only deny rules use the result; nothing
+// is allowed by it.
 func splitEnv(text string) ([]Word, bool) {
 	var words []Word
 	var b strings.Builder

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// xargsForm: the command gets words from standard input behind its own, or in
-// the place of a mark, which may be anything.
+// xargsForm: xargs adds words from standard input to the command, at the end or in place
+// of a mark. They are not known.
 func xargsForm(argv []Word, s scan, l Layer) Layer {
 	at := s.first(argv)
 	if at == len(argv) {
-		return l.runs([]Word{Literal("echo"), {Text: "…"}}) // which it looks for on PATH
+		return l.runs([]Word{Literal("echo"), {Text: "…"}}) // the echo on PATH
 	}
 	mark := ""
 	for _, o := range s.options {
@@ -21,7 +21,7 @@ func xargsForm(argv []Word, s scan, l Layer) Layer {
 			if mark = o.value.Text; mark == "" {
 				mark = "{}"
 			}
-		case "process-slot-var": // BASH_ENV=0, and 0 is a file of the directory
+		case "process-slot-var": // it can set BASH_ENV=0, which makes bash read the file ./0
 			l.Vars = append(l.Vars, o.value.Text)
 		}
 	}
@@ -35,7 +35,7 @@ func xargsForm(argv []Word, s scan, l Layer) Layer {
 	return l.runs(inner)
 }
 
-// replaced are words in which the mark is replaced by something unknown.
+// replaced are words with an unknown text in place of the mark.
 func replaced(words []Word, mark string) []Word {
 	words = slices.Clone(words)
 	if mark == "" {
@@ -49,8 +49,8 @@ func replaced(words []Word, mark string) []Word {
 	return words
 }
 
-// findForm: find runs what stands between -exec and ; or +. Its own arguments
-// are tests and actions, so that an unknown word may be -exec or the end of it.
+// findForm: find runs the command between -exec and ; or +. An unknown word may be -exec
+// or the end of the command.
 func findForm(argv []Word, _ scan, l Layer) Layer {
 	var commands [][]Word
 	for i := 1; i < len(argv); i++ {
@@ -64,7 +64,7 @@ func findForm(argv []Word, _ scan, l Layer) Layer {
 		start := i + 1
 		for i = start; i < len(argv); i++ {
 			w := argv[i]
-			if !w.Static && w.MayBeOption() { // it may be the end, and another -exec
+			if !w.Static && w.MayBeOption() { // it may be the end and the next -exec
 				return l.refuse(l.Name+": what "+Quote(w.Text)+" stands for is not known", argv[start:])
 			}
 			if w.Static && findRuns[w.Text] { // one of the two is the argument of a test
@@ -121,11 +121,11 @@ func setarchForm(argv []Word, s scan, l Layer) Layer {
 	return w.peel(l.Name, argv[at:])
 }
 
-// flockForm: -c stands behind the file.
+// flockForm: -c comes behind the file.
 func flockForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 {
-		return Layer{Name: l.Name} // of a file descriptor
+		return Layer{Name: l.Name} // it locks a file descriptor
 	}
 	if !words[0].Static || !words[1].Static {
 		return l.refuse(l.Name+": what its words stand for is not known", words)
@@ -161,7 +161,7 @@ func evalForm(argv []Word, _ scan, l Layer) Layer {
 	return l.reads("", joined(words), nil)
 }
 
-// trapForm: with one word, it is a signal, and reset.
+// trapForm: one word alone is a signal, whose handler is reset.
 func trapForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 2 || words[0].Static && (words[0].Text == "-" || words[0].Text == "" || digits(words[0].Text)) {
@@ -170,8 +170,8 @@ func trapForm(argv []Word, s scan, l Layer) Layer {
 	return l.reads("", words[0], nil)
 }
 
-// multiplexerForm: only the shells of it are looked at, since the applets are
-// not the programs of the same name.
+// multiplexerForm: only shells are peeled, since the other applets are not the programs of
+// the same name.
 func multiplexerForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
@@ -206,8 +206,8 @@ func envWordsForm(argv []Word, s scan, l Layer) Layer {
 	return l.runs(argv[at:])
 }
 
-// suForm: options may stand behind the user, and what is behind those goes to
-// the user's shell.
+// suForm: options may come behind the user, and the words behind them go to the user's
+// shell.
 func suForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if _, ok := s.find("u"); ok && len(words) > 0 {
@@ -238,7 +238,7 @@ func daemonForm(argv []Word, s scan, l Layer) Layer {
 	return l
 }
 
-// packageForm: npx -c has a shell read text.
+// packageForm: npx -c runs a shell with text.
 func packageForm(argv []Word, s scan, l Layer) Layer {
 	if c, ok := s.find("c"); ok {
 		return l.reads("sh", c.value, nil)
@@ -257,7 +257,7 @@ func runTextForm(_ []Word, s scan, l Layer) Layer {
 	return l
 }
 
-// netnsForm: argv[0] is netns. Every abbreviation of exec will do.
+// netnsForm: argv[0] is netns. Every abbreviation of exec is accepted.
 func netnsForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) < 3 || words[0].Static && !strings.HasPrefix("exec", words[0].Text) {
@@ -266,7 +266,7 @@ func netnsForm(argv []Word, s scan, l Layer) Layer {
 	return l.runs(words[2:])
 }
 
-// parallelForm: what it runs is text, made of its words.
+// parallelForm: it joins its words to text for a shell.
 func parallelForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
@@ -284,14 +284,14 @@ func parallelForm(argv []Word, s scan, l Layer) Layer {
 	return l.reads("sh", joined(replaced(words, "{")), nil)
 }
 
-// sshForm: the host, and then text for a shell on it.
+// sshForm: the host, and then text for a shell on that host.
 func sshForm(argv []Word, s scan, l Layer) Layer {
 	words := argv[s.first(argv):]
 	if len(words) == 0 {
 		return Layer{Name: l.Name}
 	}
 	rest := argv[len(argv)-len(words):]
-	more := wrappers()["ssh"].grammar.read(rest) // options may stand behind the host
+	more := wrappers()["ssh"].grammar.read(rest) // options may come behind the host
 	if more.stopped != "" {
 		return l.refuse(l.Name+": "+more.stopped, rest[more.at:])
 	}
@@ -301,8 +301,7 @@ func sshForm(argv []Word, s scan, l Layer) Layer {
 	return l
 }
 
-// scriptForm: what it runs on its terminal is a shell, text, or what stands
-// behind the file.
+// scriptForm: on its terminal it runs a shell, text, or the words behind the file.
 func scriptForm(argv []Word, s scan, l Layer) Layer {
 	if c, ok := s.find("c"); ok {
 		return l.reads("sh", c.value, nil)

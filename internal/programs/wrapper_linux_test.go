@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What peel says that a wrapper runs is what the program of that name runs.
+// A real wrapper runs the program that Peel finds.
 func TestPeelAsTheProgramsDo(t *testing.T) {
 	dir := t.TempDir()
 	show := filepath.Join(dir, "show")
@@ -55,7 +55,7 @@ func TestPeelAsTheProgramsDo(t *testing.T) {
 		want := ""
 		for _, w := range inner[1:] {
 			if !w.Static {
-				continue // what comes from the input: nothing
+				continue // words from standard input, which is empty here
 			}
 			want += "<" + w.Text + ">"
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// shellForms are how shells say what they read. The ways of the families differ
-// in what may be attached to what.
+// shellForms has, for each shell, the function that reads its options. The families of
+// shells differ in which values may be attached to which options.
 var shellForms = map[string]func(name string, argv []Word) Layer{
 	"ash": peelPOSIX, "bash": peelPOSIX, "dash": peelPOSIX, "ksh": peelPOSIX, "mksh": peelPOSIX, "oksh": peelPOSIX,
 	"loksh": peelPOSIX, "pdksh": peelPOSIX, "posh": peelPOSIX, "rbash": peelPOSIX, "rksh": peelPOSIX, "sh": peelPOSIX,
@@ -16,34 +16,32 @@ var shellForms = map[string]func(name string, argv []Word) Layer{
 	"cmd": peelCmd, "powershell": peelPowerShell, "pwsh": peelPowerShell,
 }
 
-// IsShell reports whether name, or a path that ends in it, is a shell's.
+// IsShell reports whether name, or a path that ends in it, is that of a shell.
 func IsShell(name string) bool { return shellForms[NormalizeName(name)] != nil }
 
 func peelShell(name string, argv []Word) Layer {
 	return shellForms[name](name, argv)
 }
 
-// shellRefused is a shell that reads something that is not known.
+// shellRefused is the layer of a shell whose text is not known.
 func shellRefused(name, reason string) Layer {
 	return Layer{Kind: LayerRefused, Name: name, Own: true, Reason: name + " " + reason}
 }
 
-// shellUse is what the options of a shell of the POSIX family say.
+// shellUse is the meaning of the options of a shell of the POSIX family.
 type shellUse struct {
 	c       bool   // text follows
 	stdin   bool   // -s
 	only    bool   // --version and the like
-	first   int    // operand
-	refused string // why it cannot be told
+	first   int    // index of the first operand
+	refused string // why the options cannot be read
 }
 
-// posixFlags are the shells' long options without a value; a single dash will
-// do for them, too.
+// posixFlags are the shells' long options without a value; they may have one dash too.
 var posixFlags = strings.Fields("debugger dump-po-strings dump-strings help login noediting noprofile norc posix pretty-print protected restricted verbose version wordexp emulate-sh")
 
-// readShell reads the options of a shell of the POSIX family. Letters stand in
-// clusters; -o and -O have their values in the next words, wherever in a
-// cluster they are.
+// readShell reads the options of a shell of the POSIX family. Letters may be in clusters;
+// -o and -O have their values in the next words, also from the middle of a cluster.
 func readShell(argv []Word) shellUse {
 	var u shellUse
 	for i := 1; i < len(argv); i++ {
@@ -93,7 +91,7 @@ func readShell(argv []Word) shellUse {
 			}
 		}
 		if values > 0 && !strings.ContainsAny(text[len(text)-1:], "oO") {
-			// Of -oc, bash reads the value from the next word and zsh from this one.
+			// For -oc, bash takes the value from the next word and zsh from this one.
 			if strings.ContainsRune(text, 'c') {
 				u.refused = "has an option that shells read differently: " + Quote(text)
 				return u
@@ -117,7 +115,7 @@ func peelPOSIX(name string, argv []Word) Layer {
 	switch {
 	case u.refused != "":
 		l := shellRefused(name, u.refused)
-		// For the rules that deny: it may be the text.
+		// A guess for the deny rules: this may be the text.
 		for _, w := range argv[1:] {
 			if w.Static && strings.Contains(w.Text, " ") {
 				l.Text, l.Shell = w, name
@@ -153,7 +151,7 @@ func peelFish(name string, argv []Word) Layer {
 	}
 	at := s.first(argv)
 	switch {
-	case ok && name == "elvish": // where -c is a flag
+	case ok && name == "elvish": // its -c has no value
 		return shellRefused(name, "-c reads a language that is not looked at")
 	case ok:
 		count := 0

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// The reasons why a wrapper is refused. What it would run is still looked at,
-// for the rules that deny.
+// The reasons why a wrapper is refused. Its inner command is still checked against deny
+// rules.
 const (
 	asOther  = "runs it as another user"
 	detached = "runs it apart from the command that is watched"
@@ -18,18 +18,17 @@ const (
 	someTerm = "runs it on a terminal of its own"
 )
 
-// wrappers are the programs that run another one which they are given as
-// arguments. Three kinds:
+// wrappers are the programs that run another program, named in their arguments. There
+// are three kinds:
 //
-//   - transparent ones change nothing but priority, timing and the like: only
-//     what they run is decided on;
-//   - owned ones do something by themselves, so that they have to be allowed as
-//     well;
+//   - transparent ones change only priority, timing and the like: only the program
+//     that they run is decided on;
+//   - owned ones do something by themselves, so they have to be allowed as well;
 //   - refused ones run it as another user, in another place or in another way than
-//     its name says: they are never allowed by a rule on what they run.
+//     its name says: a rule on that program never allows them.
 //
-// Every option is listed: one that is not known makes the use refused.
-// A name of two words is a subcommand.
+// Every option is listed: with an unknown one, the use is refused. A name of two words is
+// a subcommand.
 func wrappers() map[string]*wrapper {
 	wrapperTableMade.Do(makeWrappers) // no initial value: it refers to itself, as env -S is peeled
 	return wrapperTable
@@ -133,8 +132,8 @@ func makeWrappers() {
 		}
 		w.add(names)
 	}
-	// tmux, screen and the like run what they are given as shell text, later,
-	// and have languages of their own: they are carriers.
+	// tmux, screen and the like run their arguments later as shell text, and have
+	// languages of their own: they are carriers.
 }
 
 func (w *wrapper) add(names string) {
@@ -148,7 +147,7 @@ func (w *wrapper) add(names string) {
 	}
 }
 
-// subcommands are programs that have a subcommand that is a wrapper.
+// subcommands are programs with a subcommand that is a wrapper.
 var subcommands = map[string]bool{
 	"perf": true, "direnv": true, "bundle": true, "pipx": true, "uv": true, "poetry": true, "pipenv": true, "conda": true,
 	"npm": true, "pnpm": true, "yarn": true, "bun": true, "rbenv": true, "pyenv": true, "asdf": true, "mise": true, "ip": true,

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// line makes words of a line: of what is between blanks, or single quotes. A
-// word with a $ or a * outside of quotes is not known.
+// line splits a line into words at blanks outside of single quotes. A word with a $ or a *
+// outside of quotes is not known.
 func line(s string) []Word {
 	var words []Word
 	var b strings.Builder
@@ -36,7 +36,7 @@ func line(s string) []Word {
 
 func TestPeel(t *testing.T) {
 	const (
-		clean   = "clean" // runs inner, and nothing but that
+		clean   = "clean" // only runs inner
 		own     = "own"
 		text    = "text"
 		refused = "refused"
@@ -293,7 +293,7 @@ func TestPeel(t *testing.T) {
 	}
 }
 
-// What cannot be told is still there for the rules that deny.
+// Guesses at the command of a refused wrapper are kept for the deny rules.
 func TestPeelGuesses(t *testing.T) {
 	for in, want := range map[string]string{
 		"sudo --frob rm -rf x":            "rm -rf x | x",
@@ -314,7 +314,7 @@ func TestPeelGuesses(t *testing.T) {
 	}
 }
 
-// What replaces a mark, and what comes from the input, is not known.
+// Words from standard input, at the end or in place of a mark, are not known.
 func TestPeelUnknownWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"xargs rm -f":                  "..?",
@@ -339,7 +339,7 @@ func TestPeelUnknownWords(t *testing.T) {
 	}
 }
 
-// Where a word stood in the command is kept, so that it can be pinned.
+// The words of an inner command keep their numbers, so that the command can be pinned.
 func TestPeelKeepsPlaces(t *testing.T) {
 	for _, in := range []string{"nice ls x", "env LANG=C ls x", "timeout 5 ls", "find . -exec cat {} ;", "xargs -I{} cat {}"} {
 		words := line(in)

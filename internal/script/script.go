@@ -1,10 +1,10 @@
-// Package script runs small POSIX shell scripts where an Executor runs
-// commands, and says what came of them as errors of package io/fs. It is for
-// work on files that this machine does not see.
+// Package script runs small POSIX shell scripts by an Executor, and reports their
+// failures as errors of package io/fs. It is for work on files that this machine
+// cannot see.
 //
-// A script is for any POSIX shell with the usual programs (those of busybox are
-// enough). What it says is untrusted: outputs are bounded, and a script that
-// does not end is killed.
+// A script runs in any POSIX shell with the usual programs (those of busybox are
+// enough). Its output is untrusted and bounded, and a script that does not end is
+// killed.
 package script
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// Exit codes by which a script says what is wrong.
+// Exit codes of scripts for common failures.
 const (
 	ExitAbsent = 91 // fs.ErrNotExist
 	ExitExists = 92 // fs.ErrExist
@@ -37,8 +37,8 @@ type Runner struct {
 	Limit time.Duration // of one script
 }
 
-// Output runs a script and returns its standard output; more than limit bytes of that
-// are an error. A nil input is no input.
+// Output runs a script and returns its standard output; more than limit bytes are an error.
+// A nil input means no input.
 func (r Runner) Output(ctx context.Context, text string, input io.Reader, limit int, args ...string) ([]byte, error) {
 	out := limited{max: limit}
 	err := r.run(ctx, text, input, &out, nil, args)
@@ -54,14 +54,14 @@ func (r Runner) Feed(ctx context.Context, text string, input io.Reader, args ...
 }
 
 const (
-	blocks = 64 // of 64 KiB, of a piece of a stream
-	pieces = 2  // that may be on their way
+	blocks = 64 // blocks of 64 KiB in a piece of a stream
+	pieces = 2  // pieces in transit at a time
 )
 
-// paced runs %s, and writes its output in pieces. Each waits for a line of standard
-// input: a log is bounded, and drops what is not read in time.
-// After each piece there is a byte 1 on standard error. dd takes what a read
-// yields, so that nothing is left in a buffer between two pieces.
+// paced runs %s, and writes its output in pieces. Each piece waits for a line of standard
+// input, since a log is bounded and drops output that is not read in time. After each
+// piece it writes a byte 1 to standard error. dd writes the result of each read at once,
+// so nothing is left in a buffer between two pieces.
 const paced = `exec 3<&0 5>&1
 st=$( { { ( %s
 ); echo $? >&4; } </dev/null 3<&- 5>&- | while read -r _ <&3; do
@@ -78,15 +78,15 @@ func (r Runner) Stream(ctx context.Context, text string, w io.Writer, args ...st
 	return r.run(ctx, fmt.Sprintf(paced, text, blocks), grants, w, grants, args)
 }
 
-// grants is the input of a paced script, and learns from its standard error how
-// far it is.
+// grants is the input of a paced script: a line for each piece that it may write. It also
+// reads the script's standard error, which marks the end of each piece.
 type grants struct {
 	more chan struct{}
 	done chan struct{}
 }
 
 func newGrants() *grants {
-	// What a script claims to have written beyond the bound is not believed.
+	// A hostile script may claim more pieces than it was granted; more bounds them.
 	g := &grants{more: make(chan struct{}, 16*pieces), done: make(chan struct{})}
 	for range pieces {
 		g.more <- struct{}{}
@@ -124,7 +124,7 @@ func (r Runner) run(ctx context.Context, text string, input io.Reader, stdout, s
 	}
 	res, err := runner.Run(ctx, r.Exec, cmd, runner.Options{Stdin: input, Stdout: stdout, Stderr: stderr, MaxOutput: 4096})
 	if res.Info.ID != "" {
-		// Beside another error, that something is left of the script is no news.
+		// If the script failed, that error matters more than one of forget.
 		if ferr := r.forget(context.WithoutCancel(ctx), res.Info.ID); err == nil {
 			err = ferr
 		}
@@ -141,14 +141,14 @@ func (r Runner) run(ctx context.Context, text string, input io.Reader, stdout, s
 	return failure(res)
 }
 
-// errnos are those that a program's message is searched for.
+// errnos are the errors that are recognized in a program's message.
 var errnos = []syscall.Errno{
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EXDEV,
 	syscall.ENOTEMPTY, syscall.EMLINK, syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST,
 	syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EFBIG,
 }
 
-// failure is what a script that failed says of it.
+// failure is the error of a script that failed.
 func failure(res runner.Result) error {
 	switch res.Exit.Code {
 	case ExitAbsent:
@@ -167,7 +167,7 @@ func failure(res runner.Result) error {
 	return fmt.Errorf("%v: %s", res.Exit, cut(text))
 }
 
-// A saidError is an error that a program has described.
+// A saidError is an error with the text of a program's message.
 type saidError struct {
 	text string
 	err  error
@@ -176,7 +176,7 @@ type saidError struct {
 func (e saidError) Error() string { return e.text }
 func (e saidError) Unwrap() error { return e.err }
 
-// said is err by a program's words, which are not repeated.
+// said is err with a program's message, without repeating the text of err.
 func said(text string, err error) error {
 	switch {
 	case strings.EqualFold(text, err.Error()):
@@ -184,10 +184,10 @@ func said(text string, err error) error {
 	case strings.Contains(strings.ToLower(text), err.Error()):
 		return saidError{text, err}
 	}
-	return fmt.Errorf("%s: %w", text, err) // it was cut off
+	return fmt.Errorf("%s: %w", text, err) // the message was cut off before err's text
 }
 
-// cut is the beginning of what a program wrote, in one line.
+// cut is the beginning of a program's output, in one line.
 func cut(text string) string {
 	const most = 300
 	text = strings.Join(strings.Fields(words.StripANSI(text)), " ")
@@ -197,7 +197,7 @@ func cut(text string) string {
 	return text
 }
 
-// forgetLimit bounds the removal of what a script left.
+// forgetLimit bounds the removal of a script's log.
 const forgetLimit = 30 * time.Second
 
 // forget removes the log of a script that has ended.

@@ -60,7 +60,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What a program says is not said a second time.
+// An error does not repeat the message of the program.
 func TestFailuresAreSaidOnce(t *testing.T) {
 	r := newRunner(t)
 	for text, want := range map[string]string{
@@ -76,8 +76,7 @@ func TestFailuresAreSaidOnce(t *testing.T) {
 	}
 }
 
-// A stream of any length arrives whole, also to somebody slow, and its exit
-// status as well.
+// A stream of any length arrives whole, even at a slow reader, and so does the exit status.
 func TestStream(t *testing.T) {
 	r := newRunner(t)
 	var b bytes.Buffer

@@ -7,15 +7,15 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Decoder makes text of output that arrives in chunks. It holds back a
-// character that a chunk cuts in two until the rest of it comes, for each
-// stream by itself, and puts U+FFFD in the place of every byte that is not
-// UTF-8. The zero Decoder is ready. It is not for concurrent use.
+// A Decoder makes text of output that arrives in chunks. If a chunk cuts a
+// character in two, it holds the first part back until the rest arrives, for each
+// stream separately. It replaces every byte that is not UTF-8 by U+FFFD. The zero
+// Decoder is ready. It is not for concurrent use.
 type Decoder struct {
 	held map[corral.Stream]string // at most three bytes each
 }
 
-// Decode returns the text of p and of what was held back of s before.
+// Decode returns the text of p, after the bytes of s that were held back before.
 func (d *Decoder) Decode(s corral.Stream, p []byte) string {
 	text := append([]byte(d.held[s]), p...)
 	whole := WholeRunes(text)
@@ -30,16 +30,16 @@ func (d *Decoder) Decode(s corral.Stream, p []byte) string {
 	return validText(string(text[:whole]))
 }
 
-// Flush returns what is held back of s, which is no whole character. Call it
-// at the end of the stream and where the log has a gap.
+// Flush returns the bytes of s that are held back; they are no whole character. Call it at
+// the end of the stream and at a gap of the log.
 func (d *Decoder) Flush(s corral.Stream) string {
 	text := d.held[s]
 	delete(d.held, s)
 	return validText(text)
 }
 
-// validText replaces byte by byte. strings.ToValidUTF8 makes one replacement
-// of a run of bytes, which would depend on how the run was cut into chunks.
+// validText replaces each invalid byte. strings.ToValidUTF8 makes one replacement for a
+// run of bytes, so its result would depend on how the run was cut into chunks.
 func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -47,22 +47,21 @@ func validText(s string) string {
 	return string([]rune(s))
 }
 
-// An Stripper takes terminal control out of text that arrives in pieces:
-// whole escape sequences (CSI, OSC, DCS and the other kinds of ECMA-48, with 7
-// or 8 bits) and every control character but tab, line feed and carriage
-// return. What it returns is safe to show on a terminal. It remembers where in
-// a sequence it is and nothing else, so that a sequence may be cut anywhere,
-// and a hostile one that never ends costs no memory; after maxSequence
-// characters it is taken for text. The zero Stripper is ready. It is not
-// for concurrent use, and takes text as a Decoder returns it.
+// A Stripper removes terminal control from text that arrives in pieces: whole escape
+// sequences (CSI, OSC, DCS and the other kinds of ECMA-48, with 7 or 8 bits) and every
+// control character but tab, line feed and carriage return. The result is safe to show
+// on a terminal. It keeps only its state within a sequence. So a sequence may be cut
+// anywhere, and a hostile one that never ends costs no memory; after maxSequence
+// characters it counts as text. The zero Stripper is ready. It is not for concurrent
+// use. Its input is text from a Decoder.
 type Stripper struct {
 	state  ansiState
 	length int // characters of the sequence so far
 }
 
-// maxSequence is generous for what programs really send (pictures and
-// clipboards in an OSC or DCS), and small enough that an unfinished sequence
-// does not hide the rest of a log.
+// maxSequence is large enough for the sequences of real programs (pictures and clipboards
+// in an OSC or DCS), and small enough that an unfinished sequence does not hide the rest of
+// a log.
 const maxSequence = 64 << 10
 
 type ansiState uint8
@@ -91,7 +90,7 @@ const (
 	charAPC = 0x9f
 )
 
-// StripANSI takes terminal control out of a whole text; see Stripper.
+// StripANSI removes terminal control from a whole text; see Stripper.
 func StripANSI(text string) string {
 	var a Stripper
 	return a.Strip(text)
@@ -113,7 +112,7 @@ func (a *Stripper) Strip(text string) string {
 	return b.String()
 }
 
-// shows takes the next character in, and reports whether it is text.
+// shows reads the next character, and reports whether it is text.
 func (a *Stripper) shows(r rune) bool {
 	if a.state != ansiText {
 		if a.length++; a.length > maxSequence {
@@ -141,8 +140,8 @@ func (a *Stripper) shows(r rune) bool {
 	case ansiText:
 		return !isControl(r)
 	}
-	// In the middle of a short sequence a terminal obeys control characters
-	// as if they came before it.
+	// A terminal obeys a control character within a short sequence as if it came
+	// before the sequence.
 	if r < ' ' {
 		return !isControl(r)
 	}
@@ -163,7 +162,7 @@ func (a *Stripper) shows(r rune) bool {
 		a.state = ansiText
 		return false
 	}
-	a.state = ansiText // no sequence holds such a character
+	a.state = ansiText // no sequence has such a character
 	return !isControl(r)
 }
 
@@ -176,8 +175,8 @@ func isControl(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || charDEL <= r && r < 0xa0
 }
 
-// WholeRunes is the length of p without the character that is cut off at its
-// end, if there is one. Bytes that are not UTF-8 count as characters.
+// WholeRunes is the length of p without an incomplete character at its end. Bytes that are
+// not UTF-8 count as characters.
 func WholeRunes(p []byte) int {
 	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(p[i]) {

@@ -132,7 +132,7 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("piece %d is no UTF-8: %q", i, text)
 			}
 			got.WriteString(text)
-			// What happens on the other stream is of no consequence.
+			// The other stream must not affect this one.
 			d.Decode(corral.Stderr, cuts)
 		}
 		got.WriteString(d.Flush(corral.Stdout))

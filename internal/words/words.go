@@ -36,7 +36,7 @@ func Sentence(text string) string {
 	return string(r)
 }
 
-// Quote is a word that a shell reads as it is.
+// Quote quotes a word, if needed, so that a shell reads it as it is.
 func Quote(word string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("/._-=:,+@%", r) || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
@@ -56,7 +56,7 @@ func Or(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Bytes is a number of bytes as people read it.
+// Bytes is a number of bytes in a unit for people.
 func Bytes(n int64) string {
 	for _, u := range []struct {
 		name string
@@ -72,7 +72,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Age is a time as people read it, with the two largest units at most.
+// Age is a duration for people, with the two largest units at most.
 func Age(d time.Duration) string {
 	d = max(d, 0)
 	two := func(unit time.Duration, name string, smaller time.Duration, smallerName string) string {
@@ -96,7 +96,7 @@ func Age(d time.Duration) string {
 	return two(day, "d", time.Hour, "h")
 }
 
-// Printable is text on one line that does nothing to a terminal.
+// Printable is text on one line, without characters that affect a terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		// Marks of direction make text look like another.

@@ -13,16 +13,16 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// An alwaysVector is what the tool that Corral's users come from remembers of a
-// command, and what it then allows. D/ is a directory of the system with all
-// programs, CWD/ the working directory.
+// An alwaysVector has the rules that another tool, from which Corral's users come,
+// remembers for a command, and the commands that it then allows. D/ is a directory of the
+// system with all programs, CWD/ the working directory.
 type alwaysVector struct {
 	ID, Fn string
 	Input  struct{ Command, First, Second, Persisted string }
 	Expect map[string]any
 }
 
-// alwaysDiffers has the vectors that Corral answers otherwise, and why.
+// alwaysDiffers has the vectors for which Corral's answer differs, and why.
 var alwaysDiffers = map[string]string{
 	"AE-128": "code among the arguments can be remembered, as exactly these arguments and nothing else",
 	"AE-136": carried, "AE-137": carried, "AE-141": carried,
@@ -58,7 +58,7 @@ func TestAlwaysVectors(t *testing.T) {
 	}
 }
 
-// alwaysMachine is where the commands of vectors are decided on.
+// alwaysMachine has the directories in which the commands of vectors are decided on.
 type alwaysMachine struct {
 	bin, dir string
 	places   *strings.Replacer
@@ -97,8 +97,8 @@ func (m alwaysMachine) allow(path string) policy.Rule {
 	return policy.Rule{Action: policy.Allow, Pattern: policy.QuotePattern(m.places.Replace(path))}
 }
 
-// remembered is the programs that would be remembered, in the widest scope that
-// there is for each command.
+// remembered is the programs that would be remembered, in the widest scope available for
+// each command.
 func (m alwaysMachine) remembered(command string) []any {
 	req, d := m.decide(command)
 	list := []any{}

@@ -11,9 +11,9 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// Answer answers a request by its full ID. The first answer counts; for any other
-// one it returns the record with an ErrConflict that says who answered what. An
-// answer that is not among the AllowedDecisions is an ErrDenied.
+// Answer answers a request by its full ID. The first answer counts. For a later one,
+// Answer returns the record with an ErrConflict that names the first answer and its
+// author. An answer that is not among the AllowedDecisions is an ErrDenied.
 func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 	d.answering.Lock()
 	defer d.answering.Unlock()
@@ -38,14 +38,14 @@ func (d *Desk) Answer(ctx context.Context, id string, a Answer) (Record, error) 
 	if next, err = d.put(next); !errors.Is(err, ErrStale) {
 		return next, err
 	}
-	// An answer at another gateway was first.
+	// Another gateway was faster.
 	if r, _, err = d.begin(id, &a); err == nil {
 		err = corral.Errorf(corral.ErrConflict, "look at the approval", "approval %s was changed at another gateway at the same time", r.Slug)
 	}
 	return r, err
 }
 
-// notBusy has the request that was answered expire, if it has not been.
+// notBusy ends an answer. If the request is still pending after its time, it expires now.
 func (d *Desk) notBusy() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *Desk) notBusy() {
 	d.show()
 }
 
-// begin checks an answer, and keeps the request from expiring while it is given.
+// begin checks an answer, and keeps the request from expiring until notBusy.
 func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,9 +98,9 @@ func (d *Desk) begin(id string, a *Answer) (Record, []policy.Rule, error) {
 	return r, rules, nil
 }
 
-// Consume uses up what was allowed: one command can, and again if it is started
-// again. Others, or if something is not as it was when it was asked for,
-// gets an ErrDenied that says why.
+// Consume uses up an approval. One command can use it, and can use it again if it is
+// started again. For another command, or if something of the Binding has changed, it
+// returns an ErrDenied that says why.
 func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Record{}, err
@@ -134,8 +134,8 @@ func (d *Desk) Consume(ctx context.Context, id string, c Claim) (Record, error) 
 	})
 }
 
-// Void ends what was allowed and was not used, because the command cannot be
-// started, and never will be. Anything else is left as it is.
+// Void denies an allowed, unused approval because its command can never be started. A
+// record in any other state is left as it is.
 func (d *Desk) Void(id, why string) (Record, error) {
 	return d.change(id, func(r Record, there bool) (Record, error) {
 		switch {
@@ -149,8 +149,8 @@ func (d *Desk) Void(id, why string) (Record, error) {
 	})
 }
 
-// sameName reports whether two commands are for one node as far as its name tells.
-// Where its id is known the bindings have it, and the name may change.
+// sameName reports whether two commands are for a node of one name. If a binding has the
+// id of the node, the name does not matter, since it may change.
 func sameName(a string, of Binding, b string, with Binding) bool {
 	return a == b || of.Node != "" || with.Node != ""
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A Binding is what an approval is for. It has digests of the command and of the
-// values of the environment, and not themselves.
+// A Binding identifies exactly what an approval is for. It has digests of the command and
+// of the environment's values in place of their texts.
 type Binding struct {
-	// Node is the id of the node that made it, and NodeSum the digest that it
-	// has there; empty for a binding of this host's own. What is below then is
-	// what the node says, but Command and the environment.
+	// Node is the id of the node that made it, and NodeSum its digest on the node; both
+	// are empty for a binding of this host. With a node, all fields below but Command
+	// and the environment are the node's claim.
 	Node    string `json:"node,omitempty"`
 	NodeSum string `json:"nodeSum,omitempty"`
 
@@ -33,14 +33,14 @@ type Binding struct {
 	Env    []string `json:"env,omitempty"` // names of the variables that the caller set, sorted
 	EnvSum string   `json:"envSum"`        // SHA-256 of names and values, in hex
 
-	Path string `json:"path,omitempty"` // PATH, by which programs find further ones
+	Path string `json:"path,omitempty"` // PATH, on which programs find other programs
 
 	Programs []Program `json:"programs,omitempty"` // of each segment
 	Scripts  []Script  `json:"scripts,omitempty"`
 }
 
-// Identity tells a file from every other there was. All of it is 0 where the
-// system does not say.
+// Identity tells a file from every other file, also from earlier ones. It is zero if the
+// system does not tell.
 type Identity struct {
 	Device  uint64 `json:"dev,omitempty"`
 	Inode   uint64 `json:"ino,omitempty"`
@@ -49,8 +49,8 @@ type Identity struct {
 
 // A Program is a file that is executed.
 type Program struct {
-	Name     string   `json:"name"`               // as the command has it
-	Path     string   `json:"path,omitempty"`     // where it was found; empty: nowhere
+	Name     string   `json:"name"`               // as written in the command
+	Path     string   `json:"path,omitempty"`     // where it was found; empty: not found
 	RealPath string   `json:"realPath,omitempty"` // without symbolic links
 	ID       Identity `json:"id,omitzero"`
 	Size     int64    `json:"size,omitempty"`
@@ -66,8 +66,8 @@ type Script struct {
 // maxScript bounds a script, in bytes.
 const maxScript = 64 << 20
 
-// Bind makes the binding of a command with the decision on it. Env is what the
-// caller set. What cannot be bound, such as a script that cannot be read, is an
+// Bind makes the binding of a command with the decision on it. Env are the variables that
+// the caller set. If something cannot be bound, such as an unreadable script, it returns an
 // ErrDenied.
 func Bind(req policy.Request, d policy.Decision, env map[string]string, view policy.View) (Binding, error) {
 	b := bindText(req, env)
@@ -82,7 +82,7 @@ func Bind(req policy.Request, d policy.Decision, env map[string]string, view pol
 		return Binding{}, corral.Errorf(corral.ErrDenied, "use a working directory that exists", "an approval needs an existing working directory: %w", err)
 	}
 	b.DirID = identify(info)
-	b.DirID.Changed = 0 // that of a directory is when a file was made in it
+	b.DirID.Changed = 0 // it changes whenever a file is made in the directory
 
 	for _, s := range d.Segments {
 		p := Program{Path: s.Path, RealPath: s.RealPath}
@@ -111,7 +111,7 @@ func Bind(req policy.Request, d policy.Decision, env map[string]string, view pol
 	return b, nil
 }
 
-// bindText is the part of a binding for which no file is looked at.
+// bindText is the part of a binding that needs no file.
 func bindText(req policy.Request, env map[string]string) Binding {
 	b := Binding{Command: sumCommand(req), Dir: req.Dir, Path: req.Path}
 	b.Env = slices.Sorted(maps.Keys(env))
@@ -123,10 +123,9 @@ func bindText(req policy.Request, env map[string]string) Binding {
 	return b
 }
 
-// BindOnNode makes the binding of a command that is to run on a node, where this
-// program can look at nothing. The command and the environment are known; the rest
-// is what the node says, with nodeSum as its digest. A node that says nothing has
-// the zero Binding for said.
+// BindOnNode makes the binding of a command for a node. Command and environment are known
+// here; said is the node's claim about the rest, and nodeSum its digest on the node. For a
+// node without a policy, said is the zero Binding.
 func BindOnNode(req policy.Request, env map[string]string, node string, said Binding, nodeSum string) Binding {
 	b := bindText(req, env)
 	b.Node, b.NodeSum = node, nodeSum
@@ -134,18 +133,17 @@ func BindOnNode(req policy.Request, env map[string]string, node string, said Bin
 	return b
 }
 
-// Digest identifies the binding: two that have the same one are the same.
+// Digest identifies the binding: two bindings with the same digest are the same.
 func (b Binding) Digest() string { return sum(b) }
 
-// sum is the SHA-256 of values, in hex. It tells apart whatever bytes strings
-// have.
+// sum is the SHA-256 of values, in hex. Strings may have any bytes, also invalid UTF-8.
 func sum(values ...any) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%#v", values)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// sumCommand is what a command is, and how it is run.
+// sumCommand is the digest of a command and of how it runs: shell and terminal.
 func sumCommand(req policy.Request) string {
 	if req.TTY {
 		return sum(req.Command, req.Args, req.Shell, "tty")
@@ -167,8 +165,8 @@ func sumFile(view policy.View, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// Check reports what is not as it was when b was made, given the binding of the
-// same command as things are now; an ErrDenied that names the first difference.
+// Check compares b with the binding of the same command as it is now. If they differ, it
+// returns an ErrDenied that names the first difference.
 func (b Binding) Check(now Binding) error {
 	if what := b.differs(now); what != "" {
 		return corral.Errorf(corral.ErrDenied, "ask for a new approval", "%s", what)

@@ -7,9 +7,9 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// DenyAll denies what is pending, by what answers one. One that another has
-// answered meanwhile, or that expired, is left out. The error is of the first that
-// could not be answered; those before it are denied.
+// DenyAll denies all pending requests; answer answers one. It skips requests that were
+// answered meanwhile or have expired. It stops at the first that cannot be answered and
+// returns its error; those before it are denied.
 func DenyAll(ctx context.Context, pending []Record, by string, answer func(context.Context, string, Answer) (Record, error)) ([]Record, error) {
 	denied := []Record{}
 	for _, rec := range pending {

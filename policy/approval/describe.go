@@ -10,9 +10,9 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// Visible is text on one line in which everything can be seen: who approves a
-// command has to see what it is. What has no shape of its own is shown as
-// \u{…}, and bytes that are no characters as \x{…}.
+// Visible is text on one line in which nothing is hidden from a person who approves a
+// command. Characters without a visible shape are shown as \u{…}, and bytes that are no
+// characters as \x{…}.
 func Visible(text string) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(text); i += size {
@@ -46,11 +46,10 @@ func short(text string) string {
 	return string(r)
 }
 
-// mostShown is how many bytes of a command are shown where one is asked about.
+// mostShown is how many bytes of a command a request for an approval shows.
 const mostShown = 4000
 
-// whole is a text line by line, with its middle left out if it is too long to be
-// read by anybody.
+// whole is the lines of a text, without its middle if it is longer than mostShown.
 func whole(text string) []string {
 	if len(text) > mostShown {
 		head, tail := mostShown/2, len(text)-mostShown/2
@@ -69,7 +68,7 @@ func whole(text string) []string {
 	return lines
 }
 
-// indented puts lines below a heading. None of them can seem to be one.
+// indented indents lines below a heading, so that none of them looks like a heading.
 func indented(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -78,8 +77,8 @@ func indented(lines []string) []string {
 	return out
 }
 
-// About says line by line what would run, where, and why that is asked
-// about, with everything visible.
+// About describes, line by line, the command, where it would run, and why it needs an
+// approval. Every character is visible.
 func (r Record) About() []string {
 	lines := append([]string{"Command:"}, indented(whole(r.Text()))...)
 	if r.Description != "" {
@@ -100,7 +99,7 @@ func (r Record) About() []string {
 	var programs []string
 	for i, s := range r.Decision.Segments {
 		if len(s.Argv) == 0 && s.Path == "" && s.Refused != "" {
-			continue // no program is looked for: it is about the text
+			continue // programs were not looked up: the decision is on the text
 		}
 		if i == mostPrograms {
 			programs = append(programs, fmt.Sprintf("and %d more", len(r.Decision.Segments)-i))
@@ -114,8 +113,7 @@ func (r Record) About() []string {
 	return lines
 }
 
-// variable is a variable that the caller sets, with the digest of its value and what
-// there is to say of it.
+// variable describes a variable that the caller sets; see VariableText.
 func (r Record) variable(name string) string {
 	i := slices.IndexFunc(r.Decision.Variables, func(v policy.Variable) bool { return v.Name == name })
 	if i < 0 {
@@ -166,8 +164,8 @@ func programText(s policy.Segment) string {
 	return text
 }
 
-// AboutAlways says line by line what AllowAlways would remember, in each scope,
-// or why it cannot be answered.
+// AboutAlways lists, line by line, the rules that AllowAlways would remember in each
+// scope, or says why AllowAlways is not available.
 func (r Record) AboutAlways() []string {
 	if !slices.Contains(r.AllowedDecisions, AllowAlways) {
 		return []string{"Always:    " + Visible(r.AlwaysUnavailable)}
@@ -189,7 +187,7 @@ func (r Record) AboutAlways() []string {
 	return lines
 }
 
-// Lines are the entries, one on each.
+// Lines are the entries, one a line.
 func (p Preview) Lines() []string {
 	var lines []string
 	for _, r := range p.Entries {
@@ -198,7 +196,7 @@ func (p Preview) Lines() []string {
 	return lines
 }
 
-// RuleText is what a rule is about, on one line.
+// RuleText describes a rule on one line.
 func RuleText(r policy.Rule) string {
 	text := Visible(r.Pattern)
 	switch {
@@ -224,7 +222,7 @@ func RuleText(r policy.Rule) string {
 	return text
 }
 
-// envText is what a rule says of variables, with the beginnings of digests.
+// envText describes the variables of a rule, with digests cut short.
 func envText(env []string) string {
 	var list []string
 	for _, e := range env {

@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// What applies where an option is not set.
+// Defaults of the options, and bounds.
 const (
 	DefaultExpiry    = 30 * time.Minute
 	defaultPending   = 256
@@ -23,39 +23,38 @@ const (
 	lingeringRecords = 1000
 	lingeringBytes   = 32 << 20 // of the texts of settled records
 	pendingBytes     = 64 << 20 // and of those that are not
-	maxWho           = 200      // characters of who answered
-	maxVoid          = 1000     // and of why nothing came of it
+	maxWho           = 200      // characters of Answer.By
+	maxVoid          = 1000     // characters of Record.Void
 	maxNames         = 256      // bytes of an agent, node or session
 )
 
 // Options are those of a Desk.
 type Options struct {
 	Dir string // where the approvals are kept; for one Desk at a time
-	// Store is where they are kept instead, for the desks of several gateways,
-	// and Gateway the one of this desk: what was asked for there can be used there
-	// alone, unless it is for a node. The Desk closes the Store.
+	// Store keeps them in place of Dir, for the desks of several gateways. Gateway
+	// names this desk's gateway: an approval that was asked for at one gateway can be
+	// used only there, unless it is for a node. The Desk closes the Store.
 	Store   Store
 	Gateway string
 
-	// Expiry says how long there is for an answer, and then for using what was
-	// allowed; it is asked each time. Nil, and 0, is DefaultExpiry.
+	// Expiry is the time for an answer, and then again the time for using the
+	// approval. It is called for each request and answer. Nil, and 0: DefaultExpiry.
 	Expiry func() time.Duration
 	// MaxPending and MaxPerAgent bound the requests without an answer; 0: 256,
 	// and 64 of one agent.
 	MaxPending, MaxPerAgent int
 
-	// Remember is called with the record and the rules to remember when the answer
-	// is AllowAlways, before the answer counts: an error is that of the answer, and
-	// the request stays pending. For a request that was answered at the desk of
-	// another gateway it is called when this desk hears of it, and again until there
-	// is no error. Nil: AllowAlways is not available.
+	// Remember stores the rules of an AllowAlways. It is called before the answer
+	// counts: after an error, Answer returns it and the request stays pending. If the
+	// request was answered at the desk of another gateway, Remember is called when this
+	// desk learns of it, and again until it succeeds. Nil: AllowAlways is not available.
 	Remember func(context.Context, Record, []policy.Rule) error
 
 	Log *slog.Logger // nil: none
 }
 
-// A Desk is where approvals are asked for and given. Its methods may be called at
-// any time. What they return is kept.
+// A Desk is where approvals are asked for and given. Its methods may be called at any
+// time. A change is on disk before they return.
 type Desk struct {
 	opts  Options
 	store Store
@@ -63,25 +62,25 @@ type Desk struct {
 	end   context.CancelFunc
 	owned sync.WaitGroup
 
-	asking    turn       // one request at a time
-	answering sync.Mutex // and one answer
+	asking    turn       // one call of Ask at a time
+	answering sync.Mutex // one call of Answer at a time
 
 	settledBytes, pendingBytes int64 // of texts, at most
 
 	mu        sync.Mutex
 	records   map[string]*Record   // by ID; never changed, but replaced
-	todo      map[string]time.Time // IDs of those with something left to be kept, and from when on
-	forgotten []Record             // which the store is not told yet
+	todo      map[string]time.Time // IDs of records whose change is still to be stored, and from when on
+	forgotten []Record             // dropped here, but not yet in the store
 	busy      string               // ID of the request that is being answered
 	seq       int64
 	changed   chan struct{} // closed with the next change
-	stir      chan struct{} // there may be something to do
+	stir      chan struct{} // wakes look
 }
 
 var errClosed = corral.Errorf(corral.ErrUnavailable, "", "the desk of approvals is closed")
 
-// OpenDesk opens the desk. It is an ErrConflict if another Desk has the directory,
-// and an ErrUnavailable if what is there is not what was written.
+// OpenDesk opens the desk. It returns an ErrConflict if another Desk has the directory,
+// and an ErrUnavailable if its content is damaged.
 func OpenDesk(opts Options) (*Desk, error) {
 	opts.MaxPending = cmp.Or(opts.MaxPending, defaultPending)
 	opts.MaxPerAgent = cmp.Or(opts.MaxPerAgent, defaultPerAgent)
@@ -105,7 +104,7 @@ func OpenDesk(opts Options) (*Desk, error) {
 	return d, nil
 }
 
-// Close ends every call that waits. What is pending stays so for the next Desk.
+// Close ends every call that waits. Pending requests stay pending for the next Desk.
 func (d *Desk) Close() error {
 	d.answering.Lock()
 	defer d.answering.Unlock()
@@ -130,11 +129,11 @@ func (d *Desk) expiry() time.Duration {
 // Own reports whether a record was asked for here, and not at another gateway.
 func (d *Desk) Own(r Record) bool { return r.Gateway == d.opts.Gateway }
 
-// Usable reports whether what a record allows can be used here: what is not for a
-// node was asked for on the machine that it is for.
+// Usable reports whether an approval can be used at this gateway: it is for a node, or
+// was asked for here.
 func (d *Desk) Usable(r Record) bool { return d.Own(r) || r.Host == corral.HostNode }
 
-// A turn is a lock that is waited for only as long as a context lasts.
+// A turn is a lock; waiting for it ends with a context.
 type turn chan struct{}
 
 func (t turn) take(ctx context.Context) error {
@@ -148,8 +147,8 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) leave() { <-t }
 
-// Ask asks for an approval. For what is pending already it returns that record.
-// Too many are an ErrUnavailable.
+// Ask asks for an approval. If the same request is pending already, it returns that
+// record. If too many are pending, it returns an ErrUnavailable.
 func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Record{}, err
@@ -185,8 +184,8 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 			if r.State != Pending {
 				return r, errSame
 			}
-			// A rule was added or removed since. What can be answered, and what would be
-			// remembered, stays as the person who answers has seen it.
+			// A rule was added or removed since. Keep the possible answers and the rules
+			// to remember as the person who answers has seen them.
 			r.Decision = req.Decision
 			return r, nil
 		})
@@ -196,8 +195,8 @@ func (d *Desk) Ask(ctx context.Context, req Request) (Record, error) {
 	return d.put(r)
 }
 
-// room reports why there can be no further request, or gives it a slug. If the same
-// is pending already, it becomes that one.
+// room makes room for a request: it gives it a slug, or returns an error if too many are
+// pending. If the same request is pending already, it sets r to that one.
 func (d *Desk) room(r *Record) (there bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +216,7 @@ func (d *Desk) room(r *Record) (there bool, err error) {
 			continue
 		}
 		ofAgent++
-		// Of another gateway it would run there, if that is back some time.
+		// The same request of another gateway does not count: that gateway would run it.
 		if d.Own(*old) && old.SessionKey == r.SessionKey && old.Host == r.Host && sameName(old.Node, old.Binding, r.Node, r.Binding) && old.Binding.Digest() == same {
 			*r = *old
 			return true, nil
@@ -263,9 +262,8 @@ func (d *Desk) slugTaken(slug string) bool {
 	return false
 }
 
-// Get finds a record of an agent ("": of any) by its ID, its slug, or a beginning
-// of one of them that no other has, in any case. Those that can be answered
-// count first.
+// Get finds a record of an agent ("": of any) by its ID, its slug, or a unique prefix of
+// one of them, in any case. Records that can be answered come first.
 func (d *Desk) Get(agent, ref string) (Record, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -311,7 +309,7 @@ func (d *Desk) List(f Filter) []Record {
 	return f.of(d.records)
 }
 
-// of selects.
+// of returns the records that the filter selects, the oldest first.
 func (f Filter) of(records map[string]*Record) []Record {
 	list := []Record{}
 	for _, r := range records {

@@ -32,7 +32,7 @@ func openDesk(t *testing.T, dir string, change ...func(*Options)) *Desk {
 	return d
 }
 
-// request is one for a program that is in no file system.
+// request is a Request for a program that does not exist.
 func request(command string) Request {
 	words := strings.Fields(command)
 	req := Request{
@@ -68,7 +68,7 @@ func TestAsk(t *testing.T) {
 	if r.Previews[0].Entries[0].Args[0] != "push" || r.Previews[1].Entries[0].Pattern != "/bin/git push" || r.Previews[2].Entries[0].Pattern != "/bin/git" {
 		t.Errorf("previews %+v", r.Previews)
 	}
-	// The same again is no other prompt; something else is.
+	// Asking for the same command again makes no new request; another command does.
 	if again := ask(t, d, req); again.ID != r.ID {
 		t.Error("the same command was asked about twice")
 	}
@@ -163,7 +163,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// However many answer, one does, and everybody else is told who.
+// If many answer at the same time, one answer counts, and the others are told whose.
 func TestFirstAnswerCounts(t *testing.T) {
 	remembered := 0
 	d := openDesk(t, t.TempDir(), func(o *Options) {
@@ -318,7 +318,7 @@ func TestConsume(t *testing.T) {
 	changed.Binding.EnvSum = sum("other")
 	denied(changed, "environment")
 
-	// After a crash the same start may claim it again, and nobody else.
+	// After a crash only the same start may claim it again.
 	ok(t, d.Close())
 	d = openDesk(t, dir)
 	if _, err := d.Consume(t.Context(), r.ID, req.claim("one")); err != nil {
@@ -329,7 +329,7 @@ func TestConsume(t *testing.T) {
 	wantKind(t, err, corral.ErrDenied, "unknown or expired")
 }
 
-// Of many commands that claim it one gets it.
+// If many commands claim an approval, one gets it.
 func TestConsumeOnce(t *testing.T) {
 	d := openDesk(t, t.TempDir())
 	req := request("git push")
@@ -384,7 +384,7 @@ func TestExpiry(t *testing.T) {
 		_, err := d.Answer(t.Context(), first.ID, Answer{Decision: AllowOnce})
 		wantKind(t, err, corral.ErrNotFound, "unknown or expired approval id", "nobody had answered")
 
-		// What was allowed has as long again to be used.
+		// An allowed command has the same time again to start.
 		_, err = d.Answer(t.Context(), second.ID, Answer{Decision: AllowOnce, By: "anna"})
 		ok(t, err)
 		time.Sleep(DefaultExpiry)
@@ -395,7 +395,7 @@ func TestExpiry(t *testing.T) {
 		_, err = d.Consume(t.Context(), second.ID, request("x 2").claim("c"))
 		wantKind(t, err, corral.ErrDenied, "not used until")
 
-		// What expires while nobody looks after it has expired.
+		// A request also expires while no desk is open.
 		third := ask(t, d, request("x 3"))
 		ok(t, d.Close())
 		time.Sleep(DefaultExpiry)
@@ -414,7 +414,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// An answer that takes long is not overtaken by the time.
+// A request does not expire while its answer is being given.
 func TestAnswerAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d *Desk
@@ -509,7 +509,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// The values of the environment are nowhere.
+// The values of the environment are neither on disk nor in the log.
 func TestNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	var log strings.Builder

@@ -1,5 +1,5 @@
-// Package approval keeps what people have said about commands: once and for all
-// in a [File] of rules, and about one command at the [Desk].
+// Package approval keeps people's decisions about commands: lasting rules in a [File],
+// and approvals of single commands at the [Desk].
 //
 // # The file
 //
@@ -16,18 +16,16 @@
 //	              "allowlist": [ { "pattern": "/usr/bin/git status" },
 //	                             { "pattern": "/usr/bin/python3", "args": ["run.py"], "sha256": "…" } ] } } }
 //
-// What is not known is kept when the file is written again. A file that cannot
-// be read, or that says something that cannot be understood, allows nothing to
-// them until it is mended; a file that is not there says nothing.
+// Unknown fields are kept when the file is written again. A file that cannot be read or
+// understood allows nothing, until it is mended. A missing file has no rules.
 //
 // # The desk
 //
-// Who needs an approval asks the desk for it and gets a record of it with an ID
-// and a slug; who may answer, does; the first answer counts. What was allowed
-// can be used by one command only, and only if all that it was bound to, the
-// [Binding], is still the same: the command, the directory, the environment, the
-// programs and the script that it runs. All of it is on disk before it counts: in a
-// directory, or in a [Store] that the desks of several gateways have in common.
+// The guard asks the desk for an approval and gets a record with an ID and a slug. People
+// answer; the first answer counts. An approval can be used by one command only, and only
+// if everything in its [Binding] is unchanged: the command, the directory, the
+// environment, the programs and the script that it runs. Every change is stored before it
+// counts: in a directory, or in a [Store] that the desks of several gateways share.
 //
 // This package does not decide on commands (see package policy), does not know
 // who may answer, and runs nothing.

@@ -11,8 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table in docs/reference/openclaw.md")
 
-// TestAlwaysDocs: what is remembered otherwise than by OpenClaw is in the
-// documentation.
+// TestAlwaysDocs: the documentation lists where remembered rules differ from OpenClaw's.
 func TestAlwaysDocs(t *testing.T) {
 	const file, begin, end = "../../docs/reference/openclaw.md", "<!-- always: go test ./policy/approval -run TestAlwaysDocs -update -->\n", "<!-- end -->\n"
 	data, err := os.ReadFile(file)

@@ -12,8 +12,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// What is not known in a document is kept. But what is nearly one of these names
-// is a mistake: what it was to forbid, or to narrow, would not be.
+// Unknown names in a document are kept. But a name that is nearly one of these is an
+// error: its author meant to forbid or to narrow something, and it would have no effect.
 var (
 	topNames   = []string{"version", "defaults", "agents"}
 	partNames  = []string{"security", "ask", "askFallback", "allowlist", "denylist", "asklist"}
@@ -29,7 +29,7 @@ type ruleList struct {
 // lists are the lists of rules that a part of a document can have.
 var lists = []ruleList{{"denylist", policy.Deny}, {"asklist", policy.Query}, {"allowlist", policy.Allow}}
 
-// A document is what a file says.
+// A document is the content of a file.
 type document struct {
 	file     string
 	text     []byte
@@ -40,7 +40,7 @@ type document struct {
 	agents   map[string]part // by agent; "main" is also "default"
 }
 
-// A part is what a document says to one agent, or to all.
+// A part is the settings and rules of a document for one agent, or for all.
 type part struct {
 	settings Settings
 	entries  []entry
@@ -53,8 +53,7 @@ type entry struct {
 	node *node
 }
 
-// read understands the text of a file. An error is a place in it and what is
-// wrong there.
+// read parses the text of a file. An error names the place in it and the mistake.
 func read(file string, text []byte) (*document, error) {
 	root, err := parse(file, text)
 	if err != nil {
@@ -97,8 +96,7 @@ func read(file string, text []byte) (*document, error) {
 	return d, nil
 }
 
-// mergeDefault makes the agent "default" a part of main, whose own fields count
-// first.
+// mergeDefault merges the agent "default" into main. Fields of main win.
 func mergeDefault(agents *node) {
 	old, main := agents.get("default"), agents.get("main")
 	if !old.isObject() || main != nil && !main.null() && !main.isObject() {
@@ -138,7 +136,7 @@ func (d *document) source(n *node) policy.Source {
 	return policy.Source{File: d.file, Line: line, Key: n.key}
 }
 
-// names refuses names that are nearly one of those known.
+// names refuses names that are nearly one of the known ones.
 func (d *document) names(n *node, known []string) error {
 	for _, m := range n.members {
 		if slices.Contains(known, m.name) {
@@ -212,9 +210,8 @@ func joined[T ~string](set []T) string {
 	return b.String()
 }
 
-// list reads the rules of a list. What cannot be understood in a list of what is
-// allowed allows nothing, and is left out; in the others it is a mistake that
-// closes the file.
+// list reads the rules of a list. An invalid entry of an allowlist is left out, so it
+// allows nothing. In the other lists it is an error, and the file allows nothing.
 func (d *document) list(n *node, action policy.Action) ([]entry, error) {
 	if n.null() {
 		return nil, nil
@@ -302,7 +299,7 @@ func rule(n *node) (policy.Rule, error) {
 
 var envEntry = lazy.Regexp(policy.EnvEntryPattern)
 
-// variables reads what an entry says of variables.
+// variables reads the variables of an entry.
 func variables(n *node) ([]string, error) {
 	if n.null() {
 		return nil, nil
@@ -321,14 +318,14 @@ func variables(n *node) ([]string, error) {
 	return list, nil
 }
 
-// exactCommand understands the patterns that stand for a whole command.
+// exactCommand parses a pattern that stands for a whole command.
 func exactCommand(r policy.Rule) (policy.Rule, error) {
 	digest, ok := strings.CutPrefix(r.Pattern, "=command:")
 	if !ok {
 		return r, nil
 	}
 	if len(digest) < 64 {
-		// An attacker who chooses both can make two commands with the same 64 bits.
+		// An attacker can make two commands whose digests share 64 bits.
 		return r, fmt.Errorf("%d digits of a digest are too few to tell commands apart; allow the command anew", len(digest))
 	}
 	r.Pattern, r.Command = "", "sha256:"+digest
@@ -363,8 +360,7 @@ func usable(r policy.Rule) error {
 	return nil
 }
 
-// Pathless reports whether a rule that allows can allow nothing since it names no
-// path of a program.
+// Pathless reports whether an allow rule allows nothing because its program is no path.
 func Pathless(r policy.Rule) bool {
 	program, _, _ := strings.Cut(r.Pattern, " ")
 	return r.Action == policy.Allow && r.Command == "" && program != "*" && !strings.ContainsAny(program, `/\~`)
@@ -372,13 +368,13 @@ func Pathless(r policy.Rule) bool {
 
 const pathlessText = "a name without a path is never allowed; write the path of the program"
 
-// near reports whether a name is probably meant to be one that is known: other
-// case, one character more, less or changed, or the same ones in another order.
+// near reports whether a name is probably a misspelling of a known one: other case, one
+// character more, less or changed, or the same characters in another order.
 func near(name, known string) bool {
 	return strings.EqualFold(name, known) || oneEdit(name, known) || oneEdit(known, name) || sameLetters(name, known)
 }
 
-// oneEdit reports whether a is b with a character put in, or another one.
+// oneEdit reports whether a is b with one character added or changed.
 func oneEdit(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {

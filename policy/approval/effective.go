@@ -2,16 +2,16 @@ package approval
 
 import "github.com/corral-exec/corral/policy"
 
-// Settings are how strict one place wants it. An empty value is not set there.
+// Settings are the modes of one source, such as the call or the host. An empty value is
+// not set there.
 type Settings struct {
 	Security    policy.Setting[policy.Security] `json:"security"`
 	Ask         policy.Setting[policy.Ask]      `json:"ask"`
 	AskFallback policy.Setting[policy.Security] `json:"askFallback"`
 }
 
-// Effective is the stricter of what is requested and what the host says, and
-// the default where neither says anything. The fallback is never laxer than the
-// security.
+// Effective is the stricter of the requested and the host's value of each setting, and
+// the default if neither is set. The fallback is never laxer than the security.
 func Effective(requested, host Settings) Settings {
 	e := Settings{
 		Security:    effective(policy.Securities, policy.DefaultSecurity, requested.Security, host.Security),

@@ -25,11 +25,11 @@ type File struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	of     string    // the path that cached and err are of
-	cached *document // nil: of a file that is not there
-	err    error     // why there is nothing to be had from the file
-	id     fileID    // what cached and err were read from
-	sure   bool      // it cannot have been changed since without id being another
+	of     string    // the path from which cached and err were read
+	cached *document // nil: there is no file
+	err    error     // why the file cannot be used
+	id     fileID    // identity of the file that was read
+	sure   bool      // a change since would have changed id
 
 	uses  map[string]use // by the entry's fingerprint; not yet written
 	timer *time.Timer    // to write them
@@ -38,8 +38,8 @@ type File struct {
 	flushing sync.Mutex // before mu
 }
 
-// NewFile returns the file at a path, which need not be there. Nothing is read
-// yet. Close it to have the last uses of its rules written.
+// NewFile returns the file at a path, which need not exist. It reads nothing yet. Close
+// writes the last uses of its rules.
 func NewFile(path string, log *slog.Logger) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func NewFile(path string, log *slog.Logger) (*File, error) {
 	return FollowFile(func() string { return path }, log), nil
 }
 
-// FollowFile is NewFile for a file whose path can change: the
-// absolute path that where says counts at each use.
+// FollowFile is NewFile for a file whose path can change: each use calls where for the
+// absolute path.
 func FollowFile(where func() string, log *slog.Logger) *File {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -60,14 +60,14 @@ func FollowFile(where func() string, log *slog.Logger) *File {
 // Path is where the file is now.
 func (f *File) Path() string { return f.where() }
 
-// A Host is what a host's file says to an agent.
+// A Host is the settings and rules of a host's file for an agent.
 type Host struct {
 	Settings
 	Rules    []policy.Rule
 	Warnings []string // about entries that allow nothing
 }
 
-// closed is what applies as long as the file cannot be understood.
+// closed is the Host that applies while the file cannot be understood.
 func (f *File) closed() Host {
 	source := policy.Source{File: f.Path()}
 	return Host{Settings: Settings{
@@ -77,9 +77,9 @@ func (f *File) closed() Host {
 	}}
 }
 
-// Rules returns what the file says to an agent ("": main); the zero Host if it
-// is not there. With an error, which is an ErrDenied and has a *FileError, comes
-// the Host that applies until the file is mended: nothing is allowed.
+// Rules returns the file's settings and rules for an agent ("": main); the zero Host if
+// there is no file. If the file cannot be used, it returns an ErrDenied with a *FileError,
+// and the Host that applies until the file is mended: nothing is allowed.
 func (f *File) Rules(agent string) (Host, error) {
 	d, err := f.load()
 	if err != nil {
@@ -91,8 +91,8 @@ func (f *File) Rules(agent string) (Host, error) {
 	return d.host(agent), nil
 }
 
-// host is what a document says to an agent: for each setting the first that says
-// something of the agent, all and the defaults; and the rules of all of them.
+// host is the Host of an agent. Each setting comes from the first of these that has it:
+// the agent, "*", the defaults. The rules of all of them apply.
 func (d *document) host(agent string) Host {
 	agent = mainAgent(agent)
 	h := Host{Warnings: slices.Clone(d.warnings)}
@@ -120,8 +120,8 @@ func mainAgent(agent string) string {
 	return agent
 }
 
-// load returns the document, read again if the file was changed; nil if it is
-// not there.
+// load returns the document, and reads the file again if it was changed; nil if there is
+// no file.
 func (f *File) load() (*document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,8 +163,7 @@ func (f *File) unreadable(err error) error {
 		&FileError{File: f.Path(), Text: "cannot read the file of approvals: " + err.Error()})
 }
 
-// Digest returns the SHA-256 of the file as it is, in hex; empty if it is not
-// there.
+// Digest returns the SHA-256 of the file as it is now, in hex; empty if there is no file.
 func (f *File) Digest() (string, error) {
 	text, _, err := readFile(f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,8 +180,8 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Get returns the document without its secrets, and the digest that Set wants;
-// both are empty if there is none.
+// Get returns the document without its secrets, and the digest for Set; both are empty if
+// there is no file.
 func (f *File) Get() (text []byte, digestNow string, err error) {
 	path := f.Path()
 	raw, _, err := readFile(path)
@@ -200,9 +199,9 @@ func (f *File) Get() (text []byte, digestNow string, err error) {
 	return d.root.encode(), digest(raw), nil
 }
 
-// Set replaces the document by another one, if it still has the digest that Get
-// told; else it is an ErrConflict. A document that cannot be understood is an
-// ErrInvalid. One there is that cannot be understood is replaced too.
+// Set replaces the document if it still has the digest that Get returned; otherwise it
+// returns an ErrConflict. If the new document is invalid, it returns an ErrInvalid. An
+// invalid old document is replaced too.
 func (f *File) Set(text []byte, was string) error {
 	d, err := read("the document", text)
 	if err != nil {
@@ -241,9 +240,9 @@ func CheckRule(r policy.Rule) error {
 	return nil
 }
 
-// Add adds rules of an agent ("": main; "*": of all), each to the list of its
-// action, unless they are there. Scope is that of an AllowAlways; empty for
-// rules that were not made from a command.
+// Add adds rules of an agent ("": main; "*": all), each to the list of its action, unless
+// the list has it. Scope is that of an AllowAlways; empty for rules that were not made from
+// a command.
 func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	for _, r := range rules {
 		if err := CheckRule(r); err != nil {
@@ -268,8 +267,8 @@ func (f *File) Add(agent string, scope Scope, rules ...policy.Rule) error {
 	})
 }
 
-// Remove removes an agent's rules of an action that have this ID or pattern, and
-// returns how many there were.
+// Remove removes an agent's rules of an action with this ID or pattern, and returns how
+// many it removed.
 func (f *File) Remove(agent string, action policy.Action, ref string) (removed int, err error) {
 	err = f.edit(func(d *document) error {
 		list, err := d.listOf(mainAgent(agent), action)
@@ -314,7 +313,7 @@ func (f *File) edit(change func(*document) error) error {
 	})
 }
 
-// listOf returns the list of an agent's rules of an action, made if need be.
+// listOf returns the list of an agent's rules of an action; it makes a missing one.
 func (d *document) listOf(agent string, action policy.Action) (*node, error) {
 	if err := validAgent(agent); err != nil {
 		return nil, err
@@ -333,7 +332,7 @@ func (d *document) listOf(agent string, action policy.Action) (*node, error) {
 		return nil, corral.Errorf(corral.ErrInvalid, "use allow, ask or deny", "%s is no action", quote(string(action)))
 	}
 	list := p.get(lists[i].name)
-	if !list.isArray() { // null, or what is no list and allows nothing
+	if !list.isArray() { // null, or a value that is no list and allows nothing
 		list = newArray()
 		p.set(lists[i].name, list)
 	}
@@ -350,7 +349,7 @@ func validAgent(agent string) error {
 	return nil
 }
 
-// newEntry is an entry for a rule. Of an exact command only the digest is kept.
+// newEntry makes an entry for a rule. For an exact command it has only the digest.
 func newEntry(r policy.Rule, scope Scope) *node {
 	n := newObject()
 	text := func(name, s string) {

@@ -58,7 +58,7 @@ func newFile(t *testing.T, text string) *File {
 
 var ok, wantKind = errtest.None, errtest.Kind
 
-// What a file says has the place where it says it.
+// Rules and settings of a file name their place in it.
 func TestRules(t *testing.T) {
 	f := newFile(t, sample)
 	h, err := f.Rules("")
@@ -104,7 +104,8 @@ func TestMissingFileSaysNothing(t *testing.T) {
 	}
 }
 
-// What cannot be understood allows nothing, to nobody, and says where.
+// A file that cannot be understood allows nothing to any agent, and the error names the
+// place.
 func TestClosed(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"empty":             {" ", ":1:2 (byte 1)"},
@@ -163,7 +164,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Entries that cannot be understood allow nothing, and do not close the file.
+// Invalid entries of an allowlist allow nothing, but the rest of the file still counts.
 func TestWarnings(t *testing.T) {
 	for entry, says := range map[string]string{
 		`1`:                                 "neither a pattern",
@@ -232,9 +233,8 @@ func TestFileOfOthers(t *testing.T) {
 	wantKind(t, through.Add("", "", policy.Rule{Action: policy.Allow, Pattern: "/x"}), corral.ErrDenied, "traverse symlink")
 }
 
-// Whatever is cut off, the file is closed; with whatever byte flipped it is
-// closed, or nothing but one text in it is another one: no setting is laxer, no
-// rule is lost, and no rule says less about what it is for.
+// A file that was cut anywhere allows nothing. With any byte flipped it allows nothing, or
+// just one text in it differs: no setting is laxer, no rule is lost, and no rule is wider.
 func TestDamage(t *testing.T) {
 	text := []byte(sample)
 	d, err := read("f", text)
@@ -256,7 +256,7 @@ func TestDamage(t *testing.T) {
 			}
 			flipped++
 			if agentName(text, i) {
-				continue // it is about another agent now, as if somebody had written so
+				continue // the name of an agent was changed, as a person might have done
 			}
 			for _, agent := range agents {
 				was, is := d.host(agent), got.host(agent)
@@ -284,7 +284,7 @@ func agentName(text []byte, i int) bool {
 	return false
 }
 
-// laxer says what rules have lost.
+// laxer says how rules became laxer; empty if they did not.
 func laxer(was, is []policy.Rule) string {
 	index := map[string]policy.Rule{}
 	for _, r := range is {
@@ -312,7 +312,7 @@ func laxer(was, is []policy.Rule) string {
 	return ""
 }
 
-// What is written again has all that it had.
+// Writing the file again keeps everything that was in it.
 func TestAddKeepsTheRest(t *testing.T) {
 	f := newFile(t, sample)
 	secret := `curl -H "Authorization: hunter2" x > y`
@@ -391,7 +391,7 @@ func TestGetAndSet(t *testing.T) {
 		t.Error("the socket was lost")
 	}
 	wantKind(t, f.Set(text, was), corral.ErrConflict)
-	// One that is broken can be replaced.
+	// A broken file can be replaced.
 	ok(t, os.WriteFile(f.Path(), []byte("{"), 0o600))
 	_, _, err = f.Get()
 	wantKind(t, err, corral.ErrDenied)
@@ -400,7 +400,7 @@ func TestGetAndSet(t *testing.T) {
 	ok(t, f.Set([]byte(`{"version": 1}`), was))
 }
 
-// Several with the same file do not lose each other's rules.
+// Several Files with the same path do not lose each other's rules.
 func TestAddTogether(t *testing.T) {
 	f := newFile(t, "")
 	var wg sync.WaitGroup
@@ -430,8 +430,8 @@ func TestAddTogether(t *testing.T) {
 	}
 }
 
-// A change counts at once, also one within the same tick of the clock that
-// changes neither size nor name.
+// A change counts at once, even within one tick of the clock and with the same size and
+// name.
 func TestChangeCountsAtOnce(t *testing.T) {
 	f := newFile(t, "")
 	for i := range 200 {
@@ -466,8 +466,8 @@ func TestChangeCountsAtOnce(t *testing.T) {
 	}
 }
 
-// Close returns when the last uses are written, also if something else has
-// begun to write them.
+// Close returns when the last uses are written, even if another goroutine has begun to
+// write them.
 func TestCloseWhileFlushing(t *testing.T) {
 	f := newFile(t, `{"version": 1, "agents": {"main": {"allowlist": ["/usr/bin/rg"]}}}`)
 	h, err := f.Rules("main")
@@ -510,7 +510,7 @@ func TestUsed(t *testing.T) {
 	rg := h.Rules[1]
 	f.Used("rg old", policy.Decision{Segments: []policy.Segment{{Rule: &rg, Path: "/usr/bin/rg"}}})
 	f.Used("rg "+strings.Repeat("x", 10_000), policy.Decision{Segments: []policy.Segment{{Rule: &rg, Path: "/opt/rg"}, {}}})
-	f.Used("x", policy.Decision{Rule: &policy.Rule{Action: policy.Allow, Pattern: "/usr/bin/ls"}}) // of another place
+	f.Used("x", policy.Decision{Rule: &policy.Rule{Action: policy.Allow, Pattern: "/usr/bin/ls"}}) // not a rule of this file
 	if now, err := f.Digest(); err != nil || now != before {
 		t.Errorf("it was written at once, %v", err)
 	}
@@ -534,7 +534,7 @@ func TestUsed(t *testing.T) {
 			t.Errorf("%s was not used", e)
 		}
 	}
-	// The text of a command of which only the digest is kept is not kept here.
+	// If an entry has only the digest of a command, its last use has no text either.
 	ok(t, f.Add("", ScopeExact, policy.Rule{Action: policy.Allow, Command: "echo hunter2 > x"}))
 	h, err = f.Rules("")
 	ok(t, err)
@@ -562,7 +562,7 @@ func FuzzFile(f *testing.F) {
 			}
 			return
 		}
-		// Written again it says the same.
+		// Written again it has the same meaning.
 		again, err := read("f", d.root.encode())
 		ok(t, err)
 		for _, agent := range []string{"main", "*", "other"} {

@@ -11,10 +11,9 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// The desk on disk is a journal: one JSON object a line, each a record as it is
-// from then on, with a checksum. A last line that a kill cut short says nothing: what
-// it was to say was never told. Any other line that is not as it was
-// written closes the desk.
+// On disk the desk is a journal: each line is a JSON object with the new state of a record
+// and a checksum. A last line that was cut short by a kill is ignored: its change was never
+// reported to a caller. The desk does not open if any other line is damaged.
 const (
 	journalName = "approvals.jsonl"
 	lockName    = "approvals.lock"
@@ -23,8 +22,8 @@ const (
 	maxRecord      = journal.MaxLine // bytes of a line
 )
 
-// line is what a line says: the version and the number of the last change in the
-// first one, a record in every other.
+// line is a line of the journal: the first has the version and the number of the last
+// change, every other has a record.
 type line struct {
 	Version int     `json:"version,omitempty"`
 	Seq     int64   `json:"seq,omitempty"`
@@ -39,7 +38,7 @@ func (l line) encode() ([]byte, error) {
 	return b, err
 }
 
-// decoded hands each line of a journal to each.
+// decoded returns a function that decodes a line and passes it to each.
 func decoded(each func(line) error) func(journal.Line) error {
 	first := true
 	return func(t journal.Line) error {
@@ -60,8 +59,8 @@ func decoded(each func(line) error) func(journal.Line) error {
 	}
 }
 
-// openJournal opens the journal in a directory for one Desk alone, and hands each
-// line to each.
+// openJournal opens the journal in a directory for one Desk alone, and passes each line to
+// each.
 func openJournal(dir string, each func(line) error) (*journal.File, error) {
 	j, err := journal.Open(dir, journal.Options{
 		Name: journalName, Lock: lockName, What: "the approvals", Each: decoded(each), Sync: true, Strict: true,
@@ -80,8 +79,8 @@ func openJournal(dir string, each func(line) error) (*journal.File, error) {
 	return nil, corral.Errorf(corral.ErrUnavailable, "", "cannot open the approvals in %s: %w", dir, err)
 }
 
-// replay reads the lines of a journal and returns how many bytes of it count:
-// all but a last line that was cut short.
+// replay reads the lines of a journal and returns how many bytes are valid: all but a last
+// line that was cut short.
 func replay(text []byte, each func(line) error) (good int, err error) {
 	r := journal.Reader{Each: decoded(each)}
 	err = r.Read(bytes.NewReader(text), int64(len(text)), false)

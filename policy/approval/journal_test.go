@@ -21,8 +21,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// history has a desk do a bit of everything, and returns the journal after each
-// step with what was said to be so by then.
+// history makes a desk do a bit of everything. It returns, for each step, the size of the
+// journal after it and the states that the desk had reported by then.
 func history(t *testing.T, dir string) (steps []int64, states []map[string]State) {
 	d := openDesk(t, dir)
 	now := map[string]State{}
@@ -47,8 +47,8 @@ func history(t *testing.T, dir string) (steps []int64, states []map[string]State
 	return steps, states
 }
 
-// Killed after whichever byte it has written, the desk knows what it had said to
-// anybody, and nothing else.
+// After a kill at any byte of the journal, the desk has exactly the states that it had
+// reported.
 func TestKilledBetweenAnyTwoBytes(t *testing.T) {
 	dir := t.TempDir()
 	steps, states := history(t, dir)
@@ -83,8 +83,8 @@ func TestKilledBetweenAnyTwoBytes(t *testing.T) {
 	}
 }
 
-// reopened is what a desk knows with that journal, twice, and whether it says
-// that something was cut.
+// reopened opens a desk on that journal, twice. It returns the states, and checks whether
+// the log says that a line was cut.
 func reopened(t *testing.T, text []byte, cut bool) map[string]State {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func reopened(t *testing.T, text []byte, cut bool) map[string]State {
 	return states[0]
 }
 
-// A journal in which any one bit is another one is not trusted; but one in the
-// last line may make it one that was cut short.
+// A journal with one flipped bit is not trusted. Only in the last line, the flip may make
+// it a line that was cut short.
 func TestDamagedJournal(t *testing.T) {
 	dir := t.TempDir()
 	history(t, dir)
@@ -150,8 +150,8 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// sameLines reports whether two journals say the same: names of fields are read
-// in any case, and a checksum is of what is said.
+// sameLines reports whether two journals have the same content: names of fields are read
+// in any case, and a checksum is that of the content.
 func sameLines(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	collect := func(text []byte) (all []string) {
@@ -166,8 +166,7 @@ func sameLines(t *testing.T, a, b []byte) bool {
 	return slices.Equal(collect(a), collect(b))
 }
 
-// What cannot be written is not so, and leaves nothing behind that would close
-// the desk.
+// A change that cannot be written has no effect, and leaves no damaged line behind.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	d := openDesk(t, dir)
@@ -189,7 +188,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	j.Fail(nil)
 	_, err = d.Ask(t.Context(), request("x 2"))
-	wantKind(t, err, corral.ErrUnavailable) // it cannot be said what is on disk
+	wantKind(t, err, corral.ErrUnavailable) // the content of the disk is not known
 	ok(t, broken.Close())
 	ok(t, d.Close())
 	d = openDesk(t, dir)
@@ -198,9 +197,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// Whatever is asked, answered, used and however often it is restarted: a command
-// is used only if somebody allowed it, by one command, and the first answer
-// stays.
+// For any sequence of requests, answers, uses and restarts: an approval is used only if a
+// person allowed it, by one command, and the first answer stays.
 func TestDeskProperties(t *testing.T) {
 	base := t.TempDir()
 	n := 0

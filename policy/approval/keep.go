@@ -9,29 +9,30 @@ import (
 	"github.com/corral-exec/corral/internal/state/journal"
 )
 
-// A Store keeps the records of one Desk, or of those of several gateways. Every
-// change of a record has a number ([Record.Version]), and a store takes each number
-// once: so of all who want to change a record one does, and nothing is overwritten.
+// A Store keeps the records of one Desk, or of the desks of several gateways. Every
+// change of a record has a number ([Record.Version]), and a store accepts each number
+// once. So of several desks that change a record at the same time one succeeds, and no
+// change is overwritten.
 type Store interface {
-	// Follow hands on each record there is, and from then on each change that any
-	// program makes: once, one at a time, in the order of their numbers
-	// ([Record.Seq]), which is the same at all desks. Follow is called once, before
-	// anything else, and returns when all that there was is handed on; changed must
-	// not call the store.
+	// Follow passes each existing record to changed, and from then on each change by
+	// any program: once, one at a time, in the order of their numbers ([Record.Seq]).
+	// The order is the same at all desks. Follow is called once, before anything else,
+	// and returns when changed has got all existing records; changed must not call the
+	// store.
 	Follow(changed func(Record)) error
-	// Put keeps a change of a record, whose Version is one more than that of the
-	// record that it changes; 1 is a new one. It returns it with its Seq, when it
-	// was handed on and will not be lost. It is ErrStale if another desk was first, of
-	// which the change was handed on by then. With any other error it may be kept
-	// nevertheless, and is then handed on later.
+	// Put stores a change of a record. Its Version is one more than that of the record
+	// before; a new record has 1. Put returns the record with its Seq, after the record
+	// was stored for good and passed to changed. It returns ErrStale if another desk was
+	// first; changed then already has that desk's change. After any other error the
+	// change may have been stored all the same, and is passed to changed later.
 	Put(ctx context.Context, r Record) (Record, error)
-	// Tidy is told now and then that records are of no use any more, and that
-	// used are all that are.
+	// Tidy is called from time to time. The store may remove the forgotten records;
+	// used returns all others.
 	Tidy(forgotten []Record, used func() []Record) error
 	Close() error
 }
 
-// ErrStale is of a change of a record that was changed meanwhile.
+// ErrStale: the record was changed meanwhile.
 var ErrStale = errors.New("the approval was changed meanwhile")
 
 // files is the Store of one Desk alone: a journal in a directory.
@@ -40,7 +41,7 @@ type files struct {
 	j        *journal.File
 	seq      int64
 	versions map[string]int64 // of records, by ID
-	there    []Record         // as it was opened; until Follow
+	there    []Record         // the records in the journal when it was opened; until Follow
 	changed  func(Record)
 }
 
@@ -70,7 +71,7 @@ func openFiles(dir string, log *slog.Logger) (*files, error) {
 	return s, nil
 }
 
-// add appends a line, which is on disk when it returns. With an error it is not.
+// add appends a line. It is on disk when add returns, unless there is an error.
 func (s *files) add(l line) error {
 	b, err := l.encode()
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// The desk of a program that cannot be called, such as a node's, is answered by
-// mail: a letter is a file in a directory beside the journal that only its owner can
-// use, and the desk writes its reply beside it.
+// The desk of a program without an API, such as a node's, is answered by mail. A letter is
+// a file in a directory beside the journal that only its owner can use. The desk writes
+// its reply beside the letter.
 const (
 	mailName   = "mail"
 	letterTail = ".letter"
 	replyTail  = ".reply"
 
 	mailEvery  = 250 * time.Millisecond
-	mailLimit  = 5 * time.Second // for a reply
-	mailAge    = time.Minute     // for which a file is left there
+	mailLimit  = 5 * time.Second // longest wait for a reply
+	mailAge    = time.Minute     // older files are removed
 	maxLetter  = 4 << 10         // bytes
-	maxLetters = 64              // that are looked at at a time
+	maxLetters = 64              // read at a time
 )
 
-// A letter is an answer to a request, and a reply what came of it.
+// A letter is an answer to a request, a reply its result.
 type letter struct {
 	ID       string  `json:"id"`
 	Decision Verdict `json:"decision"`
@@ -42,11 +42,11 @@ type reply struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Mail is a desk that another program on this machine has open, by its
-// directory.
+// Mail answers requests of a desk that another program on this machine has open. Dir is
+// the desk's directory.
 type Mail struct{ Dir string }
 
-// records are those of the desk as they are on disk.
+// records are the records of the desk, read from disk.
 func (m Mail) records() (map[string]*Record, error) {
 	text, err := os.ReadFile(filepath.Join(m.Dir, journalName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func (m Mail) records() (map[string]*Record, error) {
 	}
 	now := time.Now()
 	for _, r := range records {
-		if (r.State == Pending || r.State == Allowed) && !r.ExpiresAt.After(now) { // which the desk writes soon
+		if (r.State == Pending || r.State == Allowed) && !r.ExpiresAt.After(now) { // expired, but the desk has not written it yet
 			r.State = Expired
 		}
 	}
@@ -89,10 +89,9 @@ func (m Mail) Get(agent, ref string) (Record, error) {
 	return find(records, agent, ref)
 }
 
-// Answer has the desk answer a request by its full ID, as Desk.Answer does, and
-// returns the record. What the desk refuses is an ErrDenied. It is an
-// ErrUnavailable if the desk does not reply in five seconds: then nothing was
-// answered.
+// Answer sends the desk an answer to a request, by its full ID, as Desk.Answer does, and
+// returns the record. If the desk refuses, it returns an ErrDenied. If the desk does not
+// reply in five seconds, it returns an ErrUnavailable, and nothing was answered.
 func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 	data, err := json.Marshal(letter{ID: id, Decision: a.Decision, Scope: a.Scope, By: oneLine(a.By, maxWho)})
 	if err != nil {
@@ -101,7 +100,7 @@ func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 	dir := filepath.Join(m.Dir, mailName)
 	name := filepath.Join(dir, corral.NewID())
 	if err = os.WriteFile(name, data, 0o600); err == nil {
-		err = os.Rename(name, name+letterTail) // so that no reader sees half of it
+		err = os.Rename(name, name+letterTail) // no reader sees half of it
 	}
 	if err != nil {
 		return Record{}, corral.Errorf(corral.ErrUnavailable, "start the program that has the approvals", "cannot leave an answer: %w", err)
@@ -121,7 +120,7 @@ func (m Mail) Answer(ctx context.Context, id string, a Answer) (Record, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			if os.Remove(name+letterTail) != nil { // it was just taken
+			if os.Remove(name+letterTail) != nil { // the desk has just taken it
 				return Record{}, corral.Errorf(corral.ErrLost, "look at the approval", "the answer was taken, and there is no reply")
 			}
 			return Record{}, corral.Errorf(corral.ErrUnavailable, "start the program that has the approvals", "nobody takes the answer: %w", context.Cause(ctx))
@@ -147,13 +146,13 @@ func (m Mail) replied(id string, data []byte, removed error) (Record, error) {
 	return Record{}, corral.Errorf(corral.ErrNotFound, "", "the approval %s is forgotten", quote(id))
 }
 
-// Collect answers what comes by mail, until ctx ends.
+// Collect answers requests by the letters that arrive, until ctx ends.
 func (d *Desk) Collect(ctx context.Context) error {
 	dir := filepath.Join(d.opts.Dir, mailName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot take answers by mail: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory, of its owner alone
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory, for its owner alone
 		return corral.Errorf(corral.ErrUnavailable, "", "cannot take answers by mail: %w", err)
 	}
 	tick := time.NewTicker(mailEvery)
@@ -173,7 +172,7 @@ func (d *Desk) Collect(ctx context.Context) error {
 	}
 }
 
-// collect looks once.
+// collect reads the letters that are there now.
 func (d *Desk) collect(ctx context.Context, dir string, now time.Time) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -198,13 +197,13 @@ func (d *Desk) collect(ctx context.Context, dir string, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// open answers a letter, and replies.
+// open reads a letter, answers its request, and writes the reply.
 func (d *Desk) open(ctx context.Context, path, to string) error {
 	data, err := readSmall(path)
 	if err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	// What cannot be taken away now is not answered: it would be twice.
+	// Remove the letter first: if it stayed, it would be answered twice.
 	if err := os.Remove(path); err != nil {
 		return err
 	}

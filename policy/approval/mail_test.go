@@ -12,8 +12,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Whoever cannot call the program that has the desk answers by mail, as anybody
-// else would.
+// An answer by mail has the same effect as a call of the desk.
 func TestMail(t *testing.T) {
 	dir := t.TempDir()
 	d := openDesk(t, dir)
@@ -28,7 +27,7 @@ func TestMail(t *testing.T) {
 	if err != nil || got.ID != rec.ID {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// Nobody takes it: nothing is answered, and no letter is left.
+	// No desk collects the letter: nothing is answered, and no letter is left.
 	short, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := m.Answer(short, rec.ID, Answer{Decision: AllowOnce}); !errors.Is(err, corral.ErrUnavailable) {
@@ -42,7 +41,7 @@ func TestMail(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for ; ; time.Sleep(time.Millisecond) { // until it takes letters
+	for ; ; time.Sleep(time.Millisecond) { // until the desk collects letters
 		if _, err := os.Stat(filepath.Join(dir, mailName)); err == nil {
 			break
 		}
@@ -60,7 +59,7 @@ func TestMail(t *testing.T) {
 	if _, err := m.Answer(t.Context(), rec.ID, Answer{Decision: Deny}); !errors.Is(err, corral.ErrDenied) || !strings.Contains(err.Error(), `allow-once by "carol"`) {
 		t.Errorf("the second answer: %v", err)
 	}
-	// What is no letter is none.
+	// An invalid letter is not answered.
 	box := filepath.Join(dir, mailName)
 	for name, text := range map[string]string{"a.letter": "{", "b.letter": strings.Repeat("x", maxLetter+1), "c.letter": `{"id":1}`} {
 		if err := os.WriteFile(filepath.Join(box, name), []byte(text), 0o600); err != nil {
@@ -82,7 +81,7 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// What a gateway approved is used once, whatever restarts there are.
+// An approval of a gateway is used once, even with restarts.
 func TestRedeem(t *testing.T) {
 	dir := t.TempDir()
 	d := openDesk(t, dir)
@@ -116,14 +115,14 @@ func TestRedeem(t *testing.T) {
 		g.ID = id
 		redeem(corral.ErrInvalid, false)
 	}
-	// It is none of the desk's own, and its own is none of a gateway's.
+	// A gateway's approval is not one of the desk's own, nor the other way round.
 	mine := ask(t, d, request("echo three"))
 	g.ID = mine.ID
 	redeem(corral.ErrDenied, false)
 	if _, err := d.Consume(t.Context(), "given", Claim{CommandID: "two", Agent: "main", Host: req.Host, Binding: req.Binding}); !errors.Is(err, corral.ErrDenied) {
 		t.Errorf("%v", err)
 	}
-	// It is not forgotten as long as it could be used.
+	// It is not forgotten while it could be used again.
 	d.mu.Lock()
 	for range lingeringRecords + 10 {
 		id := corral.NewID()

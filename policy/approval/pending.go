@@ -10,8 +10,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A PendingError is about a command that runs once it is approved. It is an
-// ErrApproval.
+// A PendingError says that a command runs once it is approved. It is an ErrApproval.
 type PendingError struct{ Record Record }
 
 func (e *PendingError) Error() string {
@@ -28,7 +27,7 @@ func (e *PendingError) Unwrap() error {
 	return &corral.Error{Kind: corral.ErrApproval, Text: e.Error(), Hint: "corral approvals allow " + e.Record.Slug}
 }
 
-// Details go with the error over HTTP.
+// Details is sent with the error over HTTP.
 func (e *PendingError) Details() any { return e.Record.Shown() }
 
 // AsPending returns the approval that a command waits for, if err is about one.
@@ -37,8 +36,8 @@ func AsPending(err error) (*PendingError, bool) {
 	return e, errors.As(err, &e)
 }
 
-// A Note is what a record keeps of a command beside what people see, so that it can
-// be run later. The values of its environment are not in it.
+// A Note is the data of a record that is needed to run the command later and is not shown
+// to people. It does not have the values of the environment.
 type Note struct {
 	Command corral.Command `json:"command"`
 	Env     bool           `json:"env,omitempty"` // there were variables
@@ -66,17 +65,16 @@ func (r Record) StartID() string {
 	return n.Command.ID
 }
 
-// Shown is a record as others see it: without what is kept to run the command
-// later, and with the ID that it gets then.
+// Shown is a record without its internal fields, and with the ID that the command gets
+// when it runs.
 func (r Record) Shown() Record {
 	r.CommandID = cmp.Or(r.CommandID, r.StartID())
 	r.Note, r.Version, r.Remembered = nil, 0, false
 	return r
 }
 
-// Apply is a command as it is started by this approval, which it got: with the ID
-// that it was asked for by, and on the node that it was asked about, of whichever
-// pool that was chosen.
+// Apply completes a command that starts by this approval: it gets the ID and the node of
+// the request. If the request named a pool, that is the node that was chosen from it.
 func (r Record) Apply(cmd corral.Command) corral.Command {
 	if n, ok := r.Noted(); ok {
 		cmd.ID = cmp.Or(cmd.ID, n.Command.ID)

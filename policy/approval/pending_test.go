@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// What was approved runs on the node that was asked about, and not on another one
-// of its pool.
+// An approved command runs on the node of the request, and not on another node of its
+// pool.
 func TestApply(t *testing.T) {
 	on := func(host corral.Host, c corral.Command) Record {
 		b, err := json.Marshal(Note{Command: c})

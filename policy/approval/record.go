@@ -14,44 +14,44 @@ import (
 type Request struct {
 	Agent      string
 	Host       corral.Host
-	Node       string // its full name, on a node
-	SessionKey string // of the conversation that it comes from
+	Node       string // full name of the node; empty if it is for none
+	SessionKey string // the conversation that it comes from
 
 	Command policy.Request
-	// Description is what the command is for, as its caller says.
+	// Description is the purpose of the command, as its caller states it.
 	Description string
-	Env         map[string]string // what the caller set; the values are not kept
+	Env         map[string]string // variables that the caller set; the values are not kept
 	// PathPrepend are the directories before all others on PATH.
 	PathPrepend []string
 	Decision    policy.Decision
 	Binding     Binding
 
-	// Note is what has to be known to run the command later, as JSON. It is kept
-	// with the record, and not shown.
+	// Note is the data to run the command later (see Note). It is kept with the record,
+	// and not shown.
 	Note json.RawMessage
-	// Again decides on the command with further rules, so that nothing is
-	// offered to be remembered that would not do. Nil: that is not looked at.
+	// Again decides on the command with further rules. The desk offers only rules that
+	// would allow the command by it. Nil: that is not checked.
 	Again func(further []policy.Rule) policy.Decision
-	// Previews are what AllowAlways would remember, where another host says so. Nil:
-	// it is found out here.
+	// Previews are the rules that AllowAlways would remember on another host. Nil: the
+	// desk makes them.
 	Previews []Preview
 }
 
-// State is what became of a request. The set is closed.
+// State is the state of a request. The set is closed.
 type State string
 
 const (
 	Pending  State = "pending"
 	Allowed  State = "allowed"  // and not yet used
 	Consumed State = "consumed" // allowed, and used by the command CommandID
-	Denied   State = "denied"   // or allowed, and of no use: see Record.Void
+	Denied   State = "denied"   // denied; or allowed, but it could not be used: see Record.Void
 	Expired  State = "expired"  // not answered in time, or allowed and not used in time
 )
 
-// A Record is a request and what became of it.
+// A Record is a request, its answer and its use.
 type Record struct {
-	// Seq is the number of its last change. Every change has one, greater
-	// than all before, of all records; and Version counts those of this one.
+	// Seq is the number of its last change, counted over all records. Version counts
+	// the changes of this record.
 	Seq     int64 `json:"seq"`
 	Version int64 `json:"version,omitempty"`
 
@@ -59,7 +59,7 @@ type Record struct {
 	Slug  string `json:"approvalSlug"` // short, for people; as good as the ID
 	State State  `json:"state"`
 
-	// Gateway is where it was asked for, of several that share their approvals.
+	// Gateway is the one at which it was asked for, if several share their approvals.
 	Gateway string `json:"gateway,omitempty"`
 
 	Agent      string      `json:"agent"`
@@ -70,8 +70,8 @@ type Record struct {
 	Command string   `json:"command,omitempty"` // shell text
 	Args    []string `json:"args,omitempty"`    // or a program and its arguments
 	Cwd     string   `json:"cwd"`
-	// Description is what the command is for, as its caller says: nothing is known of
-	// whether that is so.
+	// Description is the purpose of the command, as its caller states it. It may be
+	// false.
 	Description string   `json:"description,omitempty"`
 	Env         []string `json:"env,omitempty"` // names of the variables that the caller set
 	// PathPrepend are the directories before all others on PATH.
@@ -79,32 +79,32 @@ type Record struct {
 	Decision    policy.Decision `json:"decision"`
 	Binding     Binding         `json:"binding"`
 
-	// Previews are what AllowAlways would remember, in each scope.
+	// Previews are the rules that AllowAlways would remember, in each scope.
 	Previews []Preview `json:"previews"`
-	// AllowedDecisions are what can be answered; if AllowAlways is not among
-	// them, AlwaysUnavailable says why.
+	// AllowedDecisions are the possible answers; if AllowAlways is not among them,
+	// AlwaysUnavailable says why.
 	AllowedDecisions  []Verdict `json:"allowedDecisions"`
 	AlwaysUnavailable string    `json:"allowAlwaysUnavailable,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`
-	// ExpiresAt is until when it can be answered; once allowed, until when it
-	// can be used.
+	// ExpiresAt is the end of the time for an answer; once allowed, the end of the time
+	// for its use.
 	ExpiresAt time.Time `json:"expiresAt"`
 
 	Verdict    Verdict   `json:"verdict,omitempty"` // empty: there is no answer
 	Scope      Scope     `json:"scope,omitempty"`   // of AllowAlways
 	AnsweredBy string    `json:"answeredBy,omitempty"`
 	AnsweredAt time.Time `json:"answeredAt,omitzero"`
-	// Remembered: what AllowAlways is to remember is, of the gateway's own machine.
+	// Remembered: the rules of AllowAlways are stored on the gateway's own machine.
 	Remembered bool `json:"remembered,omitempty"`
 
-	// Void is why nothing could come of what was allowed.
+	// Void is why an allowed command could not be started.
 	Void string `json:"void,omitempty"`
 
 	Note json.RawMessage `json:"note,omitempty"` // of the Request
 
-	// Granted: it was approved at a gateway, whose ID of it this is, and is here
-	// so that it is not used twice, which until ExpiresAt it might be.
+	// Granted: it was approved at a gateway, and ID is the one there. The record exists
+	// so that the approval is not used twice before ExpiresAt.
 	Granted bool `json:"granted,omitempty"`
 
 	CommandID  string    `json:"commandId,omitempty"` // of what it was used by, or is to be, where that is known
@@ -126,7 +126,7 @@ func (r Record) Text() string {
 	return strings.Join(words, " ")
 }
 
-// Line is the command on one line, with what its caller says of it.
+// Line is the command on one line, with its description.
 func (r Record) Line() string {
 	if r.Description == "" {
 		return r.Text()
@@ -134,17 +134,18 @@ func (r Record) Line() string {
 	return r.Text() + " (" + r.Description + ")"
 }
 
-// For reports whether it is for a command, by who asked for it.
+// For reports whether the approval is for the claim's command and host. It does not
+// compare agents.
 func (r Record) For(c Claim) bool {
 	return r.Host == c.Host && sameName(r.Node, r.Binding, c.Node, c.Binding) && r.Binding.Digest() == c.Binding.Digest()
 }
 
-// Settled says in one line what became of it, with moments as in RFC 3339.
+// Settled describes the record's state in one line, with times as in RFC 3339.
 func (r Record) Settled() string {
 	return r.SettledAs(func(t time.Time) string { return t.Format(time.RFC3339) })
 }
 
-// SettledAs is Settled with moments as they are shown elsewhere.
+// SettledAs is Settled with times formatted by show.
 func (r Record) SettledAs(show func(time.Time) string) string {
 	switch {
 	case r.State == Pending:
@@ -166,14 +167,14 @@ func (r Record) SettledAs(show func(time.Time) string) string {
 	return text
 }
 
-// An Answer is what a person or a program says to a request.
+// An Answer is the answer of a person or a program to a request.
 type Answer struct {
 	Decision Verdict
 	Scope    Scope  // of AllowAlways; empty: ScopeExact
-	By       string // who says it, for people
+	By       string // name of the person who answers, for people
 }
 
-// A Claim is a command that is about to be started because it was approved.
+// A Claim is a command that is about to start by an approval.
 type Claim struct {
 	CommandID string // a command that is started again may claim again
 	Agent     string

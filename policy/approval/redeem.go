@@ -7,23 +7,23 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// maxGranted bounds the approvals of gateways that could still be used again.
+// maxGranted is the most approvals of gateways that are kept until they expire.
 const maxGranted = 4096
 
 // A Given is an approval that was given at a gateway, for a command on this host.
 type Given struct {
-	ID        string // that the gateway has it under
-	Slug      string // the same for people; it is taken over if it is one, and free
+	ID        string // the ID at the gateway
+	Slug      string // the slug at the gateway; used here too, if it is valid and free
 	CommandID string
 	Verdict   Verdict
 	Scope     Scope
-	By        string    // who answered, as the gateway says
-	Until     time.Time // it is no good later
+	By        string    // name of the person who answered, as the gateway states it
+	Until     time.Time // it expires then
 }
 
-// Redeem notes, on disk, that a command uses an approval that was given at a
-// gateway. One that was used by another command, or that is none of a gateway's,
-// is an ErrDenied. Again: it was used by this command before.
+// Redeem notes, on disk, that a command uses an approval that was given at a gateway. If
+// another command used it, or it is not a gateway's, it returns an ErrDenied. Again: this
+// command has used it before.
 func (d *Desk) Redeem(ctx context.Context, g Given, req Request) (again bool, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return false, err

@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A Preview is what AllowAlways would remember.
+// A Preview has the rules that AllowAlways would remember in a scope.
 type Preview struct {
 	Scope   Scope         `json:"scope"`
 	Entries []policy.Rule `json:"entries,omitempty"`
@@ -19,9 +19,9 @@ type Preview struct {
 	Unavailable string `json:"unavailable,omitempty"`
 }
 
-// Previews returns what would be remembered of a command, for every scope. Again
-// decides on the command once more with further rules, to see that they would do;
-// nil: that is not looked at.
+// Previews returns the rules that would be remembered for a command, for every scope.
+// Again decides on the command with further rules, to check that they would allow it; nil:
+// that is not checked.
 func Previews(req policy.Request, d policy.Decision, again func([]policy.Rule) policy.Decision) []Preview {
 	previews := make([]Preview, len(Scopes))
 	for i, scope := range Scopes {
@@ -43,10 +43,9 @@ func Previews(req policy.Request, d policy.Decision, again func([]policy.Rule) p
 	return previews
 }
 
-// Remember makes rules that allow the command, or as much like it as the scope
-// says, from now on. Nothing is remembered of programs that are allowed already.
-// It is an ErrDenied, with the reason, if there are no rules that would do that
-// and nothing else.
+// Remember makes rules that allow the command, and others like it as far as the scope
+// says. Programs that are allowed already get no rule. If no rules allow just that, it
+// returns an ErrDenied with the reason.
 func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule, error) {
 	if !slices.Contains(Scopes, scope) {
 		return nil, corral.Errorf(corral.ErrInvalid, "use exact, subcommand or program", "%s is no scope", quote(string(scope)))
@@ -60,8 +59,7 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 		}
 	}
 	env := missingVariables(d)
-	// What is found in the command is refused whatever its programs are: only
-	// the command as a whole can be allowed.
+	// A finding is refused for all programs, so only the whole command can be allowed.
 	for _, f := range d.Findings {
 		if !f.Passes {
 			why := "it " + oneLine(f.Reason, 200)
@@ -97,8 +95,8 @@ func Remember(req policy.Request, d policy.Decision, scope Scope) ([]policy.Rule
 	return rules, nil
 }
 
-// missingVariables are what rules have to have for the variables of the call that
-// nothing allows: these, with these values.
+// missingVariables are entries of Rule.Env for the variables of the call that nothing
+// allows, with their values.
 func missingVariables(d policy.Decision) []string {
 	var env []string
 	for _, v := range d.Variables {
@@ -154,13 +152,13 @@ func remembered(s policy.Segment, scope Scope) (policy.Rule, error) {
 	return r, nil
 }
 
-// exactly is the rule for the text of a command. It does not see files, so it is
-// only for what always means the same ones.
+// exactly is the rule for the text of a command. Such a rule has no digests of files, so
+// it is made only for text that always names the same files.
 func exactly(req policy.Request, d policy.Decision, scope Scope, env []string, why string) ([]policy.Rule, error) {
 	if scope != ScopeExact {
 		return nil, no("only exactly this command can be remembered: %s", why)
 	}
-	for _, v := range d.Variables { // the rules of its programs do not count for it
+	for _, v := range d.Variables { // rules of its programs do not allow them for the whole command
 		if v.By == "rule" {
 			env = append(env, policy.EnvEntry(v))
 		}
@@ -183,7 +181,7 @@ func exactly(req policy.Request, d policy.Decision, scope Scope, env []string, w
 	return []policy.Rule{{Action: policy.Allow, Command: req.Command, Env: env}}, nil
 }
 
-// unwritable says what a word has that a pattern cannot have as itself.
+// unwritable says which characters of a word cannot stand for themselves in a pattern.
 func unwritable(word string) string {
 	switch {
 	case strings.ContainsAny(word, "*?"):

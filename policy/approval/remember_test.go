@@ -52,7 +52,7 @@ func (m machine) decide(command string, list ...policy.Rule) (policy.Request, po
 	}, policy.OS{})
 }
 
-// What is remembered allows the command from then on, and no other one.
+// The remembered rules allow the command from then on, and no other one.
 func TestRemember(t *testing.T) {
 	m := newMachine(t)
 	script, err := filepath.Glob(filepath.Join(m.w, "run.py"))
@@ -62,7 +62,7 @@ func TestRemember(t *testing.T) {
 	for _, c := range []struct {
 		command                   string
 		exact, subcommand, progam string // patterns and arguments; or ! and part of why not
-		others                    string // what exact does not allow
+		others                    string // commands that exact does not allow
 	}{
 		{"git status -s", "D/git [status -s]", "D/git status", "D/git", "git status"},
 		{"ls", "D/ls []", "!no first argument", "D/ls", "ls -l"},
@@ -120,7 +120,7 @@ func TestRemember(t *testing.T) {
 			}
 		}
 	}
-	// A script that was changed is another one.
+	// A changed script is not allowed.
 	req, d := m.decide("python3 run.py")
 	rules, err := Remember(req, d, ScopeExact)
 	ok(t, err)
@@ -128,7 +128,7 @@ func TestRemember(t *testing.T) {
 	if _, d := m.decide("python3 run.py", rules...); d.Outcome == policy.Allowed {
 		t.Error("another script is allowed")
 	}
-	// Nothing is remembered of what is allowed already.
+	// A program that is allowed already gets no rule.
 	git := policy.Rule{Action: policy.Allow, Pattern: filepath.Join(m.d, "git")}
 	req, d = m.decide("git log | grep x", git)
 	rules, err = Remember(req, d, ScopeProgram)
@@ -164,7 +164,7 @@ func (m machine) show(rules []policy.Rule, command string) string {
 	return strings.Join(list, ", ")
 }
 
-// What is remembered in the file allows as much as what was shown.
+// The rules in the file allow as much as the rules that were shown.
 func TestRememberedInTheFile(t *testing.T) {
 	m := newMachine(t)
 	for _, command := range []string{"git status", "ls", "python3 run.py", "ls > out", "git log | grep x"} {
@@ -219,12 +219,12 @@ func TestBinding(t *testing.T) {
 	ok(t, os.WriteFile(filepath.Join(m.d, "run.py"), []byte("print(1)\n"), 0o600))
 	differs(other.bind(command, env), "the working directory is")
 
-	// Programs that the programs look for themselves.
+	// PATH, on which the programs look up others, is part of the binding.
 	other = m
 	other.req.Path = m.d + ":" + m.w
 	differs(other.bind(command, env), "PATH is ")
 
-	// Its directory is another one of the same name.
+	// The directory was replaced by another one of the same name.
 	moved := m.w + ".old"
 	ok(t, os.Rename(m.w, moved))
 	ok(t, os.Mkdir(m.w, 0o755))
@@ -253,7 +253,7 @@ func TestBinding(t *testing.T) {
 	ok(t, os.Symlink(python+".old", python))
 	differs(m.bind(command, env), python+" leads to")
 	ok(t, os.Remove(python))
-	ok(t, os.Rename(python+".old", python)) // which is a change of its inode
+	ok(t, os.Rename(python+".old", python)) // changes the time of its inode
 	differs(m.bind(command, env), python+" was changed after it was approved")
 	was = m.bind(command, env)
 	info, err := os.Stat(python)
@@ -266,7 +266,7 @@ func TestBinding(t *testing.T) {
 	m.write(filepath.Join(m.w, "python3"), "#!/bin/evil\n")
 	differs(other.bind(command, env), `"python3" is found at `+filepath.Join(m.w, "python3"))
 
-	// What is not UTF-8 is still told apart.
+	// Commands that differ only in invalid UTF-8 have different digests.
 	if m.bind("ls \xff", nil).Digest() == m.bind("ls \xfe", nil).Digest() {
 		t.Error("two commands have the same digest")
 	}
@@ -316,8 +316,8 @@ func TestBindingHasNoIdleField(t *testing.T) {
 	}
 }
 
-// Of a builtin of the shell there is no file, so that its text is remembered. A chain
-// is remembered part by part where chains are looked at so.
+// A builtin of the shell has no file, so its text is remembered. A chain is remembered
+// part by part, if the rules allow chains part by part.
 func TestRememberParts(t *testing.T) {
 	m := newMachine(t)
 	for _, command := range []string{"type ls", "ulimit -n", "type ls | grep x"} {

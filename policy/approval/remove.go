@@ -5,8 +5,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// RemoveRule removes an agent's rules of all actions that have this ID or
-// pattern from a File. It is an ErrNotFound if there are none.
+// RemoveRule removes an agent's rules of all actions with this ID or pattern from a File.
+// If there are none, it returns an ErrNotFound.
 func RemoveRule(f interface {
 	Remove(agent string, action policy.Action, ref string) (int, error)
 }, agent, ref string) (removed int, err error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // "`gateway`/`node` の承認は `~/.openclaw/exec-approvals.json` で制御される。": a file
-// that OpenClaw wrote says here what it said there.
+// that OpenClaw wrote has the same meaning here.
 func TestFileOfOpenClaw(t *testing.T) {
 	f := newFile(t, `{
   "version": 1,

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The words of slugs: short, easy to say, and none like another.
+// The words of slugs: short, easy to say, and easy to tell apart.
 var (
 	firstWords = strings.Fields(`amber bold brave brisk calm clear cool crisp dark deep early eager fair fast fine
 		firm fond free fresh glad gold good grand green happy honest keen kind large late light live lucky mellow mild

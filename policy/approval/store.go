@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/internal/state/filelock"
 )
 
-// fileID tells whether a file was changed.
+// fileID identifies a file and its content: it differs after a change.
 type fileID struct {
 	Identity
 	mode fs.FileMode
@@ -26,9 +26,8 @@ func idOf(info fs.FileInfo) fileID {
 	return fileID{identify(info), info.Mode(), info.Size(), info.ModTime()}
 }
 
-// settled reports whether a file that was read at a time cannot be changed any
-// more without its fileID being another one: a change within the same tick of the
-// file system's clock would not show.
+// settled reports whether every later change of a file that was read at that time will
+// change its fileID. A change within the same tick of the file system's clock would not.
 func (id fileID) settled(read time.Time) bool {
 	const tick = time.Second // with room to spare, for any file system
 	return read.Sub(id.time) > tick && read.Sub(time.Unix(0, id.Changed)) > tick
@@ -42,7 +41,7 @@ func statFile(path string) (fileID, error) {
 	return idOf(info), nil
 }
 
-// readFile reads a file that only its owner can have written.
+// readFile reads a file, and refuses it if others than its owner can write to it.
 func readFile(path string) ([]byte, fileID, error) {
 	if err := checkDir(filepath.Dir(path)); err != nil {
 		return nil, fileID{}, err
@@ -85,7 +84,7 @@ func readOnce(path string) ([]byte, fileID, error) {
 	return text, idOf(info), nil
 }
 
-// locked runs a change while no other process makes one.
+// locked runs a change under a lock against other processes.
 func (f *File) locked(change func(path string) error) error {
 	path := f.Path()
 	dir := filepath.Dir(path)
@@ -117,8 +116,8 @@ func writeFile(path string, text []byte) error {
 	return nil
 }
 
-// checkLinks refuses to write through symbolic links: who made them decides
-// what is written to.
+// checkLinks refuses to write through symbolic links: the author of a link would choose
+// the file that is written.
 func checkLinks(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -138,7 +137,7 @@ func checkLinks(path string) error {
 	}
 }
 
-// notOurs is what is wrong with a file or directory that others can change.
+// notOurs is the error for a file or directory that others can change.
 func notOurs(path, what string) error {
 	return corral.Errorf(corral.ErrDenied, "see who changed it, then: chmod go-w "+path+"; nothing is allowed until then", "%w",
 		&FileError{File: path, Text: fmt.Sprintf("it %s, so what it says cannot be relied upon", what)})

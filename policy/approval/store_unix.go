@@ -15,7 +15,8 @@ import (
 
 const noFollow = unix.O_NOFOLLOW
 
-// openNoFollow opens a regular file, and never waits for a pipe's other end.
+// openNoFollow opens a file that is no symbolic link. It never waits for the other end of
+// a pipe.
 func openNoFollow(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -25,7 +26,7 @@ func openNoFollow(path string) (*os.File, error) {
 	return f, err
 }
 
-// checkOwner refuses a file that another user can have written.
+// checkOwner refuses a file that another user can write.
 func checkOwner(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return notOurs(path, "is not a regular file")

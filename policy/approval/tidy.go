@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// anothersTurn is for how long the desk of another gateway may write that one
-	// of its requests has expired.
+	// anothersTurn is how long this desk leaves it to another gateway's desk to store
+	// that a request of that gateway has expired.
 	anothersTurn = 10 * time.Second
-	retryAfter   = 5 * time.Second // what could not be kept
+	retryAfter   = 5 * time.Second // until a failed change is stored again
 )
 
-// put keeps the change of a record, and returns it as it is then.
+// put stores the change of a record, and returns the stored record.
 func (d *Desk) put(r Record) (Record, error) {
 	r.Version++
 	kept, err := d.store.Put(d.life, r)
@@ -30,12 +30,13 @@ func (d *Desk) put(r Record) (Record, error) {
 	return kept, err
 }
 
-// errSame is of an edit after which a record is as it was.
+// errSame: an edit changes nothing of the record.
 var errSame = errors.New("there is nothing to change")
 
-// change changes a record until that is kept. edit gets it as it is, with its ID
-// alone if there is none, and may be called again. With an error of edit nothing is
-// changed, and what edit returned is returned.
+// change edits a record and stores it; if another desk changed it meanwhile, it starts
+// over, so edit may be called again. edit gets the current record; if there is none, a
+// record with only the ID. If edit fails, nothing is changed, and change returns edit's
+// result.
 func (d *Desk) change(id string, edit func(r Record, there bool) (Record, error)) (Record, error) {
 	for {
 		next, err := d.edited(id, edit)
@@ -64,7 +65,7 @@ func (d *Desk) edited(id string, edit func(r Record, there bool) (Record, error)
 	return edit(Record{ID: id}, false)
 }
 
-// apply is told of each change.
+// apply takes over a change from the store.
 func (d *Desk) apply(r Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +78,7 @@ func (d *Desk) apply(r Record) {
 	d.show()
 }
 
-// show wakes all that wait for a change. mu is held.
+// show wakes all calls that wait for a change. mu is held.
 func (d *Desk) show() {
 	close(d.changed)
 	d.changed = make(chan struct{})
@@ -87,14 +88,14 @@ func (d *Desk) show() {
 	}
 }
 
-// unremembered reports whether an answer at another gateway was that a command is
-// always allowed here, and that is not remembered yet.
+// unremembered reports whether another gateway answered AllowAlways for a command of this
+// machine, and the rules are not stored here yet.
 func (d *Desk) unremembered(r Record) bool {
 	return d.opts.Gateway != "" && d.opts.Remember != nil && d.Own(r) && r.Host != corral.HostNode && r.Verdict == AllowAlways && !r.Remembered
 }
 
-// tidy has what is due expire, whether that can be kept or not, and forgets what is
-// old. It returns when something will be due. mu is held.
+// tidy expires records whose time is over, even if that cannot be stored, and forgets old
+// records. It returns the time at which the next record expires. mu is held.
 func (d *Desk) tidy() (next time.Time) {
 	if d.life.Err() != nil {
 		return time.Time{}
@@ -124,7 +125,7 @@ func (d *Desk) tidy() (next time.Time) {
 	return next
 }
 
-// forget drops settled records that are old, or more than are kept.
+// forget drops settled records that are too old or too many.
 func (d *Desk) forget(now time.Time) {
 	kept, size := 0, int64(0)
 	for _, r := range slices.Backward(d.byAge()) {
@@ -177,7 +178,7 @@ func (d *Desk) byAge() []*Record {
 	return list
 }
 
-// used are the records that are of use.
+// used are the records that are not forgotten.
 func (d *Desk) used() []Record {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +189,7 @@ func (d *Desk) used() []Record {
 	return list
 }
 
-// tidyStore has the store forget what is forgotten here.
+// tidyStore tells the store which records this desk has forgotten.
 func (d *Desk) tidyStore() {
 	d.mu.Lock()
 	forgotten := d.forgotten
@@ -199,7 +200,7 @@ func (d *Desk) tidyStore() {
 	}
 }
 
-// look does what is due, until the desk is closed.
+// look runs the chores whenever they are due, until the desk is closed.
 func (d *Desk) look() {
 	for {
 		next := d.chores()
@@ -220,7 +221,8 @@ func (d *Desk) look() {
 	}
 }
 
-// chores does what is due, and returns when something will be.
+// chores expires records and stores what is left in todo. It returns the time of the next
+// chore.
 func (d *Desk) chores() (next time.Time) {
 	d.mu.Lock()
 	d.tidy()
@@ -262,7 +264,7 @@ func (d *Desk) chores() (next time.Time) {
 	return next
 }
 
-// chore keeps what is not kept yet of a record.
+// chore stores the pending change of a record: rules to remember, or that it expired.
 func (d *Desk) chore(r Record) error {
 	if d.unremembered(r) {
 		i := slices.IndexFunc(r.Previews, func(p Preview) bool { return p.Scope == r.Scope })

@@ -13,8 +13,8 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A node is a JSON value and where it stands, so that what is written in the
-// file can be named and what is not understood can be kept.
+// A node is a JSON value and its place in the file. Errors can name the place, and unknown
+// values are kept.
 type node struct {
 	offset  int    // in bytes; -1: it is new
 	key     string // such as agents.main.allowlist[2]
@@ -33,9 +33,8 @@ const (
 	maxDepth = 32
 )
 
-// parse reads a JSON text. Unlike encoding/json it refuses names that are there
-// twice, and bytes that are no UTF-8, since of both it is not clear what was
-// meant.
+// parse reads a JSON text. Unlike encoding/json it refuses duplicate names and invalid
+// UTF-8, since their meaning is not clear.
 func parse(file string, text []byte) (*node, error) {
 	fail := func(offset int, format string, args ...any) error {
 		return positioned(file, text, offset, "", fmt.Sprintf(format, args...))
@@ -57,7 +56,7 @@ func parse(file string, text []byte) (*node, error) {
 		}
 		at := int(syntax.Offset)
 		if !strings.HasPrefix(err.Error(), "unexpected end") {
-			at-- // it is how much was read
+			at-- // Offset counts the bytes read
 		}
 		return nil, fail(at, "%v", err)
 	}
@@ -158,7 +157,7 @@ func (n *node) null() bool     { return n == nil || string(n.raw) == "null" }
 func (n *node) isObject() bool { return n != nil && n.members != nil }
 func (n *node) isArray() bool  { return n != nil && n.items != nil }
 
-// text returns the string that a node is.
+// text returns the value of a node that is a string.
 func (n *node) text() (string, bool) {
 	if n == nil || len(n.raw) == 0 || n.raw[0] != '"' {
 		return "", false
@@ -168,13 +167,13 @@ func (n *node) text() (string, bool) {
 	return s, err == nil
 }
 
-// newNode makes a node of what can be written as JSON.
+// newNode makes a node of a string, a number or a list of strings.
 func newNode(v any) *node {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // strings, numbers and lists of them
+		panic(err) // cannot happen for strings, numbers and lists of them
 	}
 	return &node{offset: -1, raw: bytes.TrimSpace(b.Bytes())}
 }
@@ -224,10 +223,10 @@ func (n *node) write(b *bytes.Buffer, depth int) {
 	}
 }
 
-// A FileError is what is wrong with a file and where.
+// A FileError is a mistake in a file, with its place.
 type FileError struct {
 	File   string
-	Line   int    // from 1; 0: it is not about a place in the file
+	Line   int    // from 1; 0: it concerns the whole file
 	Column int    // in characters, from 1
 	Offset int    // in bytes, from 0
 	Key    string // such as agents.main.allowlist[2]; may be empty
@@ -245,7 +244,7 @@ func (e *FileError) Error() string {
 	return where + ": " + e.Text
 }
 
-// positioned makes the error of a place in a file.
+// positioned makes the error for a place in a file.
 func positioned(file string, text []byte, offset int, key, what string) error {
 	offset = min(max(0, offset), len(text))
 	line := bytes.Count(text[:offset], []byte("\n")) + 1

@@ -25,8 +25,8 @@ type use struct {
 	resolved string
 }
 
-// Used notes that rules of this file allowed a command. It is written later, at
-// the latest by Close; what fails then is logged.
+// Used notes that rules of this file allowed a command. It is written later, at the latest
+// by Close; a failure is logged.
 func (f *File) Used(command string, d policy.Decision) {
 	now := time.Now()
 	f.mu.Lock()
@@ -47,14 +47,14 @@ func (f *File) Used(command string, d policy.Decision) {
 	}
 }
 
-// note has the lock.
+// note adds a use of a rule of this file. mu is held.
 func (f *File) note(r policy.Rule, u use) {
 	if r.Source.File != f.Path() || r.Action != policy.Allow {
 		return
 	}
 	u.command = oneLine(u.command, maxLastCommand)
 	if r.Command != "" {
-		u.command = "" // its text is not to be kept
+		u.command = "" // the entry has only a digest, so the text must not be kept
 	}
 	key := listKey(r.Source.Key) + " " + fingerprint(r)
 	if _, there := f.uses[key]; there || len(f.uses) < maxUses {
@@ -62,8 +62,8 @@ func (f *File) note(r policy.Rule, u use) {
 	}
 }
 
-// Flush writes the last uses of rules that are not yet written, and returns when
-// another that has begun to has done so.
+// Flush writes the last uses of rules that are not yet written. If another call is writing
+// them, it waits for it.
 func (f *File) Flush() error {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
@@ -104,7 +104,7 @@ func (f *File) Close() error {
 	return f.Flush()
 }
 
-// used notes a use in an entry, unless a later one is there.
+// used notes a use in an entry, unless the entry has a later one.
 func (n *node) used(u use) {
 	if n.members == nil { // a pattern alone
 		pattern := &node{offset: n.offset, raw: n.raw}
@@ -126,7 +126,7 @@ func (n *node) used(u use) {
 	}
 }
 
-// fingerprint is what tells rules of a list apart.
+// fingerprint identifies a rule of a list.
 func fingerprint(r policy.Rule) string {
 	command := ""
 	if r.Command != "" {

@@ -23,8 +23,8 @@ type vector struct {
 	Input, Expect json.RawMessage
 }
 
-// disagreements are the vectors that have another answer here, and why. Each is
-// looked at all the same: the answer must be the one that is said here.
+// disagreements are the vectors for which the answer here differs, and why. They are
+// checked all the same: the answer must be the one that is written here.
 var disagreements = map[string]string{
 	"PO-019": "the security is deny as there, but since an invalid value closes the whole file and not since defaults say so",
 	"PO-021": "16 digits of a digest are 64 bits: whoever chooses both commands finds two of them with the same ones",
@@ -80,7 +80,7 @@ func equal(t *testing.T, v vector, got any) {
 
 type object = map[string]any
 
-// documentOf is a file that says this.
+// documentOf is a file with this document.
 func documentOf(t *testing.T, doc object) *File {
 	t.Helper()
 	doc["version"] = 1
@@ -97,7 +97,7 @@ func settingsOf(m map[string]string) Settings {
 	}
 }
 
-// allowlist is a document that allows this to main.
+// allowlist is a document with these entries in the allowlist of main.
 func allowlist(entries ...any) object {
 	return object{"agents": object{"main": object{"allowlist": entries}}}
 }
@@ -207,7 +207,7 @@ func vectorEffective(t *testing.T, v vector) {
 	}
 }
 
-// vectorDurable: trust that lasts is that of rules; all segments need one.
+// vectorDurable: a command is trusted for good only if a rule allows each of its segments.
 func vectorDurable(t *testing.T, v vector) {
 	in := fields[struct {
 		Entries        []object
@@ -370,7 +370,7 @@ func vectorMigrate(t *testing.T, v vector) {
 	}
 }
 
-// vectorForward: what is started has to be what was approved.
+// vectorForward: the command that is started has to be the approved one.
 func vectorForward(t *testing.T, v vector) {
 	in := fields[struct {
 		Argv         []string

@@ -22,7 +22,7 @@ const (
 // Verdicts is the closed set.
 var Verdicts = []Verdict{AllowOnce, AllowAlways, Deny}
 
-// A Scope is how much of a command AllowAlways remembers. The set is closed.
+// A Scope says how wide the rules of AllowAlways are. The set is closed.
 type Scope string
 
 const (
@@ -72,8 +72,8 @@ type Reply struct {
 	Scope   Scope
 }
 
-// ParseReply reads "/approve ID DECISION", in either order, with a scope after
-// it or not. In a group "/approve@NAME" is for the bot of that name only.
+// ParseReply reads "/approve ID DECISION", in either order, with an optional scope after
+// it. In a group "/approve@NAME" is for the bot of that name only.
 func ParseReply(text, bot string) (Reply, error) {
 	const usage = "write /approve ID DECISION, where DECISION is allow-once, allow-always or deny"
 	words := strings.Fields(text)
@@ -107,8 +107,7 @@ func ParseReply(text, bot string) (Reply, error) {
 	return reply, nil
 }
 
-// decisions are what can be answered, and why not AllowAlways if it is not among
-// them.
+// decisions are the possible answers, and why AllowAlways is not among them.
 func decisions(d policy.Decision, previews []Preview, remembers bool) ([]Verdict, string) {
 	without := []Verdict{AllowOnce, Deny}
 	switch {

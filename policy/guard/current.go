@@ -9,13 +9,12 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// nodesTime is how long Current waits for nodes.
+// nodesTime is the longest time that Current waits for nodes.
 const nodesTime = 2 * time.Second
 
-// Current returns the records with the decisions of those that are pending as they
-// are now: a rule may have been added since they were asked for. Nothing is kept of
-// that. A record stays as it is if another gateway asked for it, or if its node or
-// its environment cannot be had.
+// Current returns the records and decides anew on pending ones, since a rule may have
+// been added after they were asked for. It stores nothing. A record stays as it is if
+// another gateway asked for it, or if its node or its environment is not available.
 func (g *Guard) Current(ctx context.Context, recs []approval.Record) []approval.Record {
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A record that is pending says why it is asked about now, and not why it was.
+// A pending record says why it needs an approval now, not why it did earlier.
 func TestCurrent(t *testing.T) {
 	r := newRig(t, onHost)
 	r.program("bin/other", "")
@@ -45,7 +45,7 @@ func TestCurrent(t *testing.T) {
 		t.Errorf("with a variable: %q", got)
 	}
 
-	// What cannot be decided anew stays.
+	// A record that cannot be decided anew stays as it is.
 	for what, rec := range map[string]approval.Record{
 		"settled": {State: approval.Denied, Note: asked.Note}, "another gateway's": {State: approval.Pending, Gateway: "b", Note: asked.Note},
 		"without a note": {State: approval.Pending}, "of an older version": {State: approval.Pending, Note: []byte(`{"command":{}}`)},
@@ -56,7 +56,7 @@ func TestCurrent(t *testing.T) {
 		}
 	}
 	r.close()
-	r.open() // and the environment is gone
+	r.open() // the environment is lost by that
 	if got := reason(withEnv); got != "ask: "+withEnv.Decision.Reason {
 		t.Errorf("without its environment: %q", got)
 	}

@@ -8,33 +8,33 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A grant is a gateway's word to a node, in the Decided of a corral.Command, that a command
-// was approved. It travels in a request that the gateway signs.
+// A grant tells a node that the gateway's people approved a command. It is in the Decided
+// of the corral.Command, in a request that the gateway signs.
 type grant struct {
-	// Approval is its id at the gateway. Fallback: there is none, since it could
-	// not be asked for, or there was no answer.
+	// Approval is its id at the gateway. Fallback: there is no approval, since nobody
+	// could be asked, or answered; askFallback applies.
 	Approval string `json:"approval,omitempty"`
 	Fallback bool   `json:"fallback,omitempty"`
-	// Slug is what people call it there, and are to call it on the node.
+	// Slug is the short name of the approval, on the gateway and on the node.
 	Slug string `json:"slug,omitempty"`
 
 	Agent   string `json:"agent"`
 	Command string `json:"command"` // the id of the process
-	Binding string `json:"binding"` // the digest that the node told
+	Binding string `json:"binding"` // the digest that the node sent in its answer
 
-	Always approval.Scope `json:"always,omitempty"` // to be remembered
-	By     string         `json:"by,omitempty"`     // who answered
-	Until  int64          `json:"until"`            // Unix ms; it is no good later
-	// At is when it was given, by the same clock, in Unix ms: the request that
-	// it is in cannot be old, so that no two clocks have to be the same. 0: the
-	// gateway does not say, and Until is taken by the node's clock.
+	Always approval.Scope `json:"always,omitempty"` // the scope of allow-always; empty: allow-once
+	By     string         `json:"by,omitempty"`     // name of the person who answered
+	Until  int64          `json:"until"`            // Unix ms; the grant expires then
+	// At is when the grant was made, by the gateway's clock, in Unix ms. Requests are
+	// fresh, so the node counts Until - At from now, and the two clocks need not agree.
+	// 0: the gateway does not say, and Until is compared with the node's clock.
 	At int64 `json:"at,omitempty"`
 }
 
 const (
-	// grantLife is for how long a grant is good: a start is asked for at once.
+	// grantLife is how long a grant is valid. The gateway sends it at once.
 	grantLife = 5 * time.Minute
-	// grantSkew is how wrong the clock of a node may be, if it counts.
+	// grantSkew is the allowed error of a node's clock, if the clock is used.
 	grantSkew = 2 * time.Minute
 	maxGrant  = 4 << 10 // bytes
 	maxBy     = 200
@@ -47,7 +47,7 @@ func (g grant) encode() ([]byte, error) {
 	return json.Marshal(g)
 }
 
-// parseGrant reads what a gateway says.
+// parseGrant parses a grant that a gateway sent.
 func parseGrant(b []byte) (grant, error) {
 	var g grant
 	if len(b) > maxGrant {
@@ -74,12 +74,12 @@ func parseGrant(b []byte) (grant, error) {
 	return g, nil
 }
 
-// check says until when, by the clock of now, the grant is one for this command
-// as things are now, or why it is none.
+// check returns the time, by the clock of now, until which the grant is valid for this
+// command and binding, or an error that says why it is not valid.
 func (g grant) check(agent, id, binding string, now time.Time) (until time.Time, err error) {
 	until, most := time.UnixMilli(g.Until), grantLife+grantSkew
 	if g.At != 0 {
-		// What does not fit into a duration is longer than any is, too.
+		// If the difference overflows, Sub returns the longest duration, which is refused.
 		until, most = now.Add(until.Sub(time.UnixMilli(g.At))), grantLife
 	}
 	switch {

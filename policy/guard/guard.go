@@ -20,18 +20,18 @@ import (
 
 // Config of a Guard. Settings, File and Plan are required.
 type Config struct {
-	// Settings are what the configuration says now.
+	// Settings returns the current configuration.
 	Settings func() *config.Config
 	// File is the host's approvals file.
 	File *approval.File
-	// Desk is where approvals are asked for. Nil: none can be, and AskFallback
-	// applies at once.
+	// Desk is where approvals are asked for. Nil: there are no approvals, and
+	// AskFallback applies at once.
 	Desk *approval.Desk
 	// Plan says how the gateway would run a command, as
 	// hostexec.Executor.Plan does.
 	Plan func(context.Context, corral.Command) (pathenv.Plan, error)
-	// Nodes are asked about commands that go to them. Nil: such commands are
-	// decided on by their text alone.
+	// Nodes decide on commands that go to them. Nil: such commands are decided on by
+	// their text alone.
 	Nodes Nodes
 
 	// View is the file system of the gateway. Nil: policy.OS.
@@ -48,12 +48,12 @@ type Config struct {
 // any goroutine.
 type Guard struct {
 	cfg   Config
-	using sync.Mutex // one approval at a time is used up
+	using sync.Mutex // held while an approval is used up
 
 	mu       sync.Mutex
-	attended map[string]int               // approvals that a call waits for, which then runs the command itself
-	told     map[string]bool              // approvals that a call was told were denied
-	env      map[string]map[string]string // of commands that wait for an approval
+	attended map[string]int               // how many calls wait for an approval; the call then runs the command itself
+	told     map[string]bool              // denied approvals whose call has been told so
+	env      map[string]map[string]string // environments of commands that wait, by approval
 }
 
 // New returns a guard.
@@ -76,8 +76,8 @@ func (g *Guard) For(agent string) corral.Guard {
 	}
 }
 
-// log writes down what was decided on a command, whose ID is that of its session. What
-// the command says is not in it: there may be secrets in that.
+// log logs the decision on a command. The command's ID is that of its session. Its text
+// is not logged, since it may contain secrets.
 func (g *Guard) log(ctx context.Context, agent string, cmd corral.Command, route corral.Route, err error) {
 	attrs := []slog.Attr{slog.String("session", cmd.ID), slog.String("agent", agent), slog.String("host", string(route.Host))}
 	if route.Node != "" {
@@ -113,7 +113,7 @@ func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, rou
 	case d.Outcome == policy.Denied:
 		return cmd, &policy.DeniedError{Decision: d, Reason: d.Reason}
 	case e.node.answersForItself() && e.gateway.Outcome == policy.Allowed:
-		return e.pinned(cmd), nil // whom it asks, if need be, the node says when it is to start it
+		return e.pinned(cmd), nil // the node asks its own operators when it starts the command
 	case d.Outcome == policy.Allowed:
 		if err := g.spent(ctx, agent, cmd, e); err != nil {
 			return cmd, err
@@ -126,9 +126,9 @@ func (g *Guard) check(ctx context.Context, agent string, cmd corral.Command, rou
 	return g.ask(ctx, agent, cmd, e)
 }
 
-// spent uses up the approval of a command that the rules allow by now, as they
-// do after allow-always: or another command, or the next life of this program,
-// might run by it once more. One that expired meanwhile is not needed.
+// spent uses up the approval of a command that rules allow by now, for example after
+// allow-always. Otherwise another command could use the approval, or the command could
+// run once more after a restart. An expired approval is not needed.
 func (g *Guard) spent(ctx context.Context, agent string, cmd corral.Command, e Explanation) error {
 	if cmd.Approval == "" || g.cfg.Desk == nil {
 		return nil
@@ -144,7 +144,7 @@ func (g *Guard) spent(ctx context.Context, agent string, cmd corral.Command, e E
 	return g.use(ctx, rec, claim)
 }
 
-// claimOf is a command as things are now.
+// claimOf is the claim of a command, bound to its files and environment as they are now.
 func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approval.Claim, error) {
 	claim := approval.Claim{CommandID: cmd.ID, Agent: agent, Host: e.Route.Host, Node: e.Route.Node}
 	var err error
@@ -159,7 +159,7 @@ func (g *Guard) claimOf(agent string, cmd corral.Command, e Explanation) (approv
 	return claim, err
 }
 
-// ask is for a command that needs an approval: it may have one.
+// ask uses the approval that a command has, or asks for one and returns a PendingError.
 func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Explanation) (corral.Command, error) {
 	d := e.Decision
 	if g.cfg.Desk == nil || e.Unattended {
@@ -175,7 +175,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 		return g.claim(ctx, cmd, e, claim)
 	}
 	if e.node != nil && e.node.id != "" {
-		cmd.Node = e.node.id // for when it runs, and no other of its name
+		cmd.Node = e.node.id // it must run on this node later, even if the name moves to another
 	}
 	note, err := e.note(cmd)
 	if err != nil {
@@ -183,7 +183,7 @@ func (g *Guard) ask(ctx context.Context, agent string, cmd corral.Command, e Exp
 	}
 	for _, rec := range g.cfg.Desk.List(approval.Filter{Agent: agent, State: approval.Allowed}) {
 		if g.cfg.Desk.Usable(rec) && rec.For(claim) {
-			cmd.Approval = rec.ID // it was allowed before it was asked for again
+			cmd.Approval = rec.ID // an earlier, unused approval of the same command
 			return g.claim(ctx, cmd, e, claim)
 		}
 	}
@@ -221,7 +221,7 @@ func (g *Guard) claim(ctx context.Context, cmd corral.Command, e Explanation, cl
 	return e.granted(cmd, rec)
 }
 
-// fallback is for an approval that cannot be had.
+// fallback applies askFallback to a command for which there is no approval.
 func (g *Guard) fallback(cmd corral.Command, e Explanation, why string) (corral.Command, error) {
 	d := e.Decision
 	if d.Fallback == policy.Allowed {
@@ -240,18 +240,18 @@ type Explanation struct {
 
 	rules policy.Rules
 	view  policy.View
-	alone approval.Settings // how strict it is here, whatever the call wants
+	alone approval.Settings // the settings of this machine, without those of the call
 
-	forGateway bool            // this machine is the node: who asked runs it, if need be again
-	on         corral.Executor // and this starts it
+	forGateway bool            // this machine is the node: the gateway starts the command, also after an approval
+	on         corral.Executor // the executor on this node, if forGateway
 
-	node    *nodeSide       // of a command for a node
-	gateway policy.Decision // and what is decided on it here, by its text
+	node    *nodeSide       // the node that the command is for; nil: this machine
+	gateway policy.Decision // the decision of this gateway by the text, if node is set
 }
 
 // Explain decides on a command and says why. It starts nothing and asks for no
-// approval; it asks the node that the command goes to. The error is about a command
-// that makes no sense, or a node that cannot be asked.
+// approval; for a command that goes to a node, it asks the node. It returns an error if
+// the command is invalid or the node cannot be asked.
 func (g *Guard) Explain(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
 	if route.Host == corral.HostNode {
 		return g.explainForNode(ctx, agent, cmd, route)
@@ -277,8 +277,8 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 
 	e.rules, e.view = rules, g.cfg.View
 	if route.Sandboxed {
-		// Which programs are there only the sandbox knows, in which nothing
-		// is decided.
+		// The programs in the sandbox are not known here, and no policy applies
+		// in it.
 		e.Request, e.view = textOf(cmd), policy.Nothing{}
 	} else {
 		if e.Plan, err = g.cfg.Plan(pathenv.WithRules(ctx, EnvRules(settings.Tools.Exec)), cmd); err != nil {
@@ -300,8 +300,9 @@ func (g *Guard) explainHere(ctx context.Context, agent string, cmd corral.Comman
 	return e, nil
 }
 
-// variables are those that the call sets. Directories that it puts before PATH, and
-// that are not configured, are one: what programs run by name is looked for there.
+// variables are the variables that the call sets. If the call puts directories before
+// PATH that are not configured, PATH is one of them: programs look up other programs
+// there.
 func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string) map[string]string {
 	own := settings.Tools.Exec.PathPrepend.Value
 	there := strings.Split(path, ":")
@@ -321,7 +322,7 @@ func (g *Guard) variables(settings config.Agent, cmd corral.Command, path string
 	return env
 }
 
-// begin is what is known of a command before anything is looked at.
+// begin makes the part of an Explanation that needs no file and no node.
 func (g *Guard) begin(agent string, cmd corral.Command, route corral.Route, caller policy.Source) (Explanation, config.Agent, error) {
 	e := Explanation{Explanation: api.Explanation{Agent: agent, Route: route, Guarded: route.Guarded}}
 	requested, err := asked(cmd, caller)
@@ -337,8 +338,8 @@ func (g *Guard) begin(agent string, cmd corral.Command, route corral.Route, call
 	return e, settings, nil
 }
 
-// host is what the approvals file of this machine says: if it cannot be used,
-// that nothing may run.
+// host returns the settings and rules of this machine's approvals file. If the file
+// cannot be used, they are such that nothing may run.
 func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 	if g.cfg.File == nil {
 		return host, true
@@ -350,7 +351,7 @@ func (g *Guard) host(e *Explanation) (host approval.Host, usable bool) {
 	return host, err == nil
 }
 
-// textOf is a request with nothing but the command.
+// textOf is a request with the command alone, without anything of the machine.
 func textOf(cmd corral.Command) policy.Request {
 	r := policy.Request{Command: cmd.Shell, Args: cmd.Args, Dir: cmd.Dir, Path: strings.Join(cmd.PathPrepend, ":"), TTY: cmd.TTY != nil, Env: cmd.Env}
 	if cmd.Shell != "" {
@@ -378,7 +379,7 @@ func (g *Guard) Would(ctx context.Context, agent string, cmd corral.Command, rou
 	return e.Decision.Outcome, changed.again(nil).Outcome, nil
 }
 
-// EnvRules are those of the executor of this machine by a configuration.
+// EnvRules are the environment rules of this machine's executor, from its configuration.
 func EnvRules(exec config.Exec) pathenv.Rules {
 	return pathenv.Rules{EnvPath: exec.EnvPath.Value, Keep: exec.EnvAllow.Value}
 }
@@ -391,7 +392,7 @@ func (g *Guard) settings(agent string) config.Agent {
 	return settings
 }
 
-// asked is what a call wants, or a gateway.
+// asked is the settings that a call or a gateway requests.
 func asked(cmd corral.Command, call policy.Source) (approval.Settings, error) {
 	s := approval.Settings{
 		Security: policy.Setting[policy.Security]{Value: policy.Security(cmd.Security), Source: call},
@@ -406,8 +407,8 @@ func asked(cmd corral.Command, call policy.Source) (approval.Settings, error) {
 	return s, nil
 }
 
-// elevated is what applies to a command that was let out of the sandbox at the
-// level full; nil to all others.
+// elevated is the settings for a command that left the sandbox at the level full; nil
+// for all other commands.
 func elevated(settings config.Agent, cmd corral.Command, route corral.Route) *approval.Settings {
 	wanted := cmd.Elevated
 	if route.Reason != corral.RouteElevated || settings.Err != nil || settings.Tools.Elevated.Level(&wanted) != config.ElevatedFull {
@@ -420,7 +421,7 @@ func elevated(settings config.Agent, cmd corral.Command, route corral.Route) *ap
 	}
 }
 
-// tighten is what the configuration says, made stricter by the call.
+// tighten is the settings of the configuration, made stricter by the call.
 func tighten(exec config.Exec, call approval.Settings, elevated *approval.Settings) approval.Settings {
 	configured := approval.Settings{Security: exec.Security, Ask: exec.Ask, AskFallback: exec.AskFallback}
 	if elevated != nil {
@@ -429,9 +430,9 @@ func tighten(exec config.Exec, call approval.Settings, elevated *approval.Settin
 	return approval.Effective(configured, call)
 }
 
-// pinned is the command with what was decided on to be executed. With
-// security=full nothing was, and it runs as it is. A node is told how strict it
-// has to be, and decides on what it executes.
+// pinned is the command with the programs that were decided on. With security=full it
+// stays as it is. A command for a node gets the gateway's Security and Ask; the node pins
+// the programs itself.
 func (e *Explanation) pinned(cmd corral.Command) corral.Command {
 	if e.node != nil {
 		cmd.Security, cmd.Ask = string(e.Requested.Security.Value), string(e.Requested.Ask.Value)

@@ -62,7 +62,7 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// What was approved is what runs, or nothing does.
+// Only the approved command runs: after any change it does not run.
 func TestChangedAfterApproval(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -150,7 +150,7 @@ func TestDenyBeatsApproval(t *testing.T) {
 	}
 }
 
-// What cannot be read allows nothing, and says where it is wrong.
+// A file that cannot be read allows nothing, and the error says where it is wrong.
 func TestClosed(t *testing.T) {
 	r := newRig(t, onHost)
 	rec := r.answer(r.pending(corral.Command{ID: "one", Shell: "tool"}), approval.AllowOnce)
@@ -191,7 +191,7 @@ func TestEnvironmentIsNotWritten(t *testing.T) {
 	if r.holds("hunter2") {
 		t.Error("a value is on disk")
 	}
-	// With a restart in between it is gone, and nothing runs without it.
+	// After a restart the environment is lost, and the command does not run without it.
 	cmd.ID, cmd.Env["PASSWORD_OF_MINE"] = "two", "other-hunter2"
 	rec = r.pending(cmd)
 	r.again()
@@ -201,7 +201,7 @@ func TestEnvironmentIsNotWritten(t *testing.T) {
 	if ran, _, denials := h.got(); len(ran) != 0 || len(denials) != 1 || !strings.HasPrefix(denials[0], "its environment, which is not written down") {
 		t.Errorf("%+v, %q", ran, denials)
 	}
-	if _, err := r.check(cmd); err != nil { // asked for again it has been allowed
+	if _, err := r.check(cmd); err != nil { // the command asked for again uses the approval
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// The log says what was decided on each command, and not what it says.
+// The log has the decision on each command, but not the text of the command.
 func TestLog(t *testing.T) {
 	r := newRig(t, onHost)
 	var log bytes.Buffer

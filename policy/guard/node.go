@@ -23,41 +23,40 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A Node is the executor of a machine that is a node, behind the policy of that
-// machine: its configuration, its approvals file and its desk decide, whatever a
-// gateway says. A gateway can ask for more strictness and never for less.
+// A Node is the executor of a machine that is a node, behind that machine's policy. The
+// node's configuration, approvals file and desk decide. A gateway can make the decision
+// stricter, never laxer.
 //
-// A command that needs an approval runs if the gateway says that it was approved,
-// and if that was for this very command as it would run here; each approval is good
-// for one command, which the desk remembers. Where node.approvals is local in the
-// configuration, the gateway's approval does not count: the desk asks the node's own
-// operators.
+// A command that needs an approval runs if the gateway sends a grant for exactly this
+// command as it would run here. Each approval is valid for one command, and the desk
+// remembers that it was used. If node.approvals is local in the configuration, grants do
+// not count: the desk asks the node's own operators.
 //
-// An executor that is Places may have commands run in a sandbox there, where none of
-// that is asked.
+// If the executor implements Places, commands may run in a sandbox on the node. There no
+// policy and no approval applies.
 //
-// Starting a process again that is there already needs none of that, since it runs
-// nothing. Methods may be called from any goroutine.
+// Starting an existing process again runs nothing and needs no decision. Methods may be
+// called from any goroutine.
 type Node struct {
 	host  corral.Executor
 	guard *Guard
 	warns *rate.Limiter      // a hostile sender must not fill the log
-	locks turn.Keyed[string] // of processes that are being started or removed
+	locks turn.Keyed[string] // IDs of processes that are being started or removed
 
 	mu     sync.Mutex
-	unused map[string]bool // approvals that were used by commands which certainly did not start
+	unused map[string]bool // approvals used by commands that certainly did not start
 }
 
 var _ corral.Executor = (*Node)(nil)
 
-// onNode is the route of what a Node decides on.
+// onNode is the route of commands that a Node decides on.
 var onNode = corral.Route{Host: corral.HostNode, Guarded: true, Reason: corral.RouteRequested}
 
 // mainAgent is the agent of a gateway that names none.
 const mainAgent = "main"
 
-// NewNode returns the executor of a node. Plan of the guard is that of host, and its
-// Desk is needed for approvals of a gateway, too. The caller closes both.
+// NewNode returns the executor of a node. The guard's Plan is that of host. Its Desk is
+// needed for grants of a gateway too. The caller closes both.
 func NewNode(host corral.Executor, g *Guard) *Node {
 	return &Node{host: host, guard: g, warns: rate.NewLimiter(5, 20), unused: map[string]bool{}}
 }
@@ -76,7 +75,7 @@ func (n *Node) Attach(ctx context.Context, id string) (corral.Process, error) {
 	return n.wrap(p, nil), nil
 }
 
-// Running is how many processes run, as far as the executor behind it can tell.
+// Running is the number of processes that run; 0 if the executor cannot tell.
 func (n *Node) Running() int {
 	if x, ok := n.host.(interface{ Running() int }); ok {
 		return x.Running()
@@ -84,9 +83,9 @@ func (n *Node) Running() int {
 	return 0
 }
 
-// StartFor is Start of a gateway's agent. Security and Ask of the command are
-// how strict the gateway wants it, and Grant what it says of an approval; what it
-// wants to be executed is of no account.
+// StartFor starts a command of a gateway's agent. Security and Ask of the command are the
+// gateway's minimum, and Decided.Grant its grant. Everything else that the gateway decided
+// is ignored.
 func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (corral.Process, error) {
 	said := cmd.Decided.Grant
 	agent, cmd, err := n.taken(agent, cmd)
@@ -94,8 +93,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		return nil, err
 	}
 
-	// Without the lock, two starts of one ID could each find nothing and be
-	// decided on.
+	// Without the lock, two starts of one ID could both find no process, and both run.
 	unlock, err := n.locks.Take(ctx, cmd.ID)
 	if err != nil {
 		return nil, fmt.Errorf("process %s is being started: %w", cmd.ID, err)
@@ -103,16 +101,17 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 	defer unlock()
 	old, err := n.host.Attach(ctx, cmd.ID)
 	if err == nil {
-		// Another gateway may not know that the ID is another agent's.
+		// A gateway does not know the IDs of another one, so the ID may belong to another
+		// agent's process.
 		if o := origin.Of(old); o != nil && o.Agent != agent {
 			return nil, corral.Errorf(corral.ErrConflict, "use another id, or leave it out", "the id %s belongs to another command", cmd.ID)
 		}
-		// Nothing is started for that: the process could be gone by then, and the
-		// command would run unasked.
+		// Do not call Start here: if the process were removed meanwhile, the command
+		// would run without a decision.
 		switch old.Info().Digest {
 		case cmd.Digest():
 			return n.wrap(old, nil), nil
-		case "": // of an earlier version: decided like one that is new
+		case "": // started by an earlier version: decide on it as on a new one
 		default:
 			return nil, corral.Errorf(corral.ErrConflict, "use a new id for a new command", "id %s was used for another command", cmd.ID)
 		}
@@ -125,7 +124,7 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 		n.refused(agent, cmd.ID, err)
 		return nil, err
 	}
-	leave.cmd.Decided.Fresh = old == nil // on this machine, which was looked at
+	leave.cmd.Decided.Fresh = old == nil // Attach found no process with this ID
 	p, err := leave.on.Start(withDecided(corral.WithAgent(ctx, agent), leave.cmd), leave.cmd)
 	if err != nil {
 		if !errors.Is(err, corral.ErrLost) {
@@ -136,15 +135,14 @@ func (n *Node) StartFor(ctx context.Context, agent string, cmd corral.Command) (
 	return n.wrap(p, leave.warnings), nil
 }
 
-// taken is what is taken over from a gateway: the agent, and of the command all but
-// what is decided here. Elevated means something only where there is a sandbox to
-// leave.
+// taken checks agent and command of a gateway, and clears the fields that this node
+// decides itself. Elevated is kept only if there is a sandbox to leave.
 func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, error) {
 	if err := cmd.Validate(); err != nil {
 		return "", cmd, err
 	}
 	agent = cmp.Or(agent, mainAgent)
-	if err := corral.ValidateID(agent); err != nil { // "*" would be all of them
+	if err := corral.ValidateID(agent); err != nil { // "*" would mean all agents
 		return "", cmd, corral.Errorf(corral.ErrInvalid, corral.Hint(err), "%q is no name of an agent: %w", agent, err)
 	}
 	cmd.Domain, cmd.Decided, cmd.Approval, cmd.Host, cmd.Node = nil, decided.About{}, "", "", ""
@@ -155,16 +153,16 @@ func (n *Node) taken(agent string, cmd corral.Command) (string, corral.Command, 
 	return agent, cmd, nil
 }
 
-// A leave is a command that may be started, on what, by whose approval, and what
-// there is to say about that.
+// A leave is a command that may be started.
 type leave struct {
 	cmd      corral.Command
-	on       corral.Executor
-	approval string
+	on       corral.Executor // starts it
+	approval string          // the ID of the approval at the gateway; empty: it needed none
 	warnings []string
 }
 
-// leave decides on a command that is to be started anew.
+// leave decides on a command that is not running yet. If it may not run, the error
+// says why.
 func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said []byte) (leave, error) {
 	e, err := n.explain(ctx, agent, cmd)
 	if err != nil {
@@ -194,9 +192,8 @@ func (n *Node) leave(ctx context.Context, agent string, cmd corral.Command, said
 	return n.byGateway(ctx, cmd, e, said)
 }
 
-// denied is the error of a command that this node's operators denied, until the
-// request for it would have expired. Without it the agent would not know, and would
-// have them asked again and again.
+// denied is the error for a command that this node's operators denied. It holds until the
+// request would have expired. Otherwise every new start by the agent would ask them again.
 func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 	if n.guard.cfg.Desk == nil {
 		return nil
@@ -214,8 +211,8 @@ func (n *Node) denied(agent string, cmd corral.Command, e Explanation) error {
 	return nil
 }
 
-// ownPending is a pending approval as a gateway has to be told of it, which can
-// do nothing about it.
+// ownPending turns a pending approval of this node into an error for the gateway, which
+// cannot answer it.
 func ownPending(err error) error {
 	p, ok := approval.AsPending(err)
 	if !ok {
@@ -225,8 +222,8 @@ func ownPending(err error) error {
 		"approval %s is pending on the node, which answers for itself: %s", p.Record.Slug, p.Record.Decision.Reason)
 }
 
-// byGateway is the leave for a command that comes with a gateway's approval.
-// One that comes has to be good, even if none is needed by now.
+// byGateway decides on a command that comes with a gateway's grant. The grant has to be
+// valid even if the command needs no approval any more.
 func (n *Node) byGateway(ctx context.Context, cmd corral.Command, e Explanation, said []byte) (leave, error) {
 	g, err := parseGrant(said)
 	if err != nil {
@@ -280,7 +277,7 @@ func verdict(g grant) approval.Verdict {
 	return approval.AllowOnce
 }
 
-// keep remembers in the approvals file that a command is always allowed.
+// keep writes the rules of allow-always for a command to the approvals file.
 func (n *Node) keep(e Explanation, scope approval.Scope) error {
 	previews := n.previews(e)
 	i := slices.IndexFunc(previews, func(p approval.Preview) bool { return p.Scope == scope })
@@ -293,7 +290,7 @@ func (n *Node) keep(e Explanation, scope approval.Scope) error {
 	return n.guard.cfg.File.Add(e.Agent, scope, previews[i].Entries...)
 }
 
-// previews are what would be remembered of a command that is asked about.
+// previews are the rules that allow-always would remember for a command.
 func (n *Node) previews(e Explanation) []approval.Preview {
 	switch d := e.Decision; {
 	case d.Ask.Value == policy.AskAlways:
@@ -304,7 +301,7 @@ func (n *Node) previews(e Explanation) []approval.Preview {
 	return approval.Previews(e.Request, e.Decision, e.again)
 }
 
-// Decide says what would become of a command, as a gateway's guard reads it. It
+// Decide returns this node's decision on a command, encoded for a gateway's guard. It
 // starts nothing and asks for no approval.
 func (n *Node) Decide(ctx context.Context, agent string, cmd corral.Command) ([]byte, error) {
 	agent, cmd, err := n.taken(agent, cmd)
@@ -353,7 +350,7 @@ func (n *Node) explain(ctx context.Context, agent string, cmd corral.Command) (E
 	return e, n.guard.allowedDir(e.Request.Dir)
 }
 
-// strict reports whether approvals of a gateway count for nothing.
+// strict reports whether this node ignores approvals of a gateway.
 func (n *Node) strict() bool {
 	return n.guard.cfg.Settings().Node.Approvals.Value == config.ApproverLocal
 }
@@ -371,7 +368,7 @@ func (g *Guard) allowedDir(dir string) error {
 	for _, allowed := range set.Value {
 		allowed, err := g.cfg.View.RealPath(config.ExpandHome(allowed, g.cfg.Home))
 		if err != nil {
-			continue // it is not there, so that nothing can be in it
+			continue // it does not exist, so nothing is in it
 		}
 		if rel, err := filepath.Rel(allowed, real); err == nil && filepath.IsLocal(rel) {
 			return nil
@@ -381,7 +378,7 @@ func (g *Guard) allowedDir(dir string) error {
 		"the node lets no command of a gateway work in %s (%s)", real, set.Source)
 }
 
-// refused writes down that something was refused. The command is not in it.
+// refused logs that a command was refused, without the text of the command.
 func (n *Node) refused(agent, id string, err error) {
 	if !n.warns.Allow() {
 		return
@@ -397,8 +394,8 @@ func (n *Node) refused(agent, id string, err error) {
 	n.guard.cfg.Log.Warn("refused a command of the gateway", "agent", agent, "process", id, "error", quiet)
 }
 
-// notUsed notes that the command of an approval was certainly not started: then
-// the same command may try again.
+// notUsed notes that the command of an approval certainly did not start, so that the
+// same command may try again.
 func (n *Node) notUsed(id string) {
 	const most = 1000
 	if id == "" {
@@ -435,7 +432,7 @@ func (n *Node) wrap(p corral.Process, warnings []string) corral.Process {
 
 func (p *ofNode) Info() corral.Info { return p.info }
 
-// Unwrap is for package origin.
+// Unwrap lets package origin find the process behind it.
 func (p *ofNode) Unwrap() corral.Process { return p.Process }
 
 func (p *ofNode) Remove(ctx context.Context) error {

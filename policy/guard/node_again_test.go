@@ -8,8 +8,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// removedWhenFound is an executor in which every process that is found is removed
-// right afterwards.
+// removedWhenFound is an executor that removes every process right after Attach found it.
 type removedWhenFound struct{ corral.Executor }
 
 func (x removedWhenFound) Attach(ctx context.Context, id string) (corral.Process, error) {
@@ -23,8 +22,8 @@ func (x removedWhenFound) Attach(ctx context.Context, id string) (corral.Process
 	return p, p.Remove(ctx)
 }
 
-// A process that is removed while a gateway starts its ID again does not run once
-// more by an approval that is used up, or by none.
+// If a process is removed while a gateway starts its ID again, the command does not run
+// a second time, neither without an approval nor by a used one.
 func TestNodeRunsNothingWhenStartingAgain(t *testing.T) {
 	p := newPair(t, nodeSettings, nodeSettings)
 	rec := p.pendingAtGateway(corral.Command{ID: "one", Shell: "tool a"})

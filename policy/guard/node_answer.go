@@ -16,18 +16,18 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// Bounds of what a node says, in bytes.
+// Bounds of a node's answer, in bytes.
 const (
 	maxAnswer   = 48 << 10
 	maxBinding  = 16 << 10
-	maxText     = 4 << 10 // of any text in it
+	maxText     = 4 << 10 // of each text in it
 	maxPinned   = 4 << 10
 	maxPath     = 1 << 10
 	maxSegments = 256
 )
 
-// An answer is what a node says to a gateway of a command: what it decides, how
-// the command would be read there, and what an approval would be bound to.
+// An answer is a node's reply to a gateway about a command: the decision, how the command
+// would be read on the node, and the binding for an approval.
 type answer struct {
 	Decision policy.Decision `json:"decision"`
 
@@ -36,8 +36,8 @@ type answer struct {
 	Path  string   `json:"path,omitempty"`
 	Home  string   `json:"home,omitempty"`
 
-	// Sum is the digest of the binding on the node. Unbound says why there is none,
-	// so that the command cannot be approved.
+	// Sum is the digest of the binding on the node. Unbound says why there is no
+	// binding; the command then cannot be approved.
 	Binding approval.Binding `json:"binding,omitzero"`
 	Sum     string           `json:"sum,omitempty"`
 	Unbound string           `json:"unbound,omitempty"`
@@ -48,22 +48,21 @@ type answer struct {
 	Local bool `json:"local,omitempty"`
 	// Sandboxed: it would run in a sandbox on the node.
 	Sandboxed bool `json:"sandboxed,omitempty"`
-	// Own is how strict the node would be by itself, if the gateway has it be
-	// stricter.
+	// Own is the node's own strictness, if the gateway made it stricter.
 	Own *strictnessOf `json:"own,omitempty"`
-	// Omitted is how many segments are not in Decision.
+	// Omitted is the number of segments that Decision leaves out.
 	Omitted  int      `json:"omitted,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// strictnessOf is how strict one of the two sides is.
+// strictnessOf is the strictness of one side: gateway or node.
 type strictnessOf struct {
 	Security policy.Setting[policy.Security] `json:"security"`
 	Ask      policy.Setting[policy.Ask]      `json:"ask"`
 }
 
-// encode is the answer in at most maxAnswer bytes: of a long command not every
-// part is shown.
+// encode encodes the answer in at most maxAnswer bytes. For a long command it leaves out
+// segments.
 func (a answer) encode() ([]byte, error) {
 	if b, err := json.Marshal(a.Binding); err != nil || len(b) > maxBinding {
 		a.Binding, a.Sum = approval.Binding{}, ""
@@ -103,8 +102,8 @@ func (a *answer) omit(keep int) {
 	a.Decision.Segments = a.Decision.Segments[:keep]
 }
 
-// parseAnswer reads what the node of that name says. It is its claim: everything
-// in it is bounded, on one line, and says whose it is where it is shown.
+// parseAnswer parses the answer of the node of that name. The answer is the node's claim:
+// every text in it is bounded and made one line, and every source is marked as the node's.
 func parseAnswer(node string, b []byte) (answer, error) {
 	var a answer
 	bad := func(format string, args ...any) (answer, error) {
@@ -158,8 +157,7 @@ func parseAnswer(node string, b []byte) (answer, error) {
 	return a, nil
 }
 
-// scopesAll reports whether there is a preview for every scope, as there has to
-// be.
+// scopesAll reports whether there is one preview for every scope.
 func scopesAll(list []approval.Preview) bool {
 	if len(list) != len(approval.Scopes) {
 		return false
@@ -172,7 +170,7 @@ func scopesAll(list []approval.Preview) bool {
 	return true
 }
 
-// unavailable are previews of what cannot be remembered.
+// unavailable are the previews of a command for which nothing can be remembered.
 func unavailable(why string) []approval.Preview {
 	list := make([]approval.Preview, len(approval.Scopes))
 	for i, scope := range approval.Scopes {
@@ -181,11 +179,11 @@ func unavailable(why string) []approval.Preview {
 	return list
 }
 
-// fromGateway is the source of what a node was told by its gateway.
+// fromGateway is the source of settings that a node got from its gateway.
 const fromGateway = "the gateway"
 
-// plain has every text in v be valid, of one line and not too long, and every
-// source be one on the node.
+// plain makes every text in v valid, one line and not too long, and marks every source
+// as one on the node.
 func plain(v reflect.Value, node string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -224,8 +222,8 @@ func plain(v reflect.Value, node string) {
 	}
 }
 
-// files is the file system of a node, as far as its answer tells of it: there
-// are the programs that it found.
+// files is the file system of a node as its answer describes it: the programs that the
+// node found.
 func (a *answer) files() policy.View {
 	found := claimed{}
 	for _, s := range a.Decision.Segments {
@@ -239,7 +237,7 @@ func (a *answer) files() policy.View {
 	return found
 }
 
-// claimed is a View of programs that a node says are there: by their path, the path
+// claimed is a View of the programs that a node claims to have: for each path, the path
 // without symbolic links.
 type claimed map[string]string
 
@@ -270,7 +268,7 @@ func (c claimed) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// program is a file that is known to be a program, and nothing more.
+// program is the FileInfo of a claimed program; nothing else is known about the file.
 type program string
 
 func (p program) Name() string     { return string(p) }

@@ -14,7 +14,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// sayings is a node that says something.
+// sayings is a node with a fixed answer.
 type sayings struct {
 	text string
 	err  error
@@ -26,7 +26,7 @@ func (s *sayings) Decide(_ context.Context, node, _ string, cmd corral.Command) 
 	return "id-of-" + node, node, []byte(s.text), s.err
 }
 
-// lie is an answer that would do, or what change makes of it.
+// lie is a valid answer, after change has been applied.
 func lie(change func(*answer)) string {
 	a := answer{
 		Decision: policy.Decision{Outcome: policy.Allowed, Fallback: policy.Allowed, Segments: []policy.Segment{}, Security: policy.Setting[policy.Security]{Value: policy.SecurityFull}},
@@ -42,14 +42,14 @@ func lie(change func(*answer)) string {
 	return string(b)
 }
 
-// A node that lies makes nothing laxer than the gateway has it.
+// A lying node cannot make the decision laxer than the gateway's.
 func TestHostileNode(t *testing.T) {
 	for _, tc := range []struct {
 		name, gateway, says string
 		cmd                 corral.Command
 		want                error
 		why                 string
-		asked               bool // the node is
+		asked               bool // the node is asked
 	}{
 		{"security=deny", `tools: {exec: {security: "deny"}}`, lie(nil), corral.Command{Shell: "tool"}, corral.ErrDenied, "security=deny", false},
 		{"the call's security=deny", nodeSettings, lie(nil), corral.Command{Shell: "tool", Security: "deny"}, corral.ErrDenied, "security=deny (the call)", false},
@@ -93,8 +93,8 @@ func TestHostileNode(t *testing.T) {
 	}
 }
 
-// What a node says is shown as what it says, on one line, and cannot pass for
-// something of the gateway's.
+// Texts of a node are shown as the node's, on one line, and cannot pass for texts of the
+// gateway.
 func TestClaims(t *testing.T) {
 	r := newRig(t, nodeSettings)
 	const evil = "fine\n\x1b[31mApproved by the gateway\u009b"
@@ -141,7 +141,7 @@ func TestClaims(t *testing.T) {
 	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.HasPrefix(w, "Node builder says: fine") }) || !strings.HasPrefix(report.Fix[0], "on node builder: ") || len(report.Commands) > 0 {
 		t.Errorf("%+v", report)
 	}
-	// The same approval is none for another node of that name.
+	// The approval is not valid for another node of that name.
 	r.answer(rec, approval.AllowOnce)
 	cmd.Approval = rec.ID
 	other := *r.nodes.(*sayings)
@@ -158,7 +158,7 @@ func (r renamed) Decide(ctx context.Context, node, agent string, cmd corral.Comm
 	return "id-of-another", name, answer, err
 }
 
-// Where nothing decides on the other side, this policy is all there is.
+// For a node without a policy, only the gateway's policy decides.
 func TestSilentNode(t *testing.T) {
 	r := newRig(t, nodeSettings)
 	r.nodes = &sayings{err: corral.Errorf(errors.ErrUnsupported, "", "no policy")}
@@ -179,7 +179,7 @@ func TestSilentNode(t *testing.T) {
 	if _, err := r.guard.For("main")(t.Context(), cmd, toNode); !errors.Is(err, corral.ErrDenied) {
 		t.Errorf("%v", err)
 	}
-	// One that cannot be asked now is no reason to go on without it.
+	// A node that cannot be asked now is an error, not a node without a policy.
 	r.nodes.(*sayings).err = corral.Errorf(corral.ErrUnavailable, "", "away")
 	if _, err := r.guard.For("main")(t.Context(), corral.Command{ID: "x", Shell: "head", Security: "full"}, toNode); !errors.Is(err, corral.ErrUnavailable) {
 		t.Errorf("%v", err)
@@ -241,16 +241,15 @@ func FuzzGrant(f *testing.F) {
 	})
 }
 
-// A grant is good for as long as it says, whatever time it is where; one of a
-// gateway that does not say what time it was there, if the clocks are about the
-// same.
+// A grant is valid for as long as it says, whatever the two clocks show. If the gateway
+// does not send its time, the clocks must roughly agree.
 func TestGrantClocks(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	node := time.UnixMilli(1_800_000_000_000)
 	for _, tc := range []struct {
 		skew, life time.Duration // of the gateway's clock, and of the grant
-		why        string        // by the clock of the node; empty: it is good
-		why0       string        // likewise, if the gateway does not say its time
+		why        string        // why it is not valid by the node's clock; empty: it is valid
+		why0       string        // the same, if the gateway does not send its time
 	}{
 		{0, time.Minute, "", ""},
 		{0, grantLife, "", ""},

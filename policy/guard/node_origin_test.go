@@ -9,8 +9,8 @@ import (
 	"github.com/corral-exec/corral/internal/test/fakeexec"
 )
 
-// The id of another agent's process starts nothing and finds nothing: another
-// gateway may not know that it is taken.
+// With the id of another agent's process, an agent can neither start nor find anything.
+// Another gateway may not know that the id is taken.
 func TestNodeKeepsAgentsApart(t *testing.T) {
 	x := &fakeexec.Executor{
 		Origin:   &origin.Origin{Agent: "ops"},

@@ -8,32 +8,31 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// Places are the executor of a node that has more than the machine itself: each
-// agent's commands may go to a sandbox there.
+// Places is the executor of a node that has a sandbox beside the machine itself. The
+// commands of an agent may go to either.
 //
-// A sandbox is its own boundary, as it is on a gateway: in one the node's rules
-// and approvals mean nothing, and nor does node.directories. What leaves it, since
-// the node's configuration says that elevated may, is decided on as if there were
-// no sandbox.
+// A sandbox is its own boundary, as on a gateway: the node's rules, approvals and
+// node.directories do not apply in it. A command that leaves it (elevated, if the node's
+// configuration allows that) is decided on as if there were no sandbox.
 type Places interface {
-	// Executor attaches to processes wherever they are.
+	// Executor attaches to processes in both places.
 	corral.Executor
-	// Place is what starts an agent's commands now, and where it has cmd go:
-	// Sandboxed, or to the machine itself. Only Elevated of cmd makes a
-	// difference. The Router's Guard is Decided. The error says why the command
-	// may not run anywhere.
+	// Place returns the Router that starts the agent's commands now, and the route of
+	// cmd: to the sandbox (Sandboxed), or to the machine itself. Of cmd only Elevated
+	// matters. The Router's Guard is Decided. The error says why the command may not
+	// run anywhere.
 	Place(agent string, cmd corral.Command) (*corral.Router, corral.Route, error)
 }
 
 type decidedKey struct{}
 
-// withDecided has the Routers of Places start what a Node let through.
+// withDecided marks a command that the Node has allowed, for Decided.
 func withDecided(ctx context.Context, cmd corral.Command) context.Context {
 	return context.WithValue(ctx, decidedKey{}, cmd)
 }
 
-// Decided is the guard of the Routers of Places. The Node has decided before it
-// starts anything by them; whatever else would be started is refused.
+// Decided is the guard of the Routers of Places. It lets through a command that the Node
+// has decided on, and refuses all others.
 func Decided(ctx context.Context, cmd corral.Command, _ corral.Route) (corral.Command, error) {
 	d, ok := ctx.Value(decidedKey{}).(corral.Command)
 	if !ok || d.ID != cmd.ID {
@@ -42,7 +41,7 @@ func Decided(ctx context.Context, cmd corral.Command, _ corral.Route) (corral.Co
 	return d, nil
 }
 
-// place is what is to start a command, and its route as it is decided on.
+// place returns the executor that is to start a command, and the route to decide on.
 func (n *Node) place(agent string, cmd corral.Command) (corral.Executor, corral.Route, error) {
 	places, ok := n.host.(Places)
 	if !ok {
@@ -60,11 +59,11 @@ func (n *Node) place(agent string, cmd corral.Command) (corral.Executor, corral.
 	return router, route, nil
 }
 
-// workdir is where commands of a sandbox are that name no absolute directory.
+// workdir is the working directory in a sandbox for a command without an absolute one.
 const workdir = "/workspace"
 
-// sandboxed has the explanation be of a command that goes to the node's sandbox, whatever
-// its rules say of it.
+// sandboxed makes e the explanation of a command for the node's sandbox, where the node's
+// rules do not apply.
 func (e *Explanation) sandboxed() {
 	if !path.IsAbs(e.Request.Dir) {
 		e.Request.Dir = path.Join(workdir, e.Request.Dir)
@@ -78,8 +77,7 @@ func (e *Explanation) sandboxed() {
 	}
 }
 
-// Features are what this node can do beside what every node can, as far as the
-// executor behind it says.
+// Features are the optional abilities of this node, as its executor reports them.
 func (n *Node) Features() []string {
 	if x, ok := n.host.(interface{ Features() []string }); ok {
 		return x.Features()

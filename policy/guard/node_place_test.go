@@ -16,7 +16,7 @@ import (
 type boxes struct {
 	host, box *recorder
 	off       bool  // there is no sandbox
-	stay      error // why nothing may leave it
+	stay      error // why no command may leave the sandbox
 
 	dialled []string // of each, the agent and where
 }
@@ -56,7 +56,7 @@ func (p *pair) boxed() *boxes {
 
 const trusting = `tools: {exec: {security: "full", ask: "off"}}`
 
-// In a sandbox of the node nothing is asked there, and the gateway is told so.
+// In its sandbox the node asks for no approval, and tells the gateway so.
 func TestNodeSandbox(t *testing.T) {
 	p := newPair(t, `tools: {exec: {security: "deny"}}, node: {approvals: "local", directories: ["/nowhere"]}`, trusting)
 	b := p.boxed()
@@ -73,19 +73,18 @@ func TestNodeSandbox(t *testing.T) {
 	if again, err := p.start(cmd); err != nil || again.Info().ID != "one" || b.box.Starts() != 1 {
 		t.Errorf("started again: %v, %d", err, b.box.Starts())
 	}
-	// Nothing is decided about what runs, though it could not be started now.
+	// Starting a running command again needs no decision, although it could not start now.
 	b.off = true
 	if again, err := p.node.StartFor(t.Context(), "main", cmd); err != nil || again.Info().ID != "one" || p.host.Starts() != 0 {
 		t.Errorf("started again elsewhere: %v", err)
 	}
-	// Without the sandbox the machine's own policy stands before everything.
+	// Without the sandbox the machine's own policy decides on every command.
 	if _, err := p.start(corral.Command{ID: "two", Shell: "anything"}); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 {
 		t.Errorf("%v", err)
 	}
 }
 
-// What the gateway asks about or denies it asks about and denies for a sandbox of
-// a node as well.
+// The gateway's ask and deny rules apply to commands in a node's sandbox too.
 func TestNodeSandboxAskedAtGateway(t *testing.T) {
 	p := newPair(t, nodeSettings, `tools: {exec: {rules: [{ask: "tool"}, {deny: "rm"}]}}`)
 	b := p.boxed()
@@ -99,7 +98,7 @@ func TestNodeSandboxAskedAtGateway(t *testing.T) {
 	if _, err := p.start(cmd); err != nil || b.box.Starts() != 1 {
 		t.Fatalf("%v, %d", err, b.box.Starts())
 	}
-	// An approval for the sandbox is none for the machine.
+	// An approval for the sandbox is not valid for the machine.
 	other := corral.Command{ID: "two", Shell: "tool b"}
 	g := p.grantFor("main", other)
 	b.off = true
@@ -136,7 +135,7 @@ func TestNodeSandboxElevated(t *testing.T) {
 	}
 }
 
-// What the node has not decided about its routers start on no machine.
+// The node's routers start no command that the node has not decided on.
 func TestDecided(t *testing.T) {
 	p := newPair(t, nodeSettings, trusting)
 	b := p.boxed()

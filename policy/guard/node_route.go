@@ -13,17 +13,17 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// Nodes are machines that decide for themselves. Package nodeexec has them.
+// Nodes are machines that decide for themselves. Package nodeexec implements it.
 type Nodes interface {
-	// Decide asks a node, by any name that selects it, what it would do with
-	// an agent's command. It returns the node's id and full name, and its
-	// answer, which Node.Decide made. The error is errors.ErrUnsupported for
-	// one that has no policy of its own; id and name are then set as well, if
-	// they are known, and wraps corral.ErrNoNode if there is no such node.
+	// Decide asks a node for its decision on an agent's command. node is any name
+	// that selects it. Decide returns the node's id and full name, and the answer that
+	// Node.Decide made. The error is errors.ErrUnsupported for a node without a policy
+	// of its own; id and name are then set too, if they are known. It wraps
+	// corral.ErrNoNode if there is no such node.
 	Decide(ctx context.Context, node, agent string, cmd corral.Command) (id, name string, answer []byte, err error)
 }
 
-// nodeSide is the node of a command, and what it says.
+// nodeSide is the node of a command, and its answer.
 type nodeSide struct {
 	id, name string
 	silent   bool // it has no policy of its own
@@ -33,16 +33,16 @@ type nodeSide struct {
 // answersForItself reports whether only the node's own operators approve.
 func (n *nodeSide) answersForItself() bool { return n != nil && n.answer.Local }
 
-// explainForNode decides on a command for a node. What can be told from its text
-// is decided here first, and what that denies the node is not asked. The node
-// says the rest, which can make it stricter only.
+// explainForNode decides on a command for a node. It first decides here by the text; if
+// that denies the command, the node is not asked. Then the node decides, which can only
+// make the result stricter.
 func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (Explanation, error) {
 	e, settings, err := g.begin(agent, cmd, route, policy.Source{Name: "the call"})
 	if err != nil {
 		return e, err
 	}
-	// The approvals file is that of this machine. What it forbids an agent is
-	// forbidden on nodes as well; what it allows is not there.
+	// The approvals file is that of this machine. Its deny rules for an agent apply to
+	// nodes too; its allow rules do not.
 	host, usable := g.host(&e)
 	e.Warnings = append(e.Warnings, host.Warnings...)
 	if !usable {
@@ -65,7 +65,7 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 		e.Route.Node = e.node.name
 	}
 	if g.cfg.Nodes == nil || errors.Is(err, errors.ErrUnsupported) {
-		// Then this policy is all there is, which cannot see the programs.
+		// Then only this policy decides, and it cannot see the programs.
 		e.node.silent = true
 		e.Decision = e.again(nil)
 		e.gateway = e.Decision
@@ -84,8 +84,8 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 		e.Warnings = append(e.Warnings, "Node "+e.node.name+" does not take approvals of a gateway: its own operators approve there.")
 	}
 	e.Request = policy.Request{Command: cmd.Shell, Args: cmd.Args, Shell: a.Shell, Dir: a.Dir, Path: a.Path, Home: a.Home, TTY: cmd.TTY != nil, Env: cmd.Env}
-	// Rules about paths can be told once the node has said where its programs
-	// are. That is its word: what was found without it stays.
+	// Decide again with the paths of programs that the node claims to have. Since they
+	// are only a claim, the result counts only if it is stricter.
 	if by := e.onText(e.Request, a.files()); stricter(by.Outcome, e.gateway.Outcome) {
 		e.gateway = by
 	}
@@ -94,8 +94,8 @@ func (g *Guard) explainForNode(ctx context.Context, agent string, cmd corral.Com
 	return e, nil
 }
 
-// own is how strict this node is by itself; nil if it is no less than the gateway
-// wants.
+// own is the strictness of this node without the gateway's settings; nil if these change
+// nothing.
 func (e *Explanation) own() *strictnessOf {
 	d := e.Decision
 	if e.alone.Security.Value == d.Security.Value && e.alone.Ask.Value == d.Ask.Value {
@@ -104,8 +104,7 @@ func (e *Explanation) own() *strictnessOf {
 	return &strictnessOf{e.alone.Security, e.alone.Ask}
 }
 
-// twoSides says which of the gateway and the node a setting is of that they have
-// differently.
+// twoSides lists the settings in which gateway and node differ, with both values.
 func (e *Explanation) twoSides() []string {
 	if e.Route.Sandboxed {
 		return nil
@@ -125,8 +124,8 @@ func (e *Explanation) twoSides() []string {
 	return list
 }
 
-// onText is what the policy here says of a command for a node: what it forbids
-// and has asked about. Whether the programs are allowed is for the node to say.
+// onText is the decision of this gateway's deny and ask rules on a command for a node.
+// Whether the programs are allowed is for the node to decide.
 func (e *Explanation) onText(req policy.Request, view policy.View) policy.Decision {
 	rules := e.rules
 	for _, s := range []*policy.Setting[policy.Security]{&rules.Security, &rules.AskFallback} {
@@ -146,7 +145,7 @@ func stricter(a, b policy.Outcome) bool {
 	return slices.Index(strictness, a) > slices.Index(strictness, b)
 }
 
-// together is the stricter of what is decided here and what the node decides.
+// together is the stricter of this gateway's decision and the node's.
 func (e *Explanation) together() policy.Decision {
 	here, d := e.gateway, e.node.answer.Decision
 	switch {
@@ -170,7 +169,7 @@ func (e *Explanation) together() policy.Decision {
 	return d
 }
 
-// bind is what an approval of the command is for.
+// bind is the binding of an approval for the command.
 func (n *nodeSide) bind(req policy.Request, env map[string]string) (approval.Binding, error) {
 	switch a := &n.answer; {
 	case n.silent:
@@ -184,8 +183,8 @@ func (n *nodeSide) bind(req policy.Request, env map[string]string) (approval.Bin
 	}
 }
 
-// previews are what allow-always would remember of a command for a node; nil for all
-// others, for which it can be found out.
+// previews are the rules that allow-always would remember on a node; nil for a command
+// that is not for a node: the desk then makes them itself.
 func (e *Explanation) previews() []approval.Preview {
 	switch {
 	case e.node == nil:
@@ -200,8 +199,8 @@ func (e *Explanation) previews() []approval.Preview {
 	return e.node.answer.Previews
 }
 
-// granted is the command with what the node has to be told about its approval;
-// none: by askFallback.
+// granted is the command with the grant for its node. A zero rec means that it runs by
+// askFallback.
 func (e *Explanation) granted(cmd corral.Command, rec approval.Record) (corral.Command, error) {
 	cmd = e.pinned(cmd)
 	if e.node == nil || e.node.silent {

@@ -18,8 +18,8 @@ func (silent) Decide(_ context.Context, node, _ string, _ corral.Command) (id, n
 	return node, node, nil, errors.ErrUnsupported
 }
 
-// Such a node's commands are decided on here, by their text alone: what rules
-// allow by the paths of programs is not known to be there.
+// Commands for a node without a policy are decided on at the gateway, by their text alone.
+// Allow rules name paths, and it is not known which programs the node has there.
 func TestNodeWithoutPolicy(t *testing.T) {
 	const rules = `rules: [{allow: "/usr/bin/uname"}, {deny: "rm"}]`
 	ssh := corral.Route{Host: corral.HostNode, Node: "ssh:build1", Guarded: true}
@@ -66,7 +66,7 @@ func TestNodeWithoutPolicy(t *testing.T) {
 		if !ok {
 			continue
 		}
-		// It is for this command on this host.
+		// The approval is for this command on this host.
 		rec := pending.Record
 		r.answer(rec, approval.AllowOnce)
 		cmd.Approval = rec.ID

@@ -21,8 +21,8 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A pair is a gateway and a node, each with a directory of its own, and nothing
-// between them.
+// A pair is a gateway and a node, each with its own directory. They call each other
+// directly.
 type pair struct {
 	*rig      // the node's
 	gw   *rig // the gateway's
@@ -31,7 +31,7 @@ type pair struct {
 	said *lines // the node's log
 }
 
-// recorder is an executor that knows what was started last.
+// recorder is an executor that records the last command that it started.
 type recorder struct {
 	*fakeexec.Executor
 	mu   sync.Mutex
@@ -57,7 +57,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// next is what was written since it was asked last.
+// next is the text written since the last call of next.
 func (l *lines) next() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *lines) next() string {
 
 const nodeSettings = `tools: {exec: {security: "allowlist", ask: "on-miss"}}`
 
-// newPair makes a node and a gateway of these settings.
+// newPair makes a node and a gateway with these settings.
 func newPair(t *testing.T, node, gateway string) *pair {
 	t.Helper()
 	p := &pair{rig: newRig(t, node), gw: newRig(t, gateway), said: &lines{}}
@@ -81,7 +81,7 @@ func newPair(t *testing.T, node, gateway string) *pair {
 	return p
 }
 
-// restart is the next life of the node's program.
+// restart restarts the node's program.
 func (p *pair) restart() {
 	p.Helper()
 	p.rig.again()
@@ -118,7 +118,7 @@ func (p *pair) pendingAtGateway(cmd corral.Command) approval.Record {
 	return pending.Record
 }
 
-// grantFor is a grant that is good.
+// grantFor is a valid grant.
 func (p *pair) grantFor(agent string, cmd corral.Command) grant {
 	p.Helper()
 	b, err := p.node.Decide(p.Context(), agent, cmd)
@@ -153,7 +153,7 @@ func TestNodeDecides(t *testing.T) {
 	if _, err := p.start(cmd); err != nil || p.host.Starts() != 1 {
 		t.Fatalf("%v, %d", err, p.host.Starts())
 	}
-	if _, err := p.start(cmd); err != nil || p.host.Starts() != 1 { // by the same ID, nothing more runs
+	if _, err := p.start(cmd); err != nil || p.host.Starts() != 1 { // the same ID starts nothing more
 		t.Errorf("%v, %d", err, p.host.Starts())
 	}
 	if used, err := p.desk.Get("", rec.ID); err != nil || used.State != approval.Consumed || !used.Granted || used.AnsweredBy != "alice at the gateway" || used.CommandID != "one" {
@@ -163,7 +163,7 @@ func TestNodeDecides(t *testing.T) {
 	if _, err := p.start(cmd); !errors.Is(err, corral.ErrDenied) {
 		t.Errorf("another command by the same approval: %v", err)
 	}
-	// What the node's rules allow runs, and what they deny does not.
+	// A command that the node's rules allow runs, one that they deny does not.
 	p.ok(p.file.Add("main", "", policy.Rule{Action: policy.Allow, Pattern: p.at("bin/tool") + " b"}))
 	if _, err := p.start(corral.Command{ID: "three", Shell: "tool b"}); err != nil || p.host.Starts() != 2 {
 		t.Errorf("%v, %d", err, p.host.Starts())
@@ -202,8 +202,8 @@ func TestNodeAlways(t *testing.T) {
 	}
 }
 
-// What the gateway itself asks about is asked about again, whatever the node
-// remembers.
+// A command that the gateway itself asks about needs an approval every time, even if the
+// node remembers it as allowed.
 func TestGatewayAsksAlways(t *testing.T) {
 	p := newPair(t, nodeSettings, `tools: {exec: {rules: [{ask: "tool"}]}}`)
 	rec := p.pendingAtGateway(corral.Command{ID: "one", Shell: "tool a"})
@@ -212,8 +212,7 @@ func TestGatewayAsksAlways(t *testing.T) {
 	}
 }
 
-// Whatever the gateway says, it makes nothing laxer on the node, and stricter if
-// it wants.
+// A gateway can make the node's decision stricter, but never laxer.
 func TestGatewayTightens(t *testing.T) {
 	for _, tc := range []struct {
 		node, gateway string
@@ -258,7 +257,7 @@ func TestGatewayTightens(t *testing.T) {
 	}
 }
 
-// A gateway that has been taken over, or somebody with its key.
+// An attacker has taken over the gateway, or has its key.
 func TestHostileGateway(t *testing.T) {
 	strict := `node: {approvals: "local"}, ` + nodeSettings
 	cmd := corral.Command{ID: "one", Shell: "tool a", Security: "full", Ask: "off"}
@@ -266,7 +265,7 @@ func TestHostileGateway(t *testing.T) {
 		name  string
 		agent string
 		forge func(p *pair, g *grant, cmd *corral.Command)
-		why   string // where the node takes a gateway's word
+		why   string // if the node accepts a gateway's grants
 	}{
 		{"no grant", "main", nil, "it needs an approval, and came without one"},
 		{"nonsense", "main", func(_ *pair, g *grant, _ *corral.Command) { *g = grant{} }, "it does not say by which approval"},
@@ -302,7 +301,7 @@ func TestHostileGateway(t *testing.T) {
 				}
 				said := p.said.next()
 				want := corral.ErrDenied
-				if settings == strict { // its own people are asked
+				if settings == strict { // the node's own operators are asked
 					want, tc.why = corral.ErrApproval, "is pending on the node, which answers for itself"
 				}
 				if !errors.Is(err, want) || !strings.Contains(err.Error(), tc.why) || p.host.Starts() != 0 {
@@ -314,19 +313,19 @@ func TestHostileGateway(t *testing.T) {
 			})
 		}
 	}
-	// A grant that would be good where the node takes them.
+	// A valid grant, at a node that accepts none.
 	p := newPair(t, strict, nodeSettings)
 	if err := p.try("main", cmd, p.grantFor("main", cmd)); !errors.Is(err, corral.ErrApproval) || p.host.Starts() != 0 || !strings.Contains(p.said.next(), "counts for nothing here") {
 		t.Errorf("a strict node took a gateway's word: %v", err)
 	}
-	// Deny rules and security=deny hold, whatever was approved.
+	// Deny rules and security=deny hold for approved commands too.
 	p = newPair(t, nodeSettings, nodeSettings)
 	g := p.grantFor("main", cmd)
 	p.ok(p.file.Add("main", "", policy.Rule{Action: policy.Deny, Pattern: "tool"}))
 	if err := p.try("main", cmd, g); !errors.Is(err, corral.ErrDenied) || p.host.Starts() != 0 || !strings.Contains(p.said.next(), "refused a command of the gateway") {
 		t.Errorf("a deny rule was overruled: %v", err)
 	}
-	// What is executed the node says, and by whose leave too.
+	// The node itself decides which programs run, and by which approval.
 	for _, settings := range []string{nodeSettings, `tools: {exec: {security: "full", ask: "off"}}`} {
 		p = newPair(t, settings, nodeSettings)
 		_, err := p.node.StartFor(t.Context(), "main", corral.Command{
@@ -337,7 +336,7 @@ func TestHostileGateway(t *testing.T) {
 			t.Errorf("%+v, %v", last, err)
 		}
 	}
-	// Nobody is an agent of all.
+	// No agent may have a name that means all agents, or an invalid one.
 	for _, agent := range []string{"*", "a b", strings.Repeat("x", 1000)} {
 		if _, err := p.node.StartFor(t.Context(), agent, corral.Command{ID: "x", Shell: "head"}); !errors.Is(err, corral.ErrInvalid) {
 			t.Errorf("agent %.20q: %v", agent, err)
@@ -348,7 +347,7 @@ func TestHostileGateway(t *testing.T) {
 	}
 }
 
-// An approval is good for one command, whatever comes in between.
+// An approval is valid for one command, even after restarts and removals.
 func TestReplays(t *testing.T) {
 	cmd := corral.Command{ID: "one", Shell: "tool a"}
 	for name, again := range map[string]func(p *pair, g *grant, cmd *corral.Command){
@@ -366,7 +365,7 @@ func TestReplays(t *testing.T) {
 			p := newPair(t, nodeSettings, nodeSettings)
 			g := p.grantFor("main", cmd)
 			p.ok(p.try("main", cmd, g))
-			p.ok(p.try("main", cmd, g)) // which runs
+			p.ok(p.try("main", cmd, g)) // this one runs
 			if p.host.Starts() != 1 {
 				t.Fatal(p.host.Starts())
 			}
@@ -393,8 +392,8 @@ func (p *pair) remove(id string) {
 	p.ok(process.Remove(p.Context()))
 }
 
-// A gateway whose clock is wrong approves like any other: what it says is good for
-// as long as it says, by the clock of the node, and once.
+// Grants of a gateway with a wrong clock are valid too: once, and for as long as they say
+// by the node's clock.
 func TestGatewayClocks(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * year, -10 * year} {
@@ -427,7 +426,7 @@ func TestGatewayClocks(t *testing.T) {
 	}
 }
 
-// What certainly did not start may be started again by the same approval.
+// A command that certainly did not start may be started again by the same approval.
 func TestNotStarted(t *testing.T) {
 	p := newPair(t, nodeSettings, nodeSettings)
 	failing := true
@@ -470,7 +469,7 @@ func TestStrictNode(t *testing.T) {
 	if _, err := p.start(corral.Command{ID: "two", Shell: "tool a"}); !errors.Is(err, corral.ErrApproval) {
 		t.Errorf("it was allowed twice: %v", err)
 	}
-	// What they deny the agent is told, and they are not asked again.
+	// If the operators deny a command, the agent is told, and they are not asked again.
 	two := p.desk.List(approval.Filter{State: approval.Pending})
 	p.answer(two[0], approval.Deny)
 	for _, id := range []string{"two", "three"} {
@@ -485,7 +484,7 @@ func TestStrictNode(t *testing.T) {
 	if _, err := p.start(corral.Command{ID: "four", Shell: "tool b"}); !errors.Is(err, corral.ErrApproval) {
 		t.Errorf("another command: %v", err)
 	}
-	// What the gateway asks about itself is asked there first.
+	// A command that the gateway asks about needs the gateway's approval first.
 	p = newPair(t, `node: {approvals: "local"}, tools: {exec: {security: "full", ask: "off"}}`, `tools: {exec: {security: "full", ask: "on-miss", rules: [{ask: "tool"}]}}`)
 	rec := p.gw.answer(p.pendingAtGateway(cmd), approval.AllowOnce)
 	cmd.Approval = rec.ID
@@ -518,7 +517,7 @@ func TestNodeDirectories(t *testing.T) {
 	}
 }
 
-// askFallback is that of the stricter side.
+// The askFallback of the stricter side counts.
 func TestNodeFallback(t *testing.T) {
 	const lax = `tools: {exec: {security: "full", ask: "always", askFallback: "full"}}`
 	unattended := `agents: {defaults: {unattended: true}}, `
@@ -555,7 +554,7 @@ func TestNodeJSON(t *testing.T) {
 	}
 }
 
-// Which of the two sides a setting is of is said, whichever is the stricter.
+// A warning says which side a setting comes from, whichever side is the stricter.
 func TestTwoSides(t *testing.T) {
 	for name, tc := range map[string]struct{ node, gateway, warning, source string }{
 		"the gateway": {trusting, nodeSettings, "Security is allowlist at the gateway (", "config.json5"},

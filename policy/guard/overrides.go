@@ -17,24 +17,23 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// Overrides are what /exec set, by agent. They are state, in a file of their
-// own, and never part of the configuration.
+// Overrides are the settings that /exec made, by agent. They are state, in a file of
+// their own, and never part of the configuration.
 type Overrides struct {
 	path string
 
 	mu      sync.Mutex
 	table   map[string]config.Overrides
-	damaged []byte // what the file said that cannot be read
-	why     error  // nil: nothing is damaged
+	damaged []byte // the content of a file that cannot be parsed
+	why     error  // why it cannot be read; nil: nothing is damaged
 }
 
-// unknown stands in place of an agent's name, for all agents that a damaged file may
-// have had something about.
+// unknown is the key for all agents of which a damaged file may have had settings.
 const unknown = "*"
 
-// OpenOverrides reads the file at path, which need not be there. Nothing is changed by
-// it. What cannot be read may have asked for more than the configuration does; so
-// every command is asked about then, until an agent's overrides are set anew.
+// OpenOverrides reads the file at path, if there is one. It changes nothing. A damaged
+// file may have been stricter than the configuration. So every command then needs an
+// approval, until the overrides of its agent are set anew.
 func OpenOverrides(path string) (*Overrides, error) {
 	o := &Overrides{path: path, table: map[string]config.Overrides{}}
 	b, err := os.ReadFile(path)
@@ -76,7 +75,7 @@ func trimmed(b []byte) []byte {
 	return b
 }
 
-// valid is a table in which every value is valid.
+// valid returns the table, or an error if a value in it is not valid.
 func valid(table map[string]config.Overrides, err error) (map[string]config.Overrides, error) {
 	for agent, o := range table {
 		for key, value := range map[string]string{"host": string(o.Host), "security": string(o.Security), "ask": string(o.Ask)} {
@@ -94,9 +93,9 @@ func valid(table map[string]config.Overrides, err error) (map[string]config.Over
 	return table, err
 }
 
-// Mend keeps a damaged file aside and writes what counts instead of it. The error says
-// what was damaged, where it is now, and what that means; it is no reason not to go on.
-// Nil: nothing was damaged.
+// Mend moves a damaged file aside and writes the settings that now count in its place.
+// The error says what was damaged, where it is now, and which settings count; the caller
+// can go on. Nil: nothing was damaged.
 func (o *Overrides) Mend() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +116,7 @@ func (o *Overrides) Mend() error {
 		"the session overrides in %s could not be read and are kept in %s; every command is asked about: %w", o.path, aside, why)
 }
 
-// keepAside moves a file away that cannot be read. mu is held.
+// keepAside moves the damaged file aside. mu is held.
 func (o *Overrides) keepAside() (string, error) {
 	dir, err := os.OpenRoot(filepath.Dir(o.path))
 	if err != nil {
@@ -125,13 +124,13 @@ func (o *Overrides) keepAside() (string, error) {
 	}
 	defer dir.Close()
 	aside, err := journal.KeepAside(dir, filepath.Base(o.path), o.damaged)
-	if err == nil && o.damaged == nil { // it could not be read at all: what it says is still in it
+	if err == nil && o.damaged == nil { // the file could not be read at all, so keep the file itself
 		err = os.Rename(o.path, aside)
 	}
 	return aside, err
 }
 
-// Get returns an agent's.
+// Get returns the overrides of an agent.
 func (o *Overrides) Get(agent string) config.Overrides {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,7 +140,7 @@ func (o *Overrides) Get(agent string) config.Overrides {
 	return o.table[unknown]
 }
 
-// Set replaces an agent's. What is empty is not overridden.
+// Set replaces the overrides of an agent. An empty field overrides nothing.
 func (o *Overrides) Set(agent string, to config.Overrides) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A file of overrides that is cut or damaged anywhere never widens what an agent may
-// do, is told and kept aside, and does not keep a gateway from starting.
+// A file of overrides that is cut or damaged anywhere gives an agent no more rights. It is
+// reported and kept aside, and the gateway still starts.
 func TestOverridesDamaged(t *testing.T) {
 	set := map[string]config.Overrides{
 		"main": {Host: corral.HostGateway, Ask: policy.AskAlways}, "other": {Security: policy.SecurityDeny, Node: "mac"},
@@ -39,7 +39,7 @@ func TestOverridesDamaged(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time it is as it was mended
+		for range 2 { // the second time it has been mended
 			o, err := OpenOverrides(path)
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestOverridesDamaged(t *testing.T) {
 		look(text[:n])
 		flipped := bytes.Clone(text)
 		flipped[n] ^= 1 << (n % 8)
-		if n < len(text)-1 { // the end of the line says nothing
+		if n < len(text)-1 { // without its last newline the file is still whole
 			look(flipped)
 		}
 	}

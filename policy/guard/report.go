@@ -12,15 +12,15 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// Why a command runs that no decision stands before.
+// Why a command runs without a decision.
 const (
 	inSandbox  = "it runs in a sandbox, which is its own boundary"
 	sandboxOff = "the sandbox is off, and without one nothing is asked"
 )
 
-// Report decides on a command that was routed, and says all about it. Like
-// Explain it changes nothing. The plan is that of a command for this machine. A command that cannot be run is no error but a
-// Report that says so; the error is ErrInvalid, for one that makes no sense.
+// Report decides on a routed command and describes the decision in full. Like Explain it
+// changes nothing. The plan is set for a command for this machine. If the command cannot
+// run, the Report says so; the error is ErrInvalid, for an invalid command.
 func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, route corral.Route) (r api.Report, plan pathenv.Plan, err error) {
 	e, err := g.Explain(ctx, agent, cmd, route)
 	if err != nil {
@@ -41,7 +41,7 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 	}
 	switch {
 	case e.node == nil || !e.node.silent:
-	case e.node.id != "": // it was asked
+	case e.node.id != "": // the node was asked
 		r.Warnings = append(r.Warnings, "Which programs there are cannot be seen from here, and the node has no policy of its own: this decision is all there is.")
 	default:
 		r.Warnings = append(r.Warnings, "Which programs there are the node alone knows, and it decides for itself as well.")
@@ -70,8 +70,8 @@ func (g *Guard) Report(ctx context.Context, agent string, cmd corral.Command, ro
 	return r, e.Plan, nil
 }
 
-// missing says what is in the way still when all has been done that a decision
-// suggests; empty: nothing is.
+// missing says why the command would still not be allowed after all suggested rules are
+// added; empty: it would be.
 func (e *Explanation) missing(rules []policy.Rule, fix []string) string {
 	with := *e
 	for _, f := range fix {
@@ -94,7 +94,7 @@ func (e *Explanation) missing(rules []policy.Rule, fix []string) string {
 	return "rules alone do not allow it: write it without what is refused, or have it approved"
 }
 
-// suggested are the rules that a decision wants to be added.
+// suggested are the rules in the fixes of a decision.
 func suggested(fix []string) []policy.Rule {
 	var rules []policy.Rule
 	for _, f := range fix {
@@ -105,7 +105,7 @@ func suggested(fix []string) []policy.Rule {
 	return rules
 }
 
-// Refusal is the api.Report of a command that is refused before a decision is made.
+// Refusal is the api.Report of a command that is refused before a decision.
 func Refusal(agent string, cmd corral.Command, route corral.Route, why error) (api.Report, error) {
 	if errors.Is(why, corral.ErrInvalid) {
 		return api.Report{}, why
@@ -117,7 +117,7 @@ func Refusal(agent string, cmd corral.Command, route corral.Route, why error) (a
 	if hint := corral.Hint(why); hint != "" {
 		r.Fix = []string{hint}
 	}
-	// There is no decision, and none must be taken for one that allows.
+	// There is no decision. Fill one in that cannot be mistaken for Allowed.
 	r.Decision = policy.Decision{Outcome: policy.Denied, Reason: r.Reason, Fix: r.Fix, Segments: []policy.Segment{}, Fallback: policy.Denied}
 	return r, nil
 }

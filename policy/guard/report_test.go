@@ -11,7 +11,7 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A report says of a command what the guard then does with it.
+// A report predicts what the guard does with the command.
 func TestReport(t *testing.T) {
 	r := newRig(t, onHost+`, agents: {list: [
 		{id: "cron", unattended: true},
@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What is suggested does what it says, or it is said that it does not.
+// A suggested rule allows the command, or the report says that it does not.
 func TestReportFix(t *testing.T) {
 	r := newRig(t, onHost)
 	const not = "rules alone do not allow it: "
@@ -103,8 +103,7 @@ func TestReportFix(t *testing.T) {
 	}
 }
 
-// What is refused before a decision is a report as well, and never one that
-// could be taken for leave.
+// A refusal before a decision is a report too, and it never looks like an allowed command.
 func TestRefusal(t *testing.T) {
 	r, err := Refusal("main", corral.Command{Shell: "x"}, corral.Route{Reason: corral.RouteNotAllowed}, corral.Errorf(corral.ErrDenied, "do this", "not allowed"))
 	if err != nil || r.Outcome != policy.Denied || r.Decision.Outcome != policy.Denied || r.Decision.Fallback != policy.Denied || r.Reason != "not allowed" || len(r.Fix) != 1 || r.Command != "x" {

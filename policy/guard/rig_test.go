@@ -19,8 +19,8 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A rig is a guard over a directory of programs, with everything on disk, so
-// that it can have several lives.
+// A rig is a guard over a directory of programs. All its state is on disk, so it can be
+// restarted.
 type rig struct {
 	testing.TB
 	dir    string // with bin, work, state
@@ -71,7 +71,7 @@ func (r *rig) program(name, text string) {
 	r.ok(os.WriteFile(r.at(name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
-// replace makes another file of that name.
+// replace replaces a program by another file of that name.
 func (r *rig) replace(name, text string) {
 	r.Helper()
 	r.program(name+".new", text)
@@ -107,7 +107,7 @@ func (r *rig) close() {
 	r.ok(errors.Join(r.desk.Close(), r.file.Close()))
 }
 
-// again is the next life.
+// again restarts the rig.
 func (r *rig) again() {
 	r.Helper()
 	r.close()
@@ -160,7 +160,7 @@ func (r *rig) denied(cmd corral.Command, why string) {
 	}
 }
 
-// serve serves until the rig is closed, and records what follows.
+// serve runs Serve until the rig is closed, and records the calls of its handler.
 func (r *rig) serve() *record {
 	h := &record{rig: r, sessions: map[string]bool{}, changed: make(chan struct{}, 1000)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -170,7 +170,7 @@ func (r *rig) serve() *record {
 	return h
 }
 
-// record is a Handler that starts commands where there is nothing to start.
+// record is a Handler that records commands in place of starting them.
 type record struct {
 	*rig
 	mu       sync.Mutex
@@ -210,7 +210,7 @@ func (h *record) Denied(_ context.Context, _ approval.Record, why string, attend
 	return nil
 }
 
-// next waits until something follows.
+// next waits for the next call of the handler.
 func (h *record) next() {
 	h.Helper()
 	select {

@@ -11,20 +11,20 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A Handler does what follows from answers.
+// A Handler acts on the answers to approvals.
 type Handler interface {
 	// Run starts a command that was approved, in the background. Its ID and
 	// Approval are set; starting it again runs nothing.
 	Run(ctx context.Context, agent string, cmd corral.Command) error
-	// Resume starts a command again if the program may have died while it started
-	// it; it does nothing if the command was started, or is forgotten.
+	// Resume starts a command if the program may have died before it was started. It
+	// does nothing if the command was started, or is forgotten.
 	Resume(ctx context.Context, agent string, cmd corral.Command) error
-	// Denied tells the agent that a command will not run, and why. It may be
-	// told more than once. Attended: a call waited for it, and was told.
+	// Denied tells the agent that a command will not run, and why. It may be called
+	// more than once. Attended: a call waited for the answer and was told.
 	Denied(ctx context.Context, rec approval.Record, why string, attended bool) error
 }
 
-// note is what is kept of a command to run it later, if that is done here.
+// note is the data to run the command later; nil if the gateway runs it, not this node.
 func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
 	if e.forGateway {
 		return nil, nil
@@ -32,7 +32,7 @@ func (e *Explanation) note(cmd corral.Command) (json.RawMessage, error) {
 	return approval.NewNote(cmd, e.Route)
 }
 
-// remember keeps the environment of a command that waits, for this life.
+// remember keeps the environment of a command that waits, in memory only.
 func (g *Guard) remember(id string, cmd corral.Command) {
 	if len(cmd.Env) == 0 {
 		return
@@ -48,16 +48,16 @@ func (g *Guard) forget(id string) {
 	delete(g.env, id)
 }
 
-// retryDelay is how long Serve waits before it tries again what failed.
+// retryDelay is how long Serve waits before it tries a failed command again.
 const retryDelay = 5 * time.Second
 
-// Serve follows the desk until ctx ends, and has its handler do what follows
-// from the answers to what was asked for here: of several gateways that share their
-// approvals each sees to its own. It begins with what earlier lives left undone.
+// Serve follows the desk until ctx ends, and calls h for each answer. It handles only the
+// approvals of this gateway: other gateways at a shared desk handle their own. It begins
+// with the answers that were left when the program stopped.
 func (g *Guard) Serve(ctx context.Context, h Handler) {
 	var after int64
-	begun := false            // this life: what comes before is of earlier ones
-	again := map[string]due{} // what did not go, by the approval: others do not wait for it
+	begun := false            // the answers from before this start of the program have been seen
+	again := map[string]due{} // failed ones to try again, by approval; others do not wait for them
 	for ctx.Err() == nil {
 		changed, next, err := g.changes(ctx, after, len(again) > 0)
 		if err != nil {
@@ -94,15 +94,15 @@ func (g *Guard) Serve(ctx context.Context, h Handler) {
 	}
 }
 
-// due is a record from which something is to follow, and when.
+// due is a record to act on, and when.
 type due struct {
 	rec   approval.Record
-	fresh bool // it is of this life of the program
+	fresh bool // it changed since this start of the program
 	at    time.Time
 }
 
-// changes are those of the desk; none if something is due again before there are
-// some.
+// changes waits for changes of the desk. With again it waits for retryDelay at most, and
+// may return none.
 func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approval.Record, int64, error) {
 	if !again {
 		return g.cfg.Desk.Changes(ctx, after)
@@ -116,8 +116,9 @@ func (g *Guard) changes(ctx context.Context, after int64, again bool) ([]approva
 	return changed, next, err
 }
 
-// settle does what follows from a record. An error is worth another try. Fresh:
-// it is of this life of the program.
+// settle acts on a record: it runs the command or tells the agent that it will not run.
+// After an error, the caller tries again later. Fresh: the record changed since this start
+// of the program.
 func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fresh bool) error {
 	n, ok := rec.Noted()
 	if rec.State == approval.Pending || !ok {
@@ -127,7 +128,7 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	env, attended, told := g.env[rec.ID], g.attended[rec.ID] > 0, g.told[rec.ID]
 	delete(g.told, rec.ID)
 	g.mu.Unlock()
-	// It may have been used since: by the call that attended to it, for one.
+	// It may have been used since, for example by the call that waited for it.
 	if now, err := g.cfg.Desk.Get(rec.Agent, rec.ID); err == nil {
 		rec = now
 	}
@@ -138,7 +139,7 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	if rec.State == approval.Denied || rec.State == approval.Expired && !lapsed {
 		return h.Denied(ctx, rec, rec.Settled(), attended || told)
 	}
-	if attended { // by a call that goes on with it
+	if attended { // the waiting call runs the command
 		return nil
 	}
 	cmd, run := n.Command, h.Run
@@ -146,10 +147,10 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 	unknown := n.Env && env == nil
 	switch {
 	case rec.State == approval.Consumed && (fresh || unknown):
-		return nil // the call that used it sees to it
+		return nil // the call that used it runs the command
 	case unknown:
 		return h.Denied(ctx, rec, "its environment, which is not written down, is gone with a restart; run it again, which needs no other approval as long as this one is good", false)
-	case rec.State == approval.Consumed, !fresh && lapsed: // and whether that ran is not written down
+	case rec.State == approval.Consumed, !fresh && lapsed: // not known whether the command was started
 		run = h.Resume
 	default:
 		ctx = context.WithValue(ctx, firstUse{}, true)
@@ -160,25 +161,25 @@ func (g *Guard) settle(ctx context.Context, rec approval.Record, h Handler, fres
 		return nil
 	case errors.Is(err, corral.ErrUnavailable) && !errors.Is(err, corral.ErrNoNode):
 		return err
-	case errors.Is(err, corral.ErrLost): // it has a session, which says what becomes of it
+	case errors.Is(err, corral.ErrLost): // its session will show what happened
 		return nil
 	}
 	now, gone := g.cfg.Desk.Get(rec.Agent, rec.ID)
 	switch {
 	case gone == nil && now.State == approval.Consumed && now.CommandID != cmd.ID:
-		return nil // by the same command, asked for again
+		return nil // used by the same command, which the agent sent again
 	case gone == nil && now.State == approval.Allowed:
 		if _, err := g.cfg.Desk.Void(rec.ID, err.Error()); err != nil {
 			return err
 		}
-		return nil // it is denied now, which is the next change
+		return nil // it is denied now, and that is the next change to act on
 	}
 	return h.Denied(ctx, rec, err.Error(), false)
 }
 
-// firstUse is of contexts in which an approval is only good if it was not used
-// yet, not even by the same command: that may have ended and be forgotten, and
-// nothing runs twice by itself.
+// firstUse is the key of contexts in which an approval must be unused. Otherwise the
+// command that used it may use it again. Serve sets it: that command may have ended and be
+// forgotten, and Serve must not run it twice.
 type firstUse struct{}
 
 var errUsed = corral.Errorf(corral.ErrDenied, "", "the approval was used already")
@@ -196,12 +197,12 @@ func (g *Guard) use(ctx context.Context, rec approval.Record, claim approval.Cla
 	return err
 }
 
-// Await waits for the answer to an approval, and gives the one that approve returns,
-// unless there was another answer before. If the command is allowed, run is to
-// start it, with Record.StartID and the approval; Serve leaves it alone as
-// long as Await goes on. What run did not use is used up after it: a call that
-// is over runs nothing later. An error of approve leaves the approval pending:
-// then the command runs when it is allowed, as any other.
+// Await waits for the answer to an approval. It answers with the result of approve, unless
+// there was another answer before. If the command is allowed, run has to start it, with
+// Record.StartID and the approval; Serve does not run it while Await waits. An approval
+// that run did not use is used up afterwards, so that the command does not run after the
+// call has ended. If approve fails, the approval stays pending, and Serve runs the command
+// once it is allowed.
 func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(context.Context, approval.Record) (approval.Answer, error), run func(approval.Record) error) (approval.Record, error) {
 	g.attend(rec.ID, 1)
 	defer g.attend(rec.ID, -1)
@@ -217,8 +218,8 @@ func (g *Guard) Await(ctx context.Context, rec approval.Record, approve func(con
 	return rec, err
 }
 
-// abandon uses up what a call was allowed and did not use, unless another call
-// waits for the same.
+// abandon uses up an approval that a call did not use, unless another call waits for the
+// same approval.
 func (g *Guard) abandon(ctx context.Context, rec approval.Record) {
 	g.mu.Lock()
 	others := g.attended[rec.ID] > 1
@@ -265,7 +266,7 @@ func (g *Guard) answered(ctx context.Context, rec approval.Record, approve func(
 			return rec, a.err
 		}
 		now, err := g.cfg.Desk.Answer(ctx, rec.ID, a.answer)
-		if err != nil && now.State != "" && now.State != approval.Pending { // there was another answer before, or it expired
+		if err != nil && now.State != "" && now.State != approval.Pending { // answered elsewhere before, or expired
 			return now, nil
 		}
 		return now, err
@@ -280,8 +281,8 @@ func (g *Guard) attend(id string, n int) {
 	}
 }
 
-// tell notes that a call was told that its command will not run. Without Serve that
-// is never asked for.
+// tell notes that a call was told that its command will not run. Only Serve reads and
+// removes the notes; it may not run, so their number is bounded.
 func (g *Guard) tell(id string) {
 	const most = 1000
 	g.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// oneNode is a node of one id, whatever it is called.
+// oneNode is a node with one id, found by every name.
 type oneNode struct {
 	name string
 	err  error
@@ -53,7 +53,7 @@ func (r *rig) pendingOnNode(cmd corral.Command) approval.Record {
 	return p.Record
 }
 
-// An approval is for a node, however that is called by now.
+// An approval is for a node, even if the node has another name by now.
 func TestNodeRenamedMeanwhile(t *testing.T) {
 	r := newRig(t, nodeSettings)
 	n := &oneNode{name: "builder"}
@@ -72,8 +72,7 @@ func TestNodeRenamedMeanwhile(t *testing.T) {
 	}
 }
 
-// What was allowed on a node that is none any more is denied with that, once and
-// for all.
+// A command allowed for a node that was removed is denied for good, with that reason.
 func TestNodeGoneMeanwhile(t *testing.T) {
 	r := newRig(t, nodeSettings)
 	n := &oneNode{name: "builder"}
@@ -87,7 +86,7 @@ func TestNodeGoneMeanwhile(t *testing.T) {
 	if ran, _, denials := h.got(); len(ran) != 0 || len(denials) != 1 || !strings.HasSuffix(denials[0], "and came to nothing: no node answers to builder") {
 		t.Errorf("%+v, %q", ran, denials)
 	}
-	r.again() // it is not tried again, also when there is such a node again
+	r.again() // it is not tried again, even if such a node comes back
 	n.err = nil
 	h = r.serveNodes()
 	h.next()
@@ -98,7 +97,7 @@ func TestNodeGoneMeanwhile(t *testing.T) {
 	}
 }
 
-// A node that is away keeps nothing else from being done.
+// A node that is away does not block other commands.
 func TestNodeAwayMeanwhile(t *testing.T) {
 	r := newRig(t, nodeSettings)
 	n := &oneNode{name: "builder"}

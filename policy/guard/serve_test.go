@@ -31,8 +31,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A restart between the question and the answer, between that and the run, and
-// after the run: it runs once.
+// With a restart before the answer, between the answer and the run, or after the run, the
+// command runs once.
 func TestRestarts(t *testing.T) {
 	for _, v := range []approval.Verdict{approval.AllowOnce, approval.AllowAlways} {
 		t.Run(string(v), func(t *testing.T) {
@@ -72,8 +72,7 @@ func TestExpiry(t *testing.T) {
 	r.denied(corral.Command{ID: "one", Shell: "tool", Approval: rec.ID}, "it needs an approval, nobody answered in time, and askFallback is deny")
 }
 
-// What askFallback lets run when nobody answers runs once, whatever restarts
-// there are.
+// A command that runs by askFallback runs once, even with restarts.
 func TestFallback(t *testing.T) {
 	r := newRig(t, `tools: {exec: {host: "gateway", security: "full", ask: "always", askFallback: "full"}}`)
 	r.write("state/exec-approvals.json", `{"version": 1, "defaults": {"security": "full", "askFallback": "full"}}`)
@@ -111,8 +110,8 @@ func says(v approval.Verdict) func(context.Context, approval.Record) (approval.A
 	}
 }
 
-// A call that waits for its approval runs the command itself, and nobody else
-// does, then or later.
+// A call that waits for its approval runs the command itself. Serve does not run it, then
+// or later.
 func TestAwait(t *testing.T) {
 	r := newRig(t, onHost)
 	h := r.serve()
@@ -126,7 +125,7 @@ func TestAwait(t *testing.T) {
 	if err != nil || rec.State != approval.Allowed || rec.AnsweredBy != "bob" {
 		t.Fatalf("%+v, %v", rec, err)
 	}
-	// Allowed elsewhere, by which the question here ends; and what is not used is gone.
+	// Allowed elsewhere: the question here ends. The unused approval is used up.
 	cmd = corral.Command{ID: "two", Shell: "tool b"}
 	asked, used := r.pending(cmd), false
 	rec, err = r.guard.Await(t.Context(), asked, func(ctx context.Context, rec approval.Record) (approval.Answer, error) {
@@ -148,7 +147,7 @@ func TestAwait(t *testing.T) {
 	for !slices.Contains(h.attendedNow(), true) {
 		h.next()
 	}
-	// Nobody can be asked: it stays pending, and runs in the background.
+	// If approve fails, the approval stays pending, and the command runs in the background.
 	asked = r.pending(corral.Command{ID: "five", Shell: "tool d"})
 	nobody := errors.New("nobody is there")
 	if rec, err = r.guard.Await(t.Context(), asked, func(context.Context, approval.Record) (approval.Answer, error) { return approval.Answer{}, nobody }, run); !errors.Is(err, nobody) || rec.State != approval.Pending {
@@ -170,7 +169,7 @@ func (h *record) attendedNow() []bool {
 	return slices.Clone(h.attended)
 }
 
-// A command that a call was quicker with is not run once more in the background.
+// A command that a call has already run is not run again in the background.
 func TestUsedOnce(t *testing.T) {
 	r := newRig(t, onHost)
 	cmd := corral.Command{ID: "one", Shell: "tool"}
@@ -181,7 +180,7 @@ func TestUsedOnce(t *testing.T) {
 	if _, err := r.check(cmd); err != nil {
 		t.Fatal(err)
 	}
-	r.ok(r.guard.settle(t.Context(), stale, h, true)) // which has it as it was before
+	r.ok(r.guard.settle(t.Context(), stale, h, true)) // an old copy of the record
 	ctx := context.WithValue(t.Context(), firstUse{}, true)
 	if _, err := r.guard.For("main")(ctx, cmd, gateway); !errors.Is(err, errUsed) {
 		t.Errorf("it is good once more: %v", err)
@@ -191,7 +190,7 @@ func TestUsedOnce(t *testing.T) {
 	}
 }
 
-// Of many that start the same command, and many that answer, one does.
+// If many calls start the same command, and many answer, it runs once.
 func TestConcurrently(t *testing.T) {
 	r := newRig(t, onHost)
 	h := r.serve()

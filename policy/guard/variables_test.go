@@ -10,7 +10,7 @@ import (
 	"github.com/corral-exec/corral/policy/approval"
 )
 
-// A call's variables are part of what is decided on, and of what is remembered.
+// The decision and the remembered rules cover the variables of a call.
 func TestVariables(t *testing.T) {
 	r := newRig(t, `tools: {exec: {host: "gateway", security: "allowlist", ask: "on-miss", env: {allow: ["FREE", "ONE=1"]}, pathPrepend: ["~/bin", "/opt/bin"],
 		rules: [{allow: "**/tool", env: ["MINE"]}, {allow: "**/wc"}]}}`)
@@ -38,9 +38,9 @@ func TestVariables(t *testing.T) {
 	}
 	piped := with("MINE=x")
 	piped.Shell = "tool a | wc"
-	r.pending(piped) // no rule on wc has it
+	r.pending(piped) // no rule on wc names the variable
 
-	// Directories before PATH are one, unless they are configured.
+	// Directories before PATH count as a variable, unless they are configured.
 	prepended := func(dirs ...string) corral.Command { return corral.Command{Shell: "tool a", PathPrepend: dirs} }
 	if _, err := r.check(prepended("/opt/bin")); err != nil {
 		t.Error(err)
@@ -49,7 +49,7 @@ func TestVariables(t *testing.T) {
 		t.Error(rec.Decision.Reason)
 	}
 
-	// Security full looks at none of them.
+	// Security full checks no variables.
 	r.write("config.json5", `{tools: {exec: {host: "gateway", security: "full", ask: "off"}}}`)
 	r.again()
 	if _, err := r.check(with("ZIP=-T")); err != nil {
@@ -57,7 +57,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// What is always allowed with a variable is so with that value, and no other.
+// A command that is always allowed with a variable is allowed with that value only.
 func TestVariablesAlways(t *testing.T) {
 	r := newRig(t, onHost)
 	r.ok(r.file.Add("main", approval.ScopeProgram, policy.Rule{Action: policy.Allow, Pattern: r.at("bin", "tool")}))
@@ -80,7 +80,7 @@ func TestVariablesAlways(t *testing.T) {
 		t.Error("the value was written")
 	}
 
-	// So of a command of which only the text can be remembered.
+	// The same for a command that can only be remembered by its text.
 	text := corral.Command{ID: "five", Shell: "tool a >out", Env: map[string]string{"ZIP": "hush-hush"}}
 	text.Approval = r.answer(r.pending(text), approval.AllowAlways).ID
 	if _, err := r.check(text); err != nil {
@@ -94,7 +94,7 @@ func TestVariablesAlways(t *testing.T) {
 	}
 }
 
-// A node looks at them itself, whatever its gateway allows.
+// A node checks the variables itself, whatever its gateway allows.
 func TestVariablesOnNode(t *testing.T) {
 	p := newPair(t, nodeSettings, `tools: {exec: {security: "full", ask: "off", env: {allow: ["ZIP"]}}}`)
 	p.ok(p.file.Add("main", approval.ScopeProgram, policy.Rule{Action: policy.Allow, Pattern: p.at("bin", "tool")}))

@@ -13,8 +13,8 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// multiRound is the first version of the protocol in which a server asks nothing
-// by itself: a call comes back with what is asked, and is made again with the
+// multiRound is the first version of the protocol in which a server does not send
+// questions itself: a call returns the question, and the client repeats the call with the
 // answer.
 const multiRound = "2026-07-28"
 
@@ -24,7 +24,7 @@ type elicitation struct {
 	params *sdk.CallToolParamsRaw
 	rounds bool
 
-	asked *approval.Record // what the call comes back with
+	asked *approval.Record // the approval that the call returns as a question
 }
 
 // elicitationOf is nil for a client whose user cannot be asked.
@@ -39,10 +39,10 @@ func elicitationOf(req *sdk.CallToolRequest) *elicitation {
 	return &elicitation{client: req.Session, params: req.Params, rounds: init.ProtocolVersion >= multiRound}
 }
 
-// errNextRound leaves an approval pending until the call is made again.
+// errNextRound leaves an approval pending until the call is repeated.
 var errNextRound = errors.New("the client was asked")
 
-// approvalInput is the name of the question in a call that comes back.
+// approvalInput is the name of the question in a result.
 const approvalInput = "approval"
 
 // approve is a tool.Approver.
@@ -55,14 +55,14 @@ func (e *elicitation) approve(ctx context.Context, rec approval.Record) (approva
 		return e.answer(rec, got)
 	}
 	got, ok := e.params.InputResponses[approvalInput].(*sdk.ElicitResult)
-	if !ok || e.params.RequestState != rec.ID { // the answer is to another question
+	if !ok || e.params.RequestState != rec.ID { // no answer, or one to another question
 		e.asked = &rec
 		return approval.Answer{}, errNextRound
 	}
 	return e.answer(rec, got)
 }
 
-// result is what the call comes back with if it asks something; nil otherwise.
+// result is the result of a call that asks a question; nil if it asks none.
 func (e *elicitation) result() *sdk.CallToolResult {
 	if e == nil || e.asked == nil {
 		return nil
@@ -72,7 +72,7 @@ func (e *elicitation) result() *sdk.CallToolResult {
 	}
 }
 
-// answer reads what a user said. One who looked away has not answered.
+// answer reads a user's answer. A user who dismissed the question has not answered.
 func (e *elicitation) answer(rec approval.Record, got *sdk.ElicitResult) (approval.Answer, error) {
 	a := approval.Answer{By: "the user of an MCP client"}
 	if init := e.client.InitializeParams(); init != nil && init.ClientInfo != nil && init.ClientInfo.Name != "" {
@@ -97,7 +97,7 @@ func (e *elicitation) answer(rec approval.Record, got *sdk.ElicitResult) (approv
 	return a, err
 }
 
-// question shows a command, and what can be said to it.
+// question shows a command and the possible answers.
 func question(rec approval.Record) *sdk.ElicitParams {
 	lines := append([]string{fmt.Sprintf("The agent %s asks to run a command (approval %s).", approval.Visible(rec.Agent), rec.Slug)}, rec.About()...)
 	lines = append(lines, rec.AboutAlways()...)

@@ -21,8 +21,7 @@ import (
 	"github.com/corral-exec/corral/tool/mcp"
 )
 
-// guarded returns a server for commands on this machine of which each needs an
-// approval.
+// guarded returns a server for commands on this machine that all need an approval.
 func guarded(t *testing.T) (*mcp.Server, *approval.Desk) {
 	t.Helper()
 	state, work := testdir.New(t), testdir.New(t)
@@ -56,8 +55,8 @@ func guarded(t *testing.T) (*mcp.Server, *approval.Desk) {
 	return mcp.New(mcp.Config{Tools: tool.New(tool.Config{Agent: m.Agent("main"), Guard: g})}), desk
 }
 
-// versions are of the protocol: one in which servers ask by themselves, and one in
-// which calls come back with what is asked.
+// versions runs a test with two versions of the protocol: one in which servers send
+// questions, and one in which calls return them.
 func versions(t *testing.T, run func(t *testing.T, connect func(*mcp.Server, *sdk.ClientOptions) *sdk.ClientSession)) {
 	for name, transport := range transports {
 		for _, version := range []string{"2025-06-18", "2026-07-28"} {
@@ -136,7 +135,7 @@ func TestElicitation(t *testing.T) {
 	})
 }
 
-// A client of which the user cannot be asked gets the approval to tell of.
+// If the client cannot ask its user, the result names the pending approval.
 func TestNoElicitation(t *testing.T) {
 	versions(t, func(t *testing.T, connect func(*mcp.Server, *sdk.ClientOptions) *sdk.ClientSession) {
 		s, _ := guarded(t)

@@ -18,20 +18,19 @@ const (
 	// idleLimit is how long a client's session of the protocol is kept
 	// without a request; it is longer than any call.
 	idleLimit = time.Hour
-	// resumeBytes bounds what is kept of streams that may be resumed.
+	// resumeBytes bounds the memory for streams that may be resumed.
 	resumeBytes = 32 << 20
 )
 
-// Handler returns the handler of an endpoint such as /mcp. It refuses what a
-// web page of another origin sends, and, on a loopback address, requests for
-// another host (DNS rebinding). It does not authenticate, and serves one
-// agent: mount one for each.
+// Handler returns the handler of an endpoint such as /mcp. It refuses requests of web
+// pages of another origin and, on a loopback address, requests for another host (DNS
+// rebinding). It does not authenticate. It serves one agent: mount one for each.
 func (s *Server) Handler() http.Handler {
 	server := func(*http.Request) *sdk.Server { return s.sdk }
 	streams := sdk.NewMemoryEventStore(nil)
 	streams.SetMaxBytes(resumeBytes)
-	// A client of an older version tells in a request of its own that it
-	// cancels another, and which one that is only a session knows.
+	// A client of an older version cancels a request by another request. Only a
+	// session knows which request is meant.
 	stateful := sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		Logger: s.cfg.Log, EventStore: streams, SessionTimeout: idleLimit, MaxRequestBodyBytes: 2 * tool.MaxArguments,
 	})

@@ -79,8 +79,7 @@ func execMessage(id int, command string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec","arguments":{"command":%q,"yieldMs":120000}}}`, id, command)
 }
 
-// A client of an older version of the protocol cancels with a request of its
-// own.
+// A client of an older version of the protocol cancels a call by another request.
 func TestOlderClientCancels(t *testing.T) {
 	o := connectOlder(t, serveHTTP(t, server(t)), "2025-06-18")
 	dir := t.TempDir()
@@ -99,7 +98,7 @@ func TestOlderClientCancels(t *testing.T) {
 	}()
 	exists(t, dir+"/begun")
 	o.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"enough"}}`)
-	if err := <-answered; err != nil { // the command was killed, or this would take a minute
+	if err := <-answered; err != nil { // without the kill this would take a minute
 		t.Error(err)
 	}
 }

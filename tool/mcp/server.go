@@ -16,7 +16,7 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// Tools are those of an agent: a *tool.Tools, or what stands for one elsewhere.
+// Tools are the tools of an agent: a *tool.Tools, or another implementation.
 type Tools interface {
 	Call(ctx context.Context, name string, arguments json.RawMessage) (tool.Result, error)
 	Definitions() []tool.Definition
@@ -29,14 +29,14 @@ type Config struct {
 	Name    string // of the server, for clients; empty: corral
 	Version string // empty: unknown
 
-	// Context notes what the headers of a call over HTTP say. Nil: they say
-	// nothing.
+	// Context adds values from the headers of a call over HTTP to its context. Nil:
+	// headers are ignored.
 	Context func(context.Context, http.Header) context.Context
 
 	// Instructions are for the model, after those about the tools.
 	Instructions string
 
-	// ProgressEvery is how often progress is notified; 0: a second.
+	// ProgressEvery is the interval of progress notifications; 0: a second.
 	ProgressEvery time.Duration
 
 	Log *slog.Logger // nil: nothing is logged
@@ -87,7 +87,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// call is a call of any tool.
+// call handles a call of any tool.
 func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tool.WithProgress(ctx, s.cfg.ProgressEvery, func(p tool.Progress) { s.notify(ctx, req.Session, token, p) })
@@ -117,8 +117,7 @@ func (s *Server) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallT
 	}, nil
 }
 
-// notify tells a client of progress: the seconds so far, and how the output
-// ends.
+// notify sends progress to a client: the seconds so far, and the end of the output.
 func (s *Server) notify(ctx context.Context, client *sdk.ServerSession, token any, p tool.Progress) {
 	message := strings.TrimSpace(p.Tail)
 	if message == "" {
@@ -146,8 +145,8 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("cannot go on serving MCP: %w", err)
 }
 
-// Close ends the sessions of the protocol that clients have over HTTP, and
-// kills what is in the foreground of a call.
+// Close ends the clients' sessions of the protocol over HTTP, and kills commands in the
+// foreground of a call.
 func (s *Server) Close() error {
 	var errs []error
 	for session := range s.sdk.Sessions() {

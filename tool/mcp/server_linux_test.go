@@ -219,8 +219,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A call that is cancelled kills what is in its foreground, and what is in the
-// background goes on when the client is gone.
+// A cancelled call kills the command in its foreground. A command in the background goes
+// on after the client has gone.
 func TestCancel(t *testing.T) {
 	each(t, func(t *testing.T, to sdk.Transport) {
 		c := connect(t, to, nil)
@@ -254,7 +254,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The end of the input ends the server, with what is in its foreground.
+// The end of the input ends the server and commands in the foreground.
 func TestServeEnds(t *testing.T) {
 	s := server(t)
 	dir := t.TempDir()

@@ -16,22 +16,20 @@ import (
 	"github.com/corral-exec/corral/internal/script"
 )
 
-// Commands is the Target for a workspace that is not a directory of this
-// machine, such as the private one of a sandbox whose engine is elsewhere: every
-// step is a small command there, for any POSIX shell with the usual programs
-// (busybox has them). It is the same algorithm, with the same journal, as for a
-// Directory.
+// Commands is the Target for a workspace that is not a directory of this machine, such
+// as the private workspace of a sandbox whose engine is elsewhere. Every step is a small
+// command there, for any POSIX shell with the usual programs (busybox has them). The
+// algorithm and the journal are those of a Directory.
 //
-// That was preferred to a patch program in the container (the warden) because
-// it works wherever an Executor does: with every driver, every image that has a
-// shell, and on nodes. Its price is some 15 commands a file.
+// The alternative would be a patch program in the container (the warden). But Commands
+// works with every Executor: with every driver, every image that has a shell, and on
+// nodes. It costs some 15 commands a file.
 //
-// What differs from a Directory: commands run as the user of the sandbox, and can
-// do no more than that user can anyway, so the executor is what confines a patch
-// when directories are exchanged for symbolic links while it is applied. Nothing
-// is forced to the disk: a power cut of that machine can leave half a patch, a
-// kill of any program cannot. Patches are kept apart by this value, so one
-// program should have one of them for a workspace.
+// It differs from a Directory in three points. Commands run as the user of the sandbox and
+// can do no more than that user: if directories are exchanged for symbolic links during a
+// patch, the executor confines it. Nothing is forced to the disk: a power cut of that
+// machine can leave half a patch, a kill of any program cannot. A lock in this value keeps
+// patches apart, so a program should have only one Commands for a workspace.
 type Commands struct {
 	ex   corral.Executor
 	root string
@@ -196,7 +194,7 @@ func listed(out []byte) []string {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 }
 
-// A file that is made privately gets its permissions at the end.
+// A file that is created privately gets its permissions at the end.
 const private = `if [ -n "$2" ]; then umask 077; fi
 `
 
@@ -238,7 +236,7 @@ ln "$1" "$2"`, exitExists), nil, arg(from), arg(to))
 }
 
 func (w *commands) rename(ctx context.Context, from, to string) error {
-	// mv would move into a directory.
+	// If $2 were a directory, mv would move $1 into it.
 	_, err := w.run(ctx, existing+fmt.Sprintf(`if [ -h "$2" ]; then rm -f "$2" || exit; fi
 if [ -d "$2" ]; then exit %d; fi
 mv -f "$1" "$2"`, exitExists), nil, arg(from), arg(to))

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/moments"
 )
 
-// Whatever a patch is refused for, nothing is changed, and the text says why.
+// A refused patch changes nothing, and the text says why.
 func TestRefused(t *testing.T) {
 	files := map[string]string{
 		"work/a.txt": "a\n", "work/dir/b.txt": "b\n", "outside/o.txt": "o\n", "outside/sub/s.txt": "s\n",
@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		patch string
-		want  map[string]string // what becomes of the files; "" is gone
+		want  map[string]string // the files afterwards; "": deleted
 		text  string
 	}{
 		"an absolute path inside":      {patchOf("*** Add File: WORK/x", "+x"), map[string]string{"x": "x\n"}, "A x"},
@@ -160,7 +160,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// attack calls do again and again, until the test calls stop.
+// attack calls do in a loop, until the test calls stop.
 func attack(do func()) (stop func() (times int)) {
 	done, times := make(chan struct{}), 0
 	var attacker sync.WaitGroup
@@ -194,7 +194,7 @@ func TestExchangedDirectories(t *testing.T) {
 	before := snapshot(t, filepath.Join(top, "outside"))
 	join := func(name string) string { return filepath.Join(work, name) }
 	stop := attack(func() {
-		// An error is that a patch has made something of the name.
+		// An error means that a patch has created something with that name.
 		_ = os.Rename(join("dir"), join("aside"))
 		_ = os.Rename(join("link"), join("dir"))
 		_ = os.Rename(join("dir"), join("link"))
@@ -217,14 +217,14 @@ func TestExchangedDirectories(t *testing.T) {
 	if d := differs(snapshot(t, filepath.Join(top, "outside")), before); d != "" {
 		t.Errorf("outside was changed:\n%s", d)
 	}
-	// How often depends on the machine; that it happened does not.
+	// The counts depend on the machine, but each must be larger than this.
 	if exchanges < 100 || outcomes[StatusCompleted] == 0 || refused() < 20 {
 		t.Errorf("%d exchanges, %v: this is no attack", exchanges, outcomes)
 	}
 	t.Logf("%d exchanges: %v", exchanges, outcomes)
 }
 
-// Who owns the workspace can also do that to the journal.
+// The owner of the workspace can exchange the journal in the same way.
 func TestExchangedJournal(t *testing.T) {
 	top := inMemory(t)
 	write(t, top, map[string]string{"outside/new-0": "theirs\n", "outside/old-0": "theirs\n", "outside/record": "{}"})
@@ -247,7 +247,7 @@ func TestExchangedJournal(t *testing.T) {
 		call(t, work, patchOf("*** Update File: a.txt", "@@", "-a", "+b", "*** Add File: n/n.txt", "+n", "*** Delete File: d.txt"))
 		stop()
 		if _, err := Recover(t.Context(), Directory{Path: work}); err != nil {
-			t.Logf("%v", err) // it is theirs to break
+			t.Logf("%v", err) // the owner may break their own workspace
 		}
 	}
 	if d := differs(snapshot(t, filepath.Join(top, "outside")), before); d != "" {
@@ -258,8 +258,8 @@ func TestExchangedJournal(t *testing.T) {
 	}
 }
 
-// Programs that patch at the same time do it one after the other, and somebody
-// who writes in between is not overwritten.
+// Programs that patch at the same time wait for each other, and do not overwrite changes
+// that another program makes in between.
 func TestConcurrent(t *testing.T) {
 	for kind, target := range targets {
 		t.Run(kind, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestConcurrent(t *testing.T) {
 				wg.Go(func() {
 					tg := tg
 					if kind == "directory" {
-						tg = Directory{Path: dir} // as another program has it
+						tg = Directory{Path: dir} // as in another program
 					}
 					r := New(Config{Target: tg}).Call(t.Context(), callArguments(t, patchOf("*** Update File: list", "@@ first", "+"+strings.Repeat("x", i+1))))
 					if r.Failed() {
@@ -289,8 +289,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// What another program writes while a patch is applied stays, and then nothing
-// of the patch does.
+// If another program writes to a file while a patch is applied, its change stays and the
+// patch is undone.
 func TestChangedMeanwhile(t *testing.T) {
 	rng := moments.Seeded(t, "CORRAL_PATCH_SEED")
 	for kind, times := range map[string]int{"directory": 60, "commands": 12} {
@@ -301,8 +301,8 @@ func TestChangedMeanwhile(t *testing.T) {
 			name := []string{"change.txt", "dir/deep.txt", "run.sh", "new/added.txt"}[rng.IntN(4)]
 			wrote := false
 			f := faulty{targets[kind](t, dir), func(n int) error {
-				// Between the last look at a file and the call that replaces
-				// it there is no protection.
+				// Between the last check of a file and the call that replaces it,
+				// there is no protection.
 				if n == at && target != name {
 					err := os.WriteFile(filepath.Join(dir, name+".part"), []byte("theirs\n"), 0o644)
 					if err == nil {
@@ -321,7 +321,7 @@ func TestChangedMeanwhile(t *testing.T) {
 				t.Errorf("%s, step %d, %s: %+v: %q", kind, at, name, r, got[name])
 			}
 			if !r.Failed() {
-				continue // they wrote after it
+				continue // the other program wrote after the patch
 			}
 			failed++
 			if r.Reason != ReasonUnavailable || !strings.Contains(r.Text(), name+" was changed by another program") {
@@ -329,7 +329,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			}
 			delete(got, name)
 			delete(before, name)
-			delete(got, "new") // holds what they wrote
+			delete(got, "new") // it holds the other program's file
 			if d := differs(got, before); d != "" {
 				t.Errorf("%s, step %d, %s (%v):\n%s", kind, at, name, r.Status, d)
 			}

@@ -19,7 +19,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/moments"
 )
 
-// everyKind is a patch that does all that a patch can do, and its files.
+// everyKind are the files for a patch with every kind of change.
 var everyKind = map[string]string{
 	"change.txt":   "one\ntwo\nthree\n",
 	"run.sh":       "#!/bin/sh\necho old\n",
@@ -52,7 +52,7 @@ func makeEveryKind(t *testing.T) (dir string, before tree) {
 	return dir, snapshot(t, dir)
 }
 
-// afterEveryKind is what the patch makes of the files.
+// afterEveryKind is the tree after that patch.
 func afterEveryKind(t *testing.T) tree {
 	t.Helper()
 	dir, _ := makeEveryKind(t)
@@ -75,7 +75,7 @@ func afterEveryKind(t *testing.T) tree {
 	return after
 }
 
-// Whatever step fails, nothing is changed, or the patch was applied already.
+// If any step fails, nothing is changed, or the patch was already applied.
 func TestFailureAtEachStep(t *testing.T) {
 	after := afterEveryKind(t)
 	for name, target := range targets {
@@ -110,7 +110,7 @@ func TestFailureAtEachStep(t *testing.T) {
 	}
 }
 
-// Files that cannot have two names are saved in another way.
+// On a file system without hard links, files are saved in another way.
 func TestWithoutHardLinks(t *testing.T) {
 	after := afterEveryKind(t)
 	for step, failed := 1, true; failed; step++ {
@@ -149,8 +149,8 @@ func (noLinksWorkspace) link(context.Context, string, string) error { return sys
 
 var errDead = errors.New("the program is dead")
 
-// A program that dies at any step, and whose successor dies at any step of
-// putting things right, leaves all or nothing.
+// A program dies at any step, and its successor dies at any step of undoing. In the end
+// the patch is applied in full or not at all.
 func TestDeathAtEachStep(t *testing.T) {
 	after := afterEveryKind(t)
 	dieAt := func(dir string, step int, do func(Target)) (died bool) {
@@ -189,7 +189,7 @@ func TestDeathAtEachStep(t *testing.T) {
 	}
 }
 
-// childVariable has the directory and the step for the program that is killed.
+// childVariable is the environment variable with the directory and the step for the child.
 const childVariable = "CORRAL_TEST_PATCH"
 
 // child applies everyKindPatch, and kills itself at a step, or is killed.
@@ -276,7 +276,8 @@ func TestKilledAnyTime(t *testing.T) {
 	t.Log(states)
 }
 
-// settled recovers, by the next patch, and says what is there.
+// settled makes a further call, which undoes an interrupted patch, and says whether the
+// tree is as before or as after.
 func settled(t *testing.T, dir string, before, after tree) string {
 	t.Helper()
 	if r := call(t, dir, patchOf("*** Update File: missing", "@@", "+x")); !r.Failed() || len(r.Warnings) > 0 {

@@ -14,23 +14,22 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A Directory of this machine as a Target: the workspace of the gateway's
-// commands, or that of a sandbox that is mounted from here (all workspaces of
-// sandboxes on an engine of this machine are, also private ones).
+// A Directory is a Target on this machine: the workspace of the gateway's commands, or
+// that of a sandbox, mounted from here. If the engine is on this machine, all workspaces
+// are mounted from here, also private ones.
 //
-// Every operation is relative to an open handle of the directory (os.Root), so
-// that nothing outside of it is read or written, even while directories are being
-// exchanged for symbolic links.
+// Every operation is relative to an open handle of the directory (os.Root). So nothing
+// outside of it is read or written, even while directories are being exchanged for
+// symbolic links.
 //
-// If this program runs as root, what a patch makes belongs to the owner of the
-// directory it is in, and what it updates keeps its owner.
+// If this program runs as root, new files belong to the owner of their directory, and
+// updated files keep their owner.
 type Directory struct {
 	Path string
-	// As is what commands call the directory, such as /workspace in a
-	// sandbox: absolute paths in a patch begin with it. Empty: Path.
+	// As is the path of the directory for commands, such as /workspace in a sandbox:
+	// absolute paths in a patch begin with it. Empty: Path.
 	As string
-	// ReadOnly says that commands may not change the workspace. Nor may
-	// patches, then.
+	// ReadOnly: commands may not change the workspace, so patches may not either.
 	ReadOnly bool
 }
 
@@ -116,7 +115,7 @@ func (w *directory) read(_ context.Context, name string, limit int64) ([]byte, s
 	if !before.Mode().IsRegular() {
 		return nil, statOf(before), fs.ErrInvalid
 	}
-	// It may be a FIFO by now: opening that must not wait for a writer.
+	// It may be a FIFO by now: opening it must not wait for a writer.
 	f, err := w.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
 		return nil, stat{}, err
@@ -191,7 +190,8 @@ func (w *directory) create(_ context.Context, name string, content []byte, perm 
 	return errors.Join(err, f.Close())
 }
 
-// atFirst is what something is made with that will have the permissions perm.
+// atFirst is the permissions for creating a file or directory that will get perm in the
+// end.
 func atFirst(perm, private, public fs.FileMode) fs.FileMode {
 	if perm == byUmask {
 		return public

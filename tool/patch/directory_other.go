@@ -14,8 +14,7 @@ import (
 
 const openNonblock = 0
 
-// lockRoot refuses: patches need what Unix knows of files, to find again what
-// they made.
+// lockRoot refuses: patches recognize their own files by attributes that only Unix has.
 func lockRoot(_ context.Context, _ *os.Root, name string) (io.Closer, error) {
 	return nil, corral.Errorf(errors.ErrUnsupported, "use a workspace on Linux or macOS", "cannot apply a patch to the workspace %s on this system", name)
 }

@@ -24,8 +24,8 @@ const openNonblock = unix.O_NONBLOCK
 // lockLimit is how long a patch waits for another one.
 const lockLimit = 10 * time.Second
 
-// lockRoot locks the directory itself, so that no file is needed for it. The lock
-// ends with this process.
+// lockRoot locks the directory itself, so no lock file is needed. The lock ends with this
+// process.
 func lockRoot(ctx context.Context, root *os.Root, name string) (io.Closer, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *stat) system(info fs.FileInfo) {
 	s.id = strconv.FormatUint(uint64(st.Dev), 10) + ":" + strconv.FormatUint(st.Ino, 10) //nolint:unconvert,gosec // as above
 }
 
-// settle gives a new file or directory its owner and mode, by its handle: its
-// name may be another file's by now.
+// settle sets owner and mode of a new file or directory by its handle: another file may
+// have its name by now.
 func settle(f *os.File, perm fs.FileMode, o owner) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Settings say who has the tool: tools.exec.applyPatch of the configuration.
+// Settings say which models have the tool: tools.exec.applyPatch of the configuration.
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// AllowModels narrows it to these models, with or without their provider.
@@ -14,8 +14,8 @@ type Settings struct {
 	AllowModels []string `json:"allowModels,omitempty"`
 }
 
-// Enabled reports whether a model has the tool, and if not, why. A model is
-// named as platforms do: "gpt-5.2", "openai/gpt-5.2", "openrouter/openai/gpt-5.2".
+// Enabled reports whether a model has the tool, and if not, why. A model has a name such
+// as "gpt-5.2", "openai/gpt-5.2" or "openrouter/openai/gpt-5.2".
 // Only models of OpenAI, Codex included, are trained on the grammar.
 func Enabled(model string, s Settings) (ok bool, why string) {
 	full := strings.ToLower(strings.TrimSpace(model))
@@ -38,7 +38,7 @@ func Enabled(model string, s Settings) (ok bool, why string) {
 	return true, ""
 }
 
-// isOpenAI tells by the provider, or without one by the name of the family.
+// isOpenAI recognizes a model by its provider, or without one by the name of its family.
 func isOpenAI(model string) bool {
 	elements := strings.Split(model, "/")
 	name := elements[len(elements)-1]

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// A tree is all that is in a directory: content, kind and permissions by name.
+// A tree is the content of a directory: content, kind and permissions by name.
 type tree map[string]string
 
 func snapshot(t testing.TB, dir string) tree {
@@ -54,7 +54,7 @@ func snapshot(t testing.TB, dir string) tree {
 	return all
 }
 
-// differs says how two trees differ, or nothing.
+// differs says how two trees differ; empty if they do not.
 func differs(got, want tree) string {
 	var lines []string
 	names := maps.Clone(got)

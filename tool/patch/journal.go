@@ -24,21 +24,21 @@ import (
 // There is no system call that changes several files at once, so a patch keeps
 // an undo journal: a directory beside the files, on their file system.
 //
-//  1. The new files, and the directories that are missing, are made in the
-//     journal. What will be replaced or deleted gets a second name there.
+//  1. The new files and the missing directories are made in the journal. Files that
+//     will be replaced or deleted get a second name there.
 //  2. The record of all changes is written, last.
 //  3. Everything is put in its place, each file with one rename or link.
-//  4. The record is removed. That is the moment at which the patch is applied.
+//  4. The record is removed. At this moment the patch is applied.
 //  5. The rest of the journal is removed.
 //
-// As long as there is a record, what it says can be undone, from whatever point
-// between 2 and 4, and any number of times; without one, there is nothing to
-// undo. So a patch that fails, and one that the program was killed in, are
-// undone by the same code: undo. It never overwrites what another program wrote in
-// the meantime. Everything is on the disk before the next step relies on it.
+// While there is a record, its changes can be undone, from any point between 2 and 4,
+// and any number of times. Without a record there is nothing to undo. So the same code
+// (undo) undoes a patch that failed and a patch during which the program was killed. It
+// never overwrites changes that another program made meanwhile. Everything is on the
+// disk before the next step relies on it.
 //
-// Undoing rather than going on is what makes a crash simple for who called: the
-// call that got no answer changed nothing, and can be repeated.
+// A crash undoes a patch rather than completes it. That is simple for the caller: a call
+// without an answer changed nothing, and can be repeated.
 
 const (
 	recordName = "record"      // in the journal
@@ -48,7 +48,7 @@ const (
 	maxRecord     = 32 << 20 // bytes
 )
 
-// record is what undo has to know.
+// record is the data for undo.
 type record struct {
 	Version int            `json:"version"`
 	Changes []recordChange `json:"changes"`
@@ -61,26 +61,26 @@ type recordChange struct {
 	New  string `json:"new,omitempty"` // SHA-256 of the new content; empty: deleted
 }
 
-// settleLimit bounds what is done after a patch has begun to be put in place,
-// which does not end with the call's context.
+// settleLimit bounds the time for putting a patch in place or undoing it. The call's
+// context does not end these.
 const settleLimit = time.Minute
 
-// A journal is that of one patch.
+// A journal is the journal of one patch.
 type journal struct {
 	ws   workspace
 	name string
 	rec  record
 
 	files   []*file // of rec.Changes, while the patch is applied
-	touched []bool  // which of them are no longer as they were
+	touched []bool  // which of them have been changed
 }
 
 func (j *journal) in(kind string, i int) string {
 	return j.name + "/" + kind + "-" + strconv.Itoa(i)
 }
 
-// commit applies a plan, or does nothing. The warning, if there is one, is of
-// an applied patch.
+// commit applies a plan, or changes nothing and returns an error. There may be a warning
+// about an applied patch.
 func (pl *plan) commit(ctx context.Context) (warning string, err error) {
 	var changes []*file
 	for _, f := range pl.order {
@@ -108,12 +108,12 @@ func (pl *plan) commit(ctx context.Context) (warning string, err error) {
 		}
 		j.rec.Changes = append(j.rec.Changes, c)
 	}
-	slices.Sort(j.rec.Dirs) // a directory comes before what is in it
+	slices.Sort(j.rec.Dirs) // a directory comes before its members
 
 	if err := pl.ws.mkdir(ctx, j.name, 0o700, anyOwner); err != nil {
 		return "", j.cannot("make a directory for the new files", err)
 	}
-	// From here on, something is there that has to go.
+	// From here on, there is a journal to remove.
 	err = j.stage(ctx, dirs)
 	settled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer cancel()
@@ -138,7 +138,7 @@ func (pl *plan) commit(ctx context.Context) (warning string, err error) {
 	return "", nil
 }
 
-// stage does steps 1 and 2: nothing but the journal is changed.
+// stage does steps 1 and 2: it changes only the journal.
 func (j *journal) stage(ctx context.Context, dirs map[string]owner) error {
 	for i, dir := range j.rec.Dirs {
 		if err := j.ws.mkdir(ctx, j.in("dir", i), byUmask, dirs[dir]); err != nil {
@@ -170,7 +170,7 @@ func (j *journal) stage(ctx context.Context, dirs map[string]owner) error {
 	if err := j.ws.create(ctx, part, text, 0o600, anyOwner); err != nil {
 		return j.cannot("write the journal", err)
 	}
-	if err := j.ws.sync(ctx, j.name); err != nil { // all that the record relies on
+	if err := j.ws.sync(ctx, j.name); err != nil { // the record relies on these names
 		return j.cannot("write the journal", err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -182,22 +182,22 @@ func (j *journal) stage(ctx context.Context, dirs map[string]owner) error {
 	return nil
 }
 
-// save gives a file that will be replaced or deleted its name in the journal,
-// and makes sure that it is what the plan was made from.
+// save gives a file that will be replaced or deleted a name in the journal, and checks that
+// it has not changed since the plan was made.
 func (j *journal) save(ctx context.Context, i int, f *file) error {
 	saved := j.in("old", i)
 	switch err := j.ws.link(ctx, f.name, saved); {
 	case errors.Is(err, fs.ErrNotExist):
 		return changed(f.name)
 	case noLinks(err):
-		return nil // put renames it instead
+		return nil // put will rename it instead
 	case err != nil:
 		return j.cannot("save "+f.name, err)
 	}
 	return j.unchanged(ctx, saved, f)
 }
 
-// unchanged makes sure that a file is what the plan was made from.
+// unchanged checks that a file has not changed since the plan was made.
 func (j *journal) unchanged(ctx context.Context, name string, f *file) error {
 	if !f.read {
 		stats, err := j.ws.stat(ctx, name)
@@ -219,8 +219,8 @@ func (j *journal) unchanged(ctx context.Context, name string, f *file) error {
 	return nil
 }
 
-// noLinks reports that files cannot have a second name, on their file system or
-// by the rules of the machine.
+// noLinks reports whether err means that hard links are not possible, on the file system or
+// by a rule of the machine.
 func noLinks(err error) bool {
 	for _, e := range []error{syscall.EPERM, syscall.EMLINK, syscall.ENOSYS, errors.ErrUnsupported} {
 		if errors.Is(err, e) {
@@ -256,7 +256,7 @@ func (j *journal) put(ctx context.Context) error {
 	return nil
 }
 
-// place puts one change in its place.
+// place puts one file in its place.
 func (j *journal) place(ctx context.Context, i int, c recordChange) error {
 	saved, fresh := j.in("old", i), j.in("new", i)
 	if !c.Was {
@@ -291,7 +291,7 @@ func (j *journal) place(ctx context.Context, i int, c recordChange) error {
 	return nil
 }
 
-// placeNew puts a file where none is.
+// placeNew puts a new file in its place.
 func (j *journal) placeNew(ctx context.Context, i int, c recordChange) error {
 	fresh := j.in("new", i)
 	j.touched[i] = true
@@ -313,9 +313,9 @@ func (j *journal) placeNew(ctx context.Context, i int, c recordChange) error {
 	return nil
 }
 
-// undo takes back what a record says, as far as it was done, and removes the
-// journal. What others wrote since stays, and is in the error with which the
-// journal is removed nevertheless: errKept.
+// undo takes back the changes of a record, as far as they were made, and removes the
+// journal. Files that other programs wrote since stay, and a keptError names them; the
+// journal is removed all the same.
 func (j *journal) undo(ctx context.Context) error {
 	var kept []string
 	dirs := map[string]bool{}
@@ -364,8 +364,7 @@ func (e keptError) Error() string {
 	return "not restored, since another program changed them: " + strings.Join(e.names, ", ")
 }
 
-// takeBack undoes one change. It is not mine if another program has changed the file
-// since.
+// takeBack undoes one change. mine is false if another program has changed the file since.
 func (j *journal) takeBack(ctx context.Context, i int, c recordChange) (mine bool, err error) {
 	saved, fresh := j.in("old", i), j.in("new", i)
 	stats, err := j.ws.stat(ctx, c.Name, saved, fresh)
@@ -373,7 +372,7 @@ func (j *journal) takeBack(ctx context.Context, i int, c recordChange) (mine boo
 		return false, err
 	}
 	now, old, made := stats[0], stats[1], stats[2]
-	ours := false // what is there is what the patch put there
+	ours := false // the file is the one that the patch put there
 	if c.New != "" && now.kind == kindFile && (made.kind == kindAbsent || made.id == now.id) {
 		content, _, err := j.ws.read(ctx, c.Name, MaxFile)
 		if err != nil && !errors.Is(err, corral.ErrInvalid) && !errors.Is(err, fs.ErrInvalid) {
@@ -387,10 +386,10 @@ func (j *journal) takeBack(ctx context.Context, i int, c recordChange) (mine boo
 	case !c.Was && ours:
 		return true, j.ws.remove(ctx, c.Name)
 	case !c.Was:
-		// It was there before the patch came to it, or has been changed.
+		// It was there before the patch got to it, or has been changed since.
 		return made.kind != kindAbsent && made.id != now.id, nil
 	case old.kind == kindAbsent:
-		return now.kind != kindAbsent, nil // nothing was done yet
+		return now.kind != kindAbsent, nil // the change was not made yet
 	case now.id == old.id && now.kind != kindAbsent:
 		return true, nil
 	case now.kind == kindAbsent, ours:
@@ -399,7 +398,7 @@ func (j *journal) takeBack(ctx context.Context, i int, c recordChange) (mine boo
 	return false, nil
 }
 
-// clean removes a journal that has no record any more.
+// clean removes a journal without a record.
 func (j *journal) clean(ctx context.Context) error {
 	names, err := j.ws.members(ctx, j.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -426,13 +425,13 @@ func gone(err error) error {
 	return err
 }
 
-// inUse reports that a directory is not removed because it is not empty, or is
-// none any more.
+// inUse reports whether err means that a directory was not removed because it is not empty,
+// or is no directory any more.
 func inUse(err error) bool {
 	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// cannot is an error about something that a patch needs to do.
+// cannot is the error for a step of a patch that failed.
 func (j *journal) cannot(what string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -6,15 +6,15 @@ import (
 	"unicode"
 )
 
-// A fileLine is a line of a file with what ends it: "\n", "\r\n", or nothing at
-// the end of a file that does not end with a newline.
+// A fileLine is a line of a file with its end: "\n", "\r\n", or nothing at the end of a
+// file without a newline there.
 type fileLine struct{ text, end string }
 
 const bom = "\ufeff"
 
-// splitLines takes a file apart, so that joinLines makes the same bytes of it, if it
-// ends with a newline.
-// A byte order mark stands by itself, since no patch has one in its lines.
+// splitLines splits a file into lines. If the file ends with a newline, joinLines restores
+// the same bytes. A byte order mark is returned separately, since patches do not have it in
+// their lines.
 func splitLines(content []byte) (lines []fileLine, mark string) {
 	rest, marked := strings.CutPrefix(string(content), bom)
 	if marked {
@@ -35,8 +35,8 @@ func splitLines(content []byte) (lines []fileLine, mark string) {
 	return lines, mark
 }
 
-// joinLines makes a file of lines. Those that have no end get one: that of the
-// line before, or else end.
+// joinLines makes a file of lines. A line without an end gets that of the line before, or
+// if there is none, the given end.
 func joinLines(mark string, lines []fileLine, end string) []byte {
 	var b bytes.Buffer
 	b.WriteString(mark)
@@ -49,20 +49,20 @@ func joinLines(mark string, lines []fileLine, end string) []byte {
 	return b.Bytes()
 }
 
-// lineEnd is how the first line of a file ends that does.
+// lineEnd is the line end that a file uses: that of its first line.
 func lineEnd(lines []fileLine) string {
-	if len(lines) > 0 && lines[0].end != "" { // only the last can have none
+	if len(lines) > 0 && lines[0].end != "" { // only the last line can have no end
 		return lines[0].end
 	}
 	return "\n"
 }
 
-// A leniency is how a line of a patch is compared with one of a file: both are
-// reduced to what has to be equal.
+// A leniency reduces a line of a patch and a line of a file to the part that has to be
+// equal.
 type leniency func(string) string
 
-// leniencies, from the strictest. A looser one is tried only where no line of
-// the whole rest of the file fits by a stricter one.
+// leniencies are in order, from the strictest. A looser one is tried only if the whole rest
+// of the file has no match by a stricter one.
 var leniencies = []leniency{
 	func(s string) string { return s },
 	func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) },
@@ -70,8 +70,8 @@ var leniencies = []leniency{
 	normal,
 }
 
-// normal is a line without space around it, in which typographic punctuation
-// is the plain one that models write for it.
+// normal is a line without space around it, with plain punctuation in place of
+// typographic punctuation, as models write it.
 func normal(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch r {
@@ -111,8 +111,8 @@ func (r *reduced) under(level int) []string {
 	return r.by[level]
 }
 
-// find returns where want is in the file at or after from, or -1. With atEnd it
-// can only be the file's last lines.
+// find returns the index of want in the file, at or after from, or -1. With atEnd, want has
+// to be the file's last lines.
 func (r *reduced) find(want []string, from int, atEnd bool) int {
 	last := len(r.lines) - len(want)
 	if atEnd {
@@ -133,8 +133,8 @@ func (r *reduced) find(want []string, from int, atEnd bool) int {
 	return -1
 }
 
-// index returns where pattern begins in lines, or -1. Like Knuth, Morris and
-// Pratt it looks at each line once, whatever repeats.
+// index returns the index of pattern in lines, or -1. It is the algorithm of Knuth, Morris
+// and Pratt: it compares each line once, even if lines repeat.
 func index(lines, pattern []string) int {
 	if len(pattern) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral/internal/test/moments"
 )
 
-// A model is what files should be: their lines, which are all different.
+// A model is the expected files, with their lines. All lines differ.
 type model map[string]modelFile
 
 type modelFile struct {
@@ -36,7 +36,7 @@ func (f modelFile) String() string {
 	return text
 }
 
-// A writer makes random patches for a model, and what comes of them.
+// A writer makes random patches for a model, and applies them to the model.
 type writer struct {
 	*rand.Rand
 	files model
@@ -146,7 +146,7 @@ func (w *writer) update() {
 		added := w.line()
 		w.put("@@", "+"+added)
 		out = append(out, added)
-	case len(w.lines) == start: // moved as it is
+	case len(w.lines) == start: // only moved
 		w.files[target] = f
 		delete(w.files, name)
 		return
@@ -157,7 +157,7 @@ func (w *writer) update() {
 	w.files[target] = f
 }
 
-// spoil makes a patch one that does not fit.
+// spoil adds something to the patch that does not fit.
 func (w *writer) spoil() {
 	bad := [][]string{
 		{"*** Delete File: none"},
@@ -180,7 +180,7 @@ func (w *writer) spoil() {
 	}
 }
 
-// inMemory is a directory without a disk, where there is one.
+// inMemory is a directory in memory, if the machine has one.
 func inMemory(t *testing.T) string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
@@ -216,8 +216,8 @@ func (m model) tree() tree {
 	return all
 }
 
-// Random patches do what the model says, and those that do not fit, or of which
-// the program dies, change nothing or everything.
+// Random patches do what the model says. If a patch does not fit, or its program dies,
+// all of it is applied or none.
 func TestRandomPatches(t *testing.T) {
 	patches := 10_000
 	if testing.Short() {
@@ -284,7 +284,7 @@ func TestRandomPatches(t *testing.T) {
 	}
 }
 
-// foreign changes a file as other programs leave them.
+// foreign gives a file properties that other programs leave, such as other line ends.
 func (w *writer) foreign(t *testing.T, dir string) {
 	names := slices.Sorted(maps.Keys(w.files))
 	if len(names) == 0 {
@@ -294,7 +294,7 @@ func (w *writer) foreign(t *testing.T, dir string) {
 	f := w.files[name]
 	f.crlf, f.open = w.IntN(2) == 0, len(f.lines) > 0 && w.IntN(2) == 0
 	if len(f.lines) == 0 || len(f.lines) == 1 && f.open {
-		f.crlf = false // nothing tells
+		f.crlf = false // without lines, the line end is not known
 	}
 	w.files[name] = f
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(f.String()), 0o644); err != nil {

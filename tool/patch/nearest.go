@@ -5,10 +5,10 @@ import (
 )
 
 const (
-	maxDiff     = 12      // lines of what was expected that an error shows
+	maxDiff     = 12      // expected lines that an error shows
 	maxCompared = 1 << 20 // pairs of lines that are compared for the nearest match
-	maxBigrams  = 200     // bytes of a line that count for how like it is
-	minLikeness = 0.35    // below, two lines have nothing to do with each other
+	maxBigrams  = 200     // bytes of a line that count for likeness
+	minLikeness = 0.35    // below it, two lines count as unrelated
 )
 
 func shownLines(lines []string) []string {
@@ -27,8 +27,8 @@ func printable(line string) string {
 	return cut(line)
 }
 
-// nearest looks for the lines of the file that are most like want. The effort
-// is bounded, not the file: beyond the bound only equal lines are looked for.
+// nearest looks for the lines of the file that are most like want. Its effort is bounded:
+// in a larger file, it looks only for equal lines.
 func (r *reduced) nearest(want []string, from int) *Nearest {
 	if len(want) == 0 || len(r.lines) == 0 {
 		return nil
@@ -60,8 +60,8 @@ func (r *reduced) nearest(want []string, from int) *Nearest {
 	return n
 }
 
-// bestAlignment is the line of have at which pattern fits best: where most of
-// its lines are equal, else where its most telling line is most alike.
+// bestAlignment is the line of have at which pattern fits best: where most of its lines
+// are equal; if none are equal, where the line most like its longest line is.
 func bestAlignment(have, pattern []string) (at int, ok bool) {
 	where := map[string][]int{}
 	for i, p := range pattern {

@@ -19,12 +19,12 @@ const (
 	maxPath   = 4096   // bytes of a path
 )
 
-// A Patch is what a patch text asks for.
+// A Patch is a parsed patch.
 type Patch struct {
 	Hunks []Hunk
 }
 
-// Op is what a hunk does with its file.
+// Op is the operation of a hunk on its file.
 type Op string
 
 const (
@@ -33,22 +33,22 @@ const (
 	OpDelete Op = "delete"
 )
 
-// A Hunk is what is to be done with one file.
+// A Hunk is the change of one file.
 type Hunk struct {
 	Op     Op
 	Path   string // as it is written
-	MoveTo string // of an update: the new path, or empty
-	Line   int    // of the header, in the patch, from 1
+	MoveTo string // for an update: the new path, or empty
+	Line   int    // line of its header in the patch, from 1
 
-	Content string  // of an add: ends with a newline unless it is empty
-	Chunks  []Chunk // of an update: none if the file is only moved
+	Content string  // for an add: ends with a newline unless it is empty
+	Chunks  []Chunk // for an update: none if the file is only moved
 }
 
-// A Chunk is one change of a file: a run of its lines that becomes another.
+// A Chunk is one change of a file: it replaces a run of lines by another.
 type Chunk struct {
 	Contexts  []string // lines that come somewhere before it, in this order
 	Lines     []Line
-	EndOfFile bool // its lines are the last of the file
+	EndOfFile bool // its lines must be the last of the file
 	Line      int  // where it begins, in the patch
 }
 
@@ -58,7 +58,8 @@ type Line struct {
 	Text string // without its end
 }
 
-// LineKind is what becomes of a line: the character that it begins with.
+// LineKind says whether a line is kept, added or removed. It is the first character of the
+// line.
 type LineKind byte
 
 const (
@@ -135,9 +136,8 @@ func (p *parser) wrong(line int, hint, format string, args ...any) error {
 	return corral.Errorf(corral.ErrInvalid, hint, "Invalid patch hunk at line %d: %s", line+1, fmt.Sprintf(format, args...))
 }
 
-// frame finds the first and the last line of the patch: space around them, the
-// heredoc that a model wraps it in, and the line ends of Windows are no part of
-// it.
+// frame finds the first and the last line of the patch. It ignores space around the patch,
+// a heredoc that a model wraps it in, and line ends of Windows.
 func (p *parser) frame() error {
 	first, last := 0, len(p.lines)-1
 	blank := func(i int) bool { return strings.TrimSpace(p.lines[i]) == "" }
@@ -277,8 +277,8 @@ func (p *parser) update(h *Hunk) error {
 	return nil
 }
 
-// skipBlank passes over blank lines, if they are between chunks or before a
-// marker. Otherwise they are empty lines of the file.
+// skipBlank skips blank lines between chunks or before a marker. Elsewhere they are empty
+// lines of the file.
 func (p *parser) skipBlank(afterChunk bool) bool {
 	i := p.next
 	for i < p.end && strings.TrimSpace(p.lines[i]) == "" {
@@ -291,11 +291,11 @@ func (p *parser) skipBlank(afterChunk bool) bool {
 	return true
 }
 
-// lineNumbers is what a unified diff has after @@. It says nothing here: the
-// lines themselves are looked for.
+// lineNumbers matches the line numbers of a unified diff after @@. They are ignored, since
+// lines are found by their content.
 var lineNumbers = lazy.Regexp(`^-\d+(,\d+)? \+\d+(,\d+)? @@`)
 
-// chunk reads one change. The mark of the first may be left out.
+// chunk reads one chunk. The first chunk may lack its mark.
 func (p *parser) chunk(first bool) (Chunk, error) {
 	c := Chunk{Line: p.next + 1}
 	marked := false
@@ -341,8 +341,8 @@ func (p *parser) chunk(first bool) (Chunk, error) {
 	return c.withoutSeparator(blank), nil
 }
 
-// withoutSeparator drops the blank lines at the end of a chunk that only adds
-// lines: they set it off from what follows, and are not looked for in the file.
+// withoutSeparator drops the blank lines at the end of a chunk that only adds lines. They
+// separate it from the next part of the patch, and are not in the file.
 func (c Chunk) withoutSeparator(blank int) Chunk {
 	if n := len(c.Lines) - blank; n > 0 && len(c.old()) == blank {
 		c.Lines = c.Lines[:n]

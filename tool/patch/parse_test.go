@@ -139,7 +139,7 @@ func render(p Patch) string {
 	return b.String()
 }
 
-// What is parsed, and written again, is the same patch.
+// Parsing a patch and writing it again gives the same patch.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		patchOf("*** Add File: a", "+x"),

@@ -14,9 +14,9 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// A plan is a patch that is computed in memory, file by file. Hunks see what
-// those before them did, so that several of them may concern one file; what is
-// applied in the end is the difference between before and after.
+// A plan is a patch that is computed in memory, file by file. A hunk sees the results of
+// those before it, so several hunks may change one file. In the end, the difference
+// between before and after is applied.
 type plan struct {
 	ws    workspace
 	files map[string]*file
@@ -129,8 +129,8 @@ func (pl *plan) hunk(ctx context.Context, h Hunk) error {
 	return nil
 }
 
-// room refuses a new file where the patch, as far as it has come, has made its
-// directory a file, or the file's own path a directory.
+// room refuses a new file if an earlier hunk has made its directory a file, or the file's
+// own path a directory.
 func (pl *plan) room(f *file, written string) error {
 	for _, other := range pl.order {
 		switch {
@@ -149,7 +149,7 @@ func (pl *plan) put(f *file, data []byte, perm fs.FileMode, o owner) {
 	f.exists, f.written, f.data, f.perm, f.owner = true, true, data, perm, o
 }
 
-// nowKind is what the file is, as far as the patch has come.
+// nowKind is the kind of the file after the hunks so far.
 func (f *file) nowKind() kind {
 	switch {
 	case !f.exists:
@@ -160,7 +160,7 @@ func (f *file) nowKind() kind {
 	return f.before.kind
 }
 
-// file is the file of a path, as far as the patch has come.
+// file is the file of a path, after the hunks so far.
 func (pl *plan) file(ctx context.Context, written string) (*file, error) {
 	name, err := pl.resolve(written)
 	if err != nil {
@@ -205,7 +205,7 @@ func isLocal(name string) bool { return filepath.IsLocal(filepath.FromSlash(name
 
 func (pl *plan) root() string { return pl.ws.roots()[0] }
 
-// resolve makes the name of a file in the workspace of a path in the patch.
+// resolve turns a path in the patch into a name relative to the workspace.
 func (pl *plan) resolve(written string) (string, error) {
 	escapes := func() (string, error) {
 		return "", corral.Errorf(corral.ErrDenied, "use paths in the workspace", "Path escapes sandbox root (%s): %s", pl.root(), written)
@@ -279,13 +279,12 @@ func (pl *plan) load(ctx context.Context, f *file, written string) error {
 	return nil
 }
 
-// changed says that another program writes to a file.
+// changed is the error if another program changed a file during the patch.
 func changed(name string) error {
 	return corral.Errorf(corral.ErrUnavailable, "read it again, and make the patch anew if need be", "%s was changed by another program while the patch was being applied", name)
 }
 
-// distinct refuses files that are one under two names, as where case does not
-// matter.
+// distinct refuses two names of the same file, as on a file system that ignores case.
 func (pl *plan) distinct() error {
 	seen := map[string]string{}
 	for _, f := range pl.order {
@@ -300,16 +299,15 @@ func (pl *plan) distinct() error {
 	return nil
 }
 
-// Summary is what a patch did: the paths in the workspace, each in one list and
-// in the order of the patch. A file that was moved is modified, under its new
-// path.
+// Summary lists the changed files of a patch: paths in the workspace, each in one list, in
+// the order of the patch. A moved file is listed as modified, under its new path.
 type Summary struct {
 	Added    []string `json:"added"`
 	Modified []string `json:"modified"`
 	Deleted  []string `json:"deleted"`
 }
 
-// summing is a Summary in the making.
+// summing collects a Summary.
 type summing struct {
 	letters map[string]byte
 	order   []string

@@ -11,12 +11,12 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Recover undoes patches that were being applied to a workspace when their
-// program was killed, and removes what they left. Each call of the tool does it
-// first; a program that starts calls it for the workspaces it serves, so that a patch
-// is not seen half applied for long.
+// Recover undoes patches of a workspace whose program was killed while it applied them,
+// and removes their journals. Each call of the tool does this first. A program calls it at
+// its start for the workspaces that it serves, so that no patch stays half applied for
+// long.
 //
-// The warnings name files that others have changed since and that were left
+// The warnings name files that other programs have changed since. These files are left
 // alone.
 func Recover(ctx context.Context, t Target) (warnings []string, err error) {
 	ws, err := t.open(ctx)
@@ -49,7 +49,7 @@ func recoverOne(ctx context.Context, ws workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	// What looks like a journal and was not made by us is not followed.
+	// A directory with the name of a journal that we did not make is ignored.
 	if s := stats[0]; s.kind != kindDir || !s.made {
 		return nil
 	}
@@ -70,7 +70,7 @@ func recoverOne(ctx context.Context, ws workspace, name string) error {
 	return j.undo(ctx)
 }
 
-// check makes sure that a record is one that commit writes.
+// check returns an error if commit could not have written the record.
 func (r record) check() error {
 	if r.Version != recordVersion {
 		return fmt.Errorf("its record has version %d, and this program knows %d", r.Version, recordVersion)

@@ -37,7 +37,7 @@ func interrupted(t *testing.T) (dir string, before tree) {
 	return dir, before
 }
 
-// What others did after the crash is not undone, and is named.
+// Changes by other programs after the crash are not undone, and warnings name them.
 func TestRecoverKeepsForeignChanges(t *testing.T) {
 	dir, before := interrupted(t)
 	theirs := map[string]string{"change.txt": "theirs\n", "new/added.txt": "theirs\n", "new/more.txt": "theirs\n"}
@@ -58,8 +58,7 @@ func TestRecoverKeepsForeignChanges(t *testing.T) {
 	}
 }
 
-// The next call undoes before it does anything, and says nothing of it if there
-// is nothing to say.
+// The next call first undoes the interrupted patch. It warns only if files were left alone.
 func TestNextCallRecovers(t *testing.T) {
 	dir, before := interrupted(t)
 	r := call(t, dir, patchOf("*** Update File: change.txt", "@@", "-two", "+2"))
@@ -69,7 +68,7 @@ func TestNextCallRecovers(t *testing.T) {
 	}
 }
 
-// A record that no patch has written is not obeyed.
+// A record that no patch can have written is not undone.
 func TestRecordsThatAreNone(t *testing.T) {
 	ok := hash([]byte("a\n"))
 	for name, text := range map[string]string{
@@ -100,7 +99,7 @@ func TestRecordsThatAreNone(t *testing.T) {
 	}
 }
 
-// What has the name of a journal, and may be somebody else's, is left alone.
+// A directory with the name of a journal that another user may have made is left alone.
 func TestForeignJournals(t *testing.T) {
 	dir := t.TempDir()
 	forged, err := json.Marshal(record{Version: recordVersion, Changes: []recordChange{{Name: "a.txt", New: hash([]byte("a\n"))}}})
@@ -120,7 +119,7 @@ func TestForeignJournals(t *testing.T) {
 	}
 }
 
-// Whatever a record says, undoing stays in the workspace.
+// Undoing any record stays in the workspace.
 func FuzzRecord(f *testing.F) {
 	f.Add(`{"version":1,"changes":[{"name":"a","was":true,"new":"87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"}],"dirs":["d"]}`)
 	f.Add(`{"version":1,"changes":[{"name":"link/a"}],"dirs":["link"]}`)
@@ -142,7 +141,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// A workspace that somebody has locked is waited for as long as the call lets.
+// A call waits for the lock of a workspace until its context ends.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Open(dir)
@@ -161,7 +160,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// What is made belongs to who owns the place, as far as this user may give it.
+// New files belong to the owner of their directory, if this user may change owners.
 func TestOwners(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"theirs/a.txt": "a\n", "theirs/d/keep": "x\n"})
@@ -192,7 +191,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// The call can be cancelled until the patch is put in place.
+// A call can be cancelled until it begins to put files in place.
 func TestCancelled(t *testing.T) {
 	dir, before := makeEveryKind(t)
 	ctx, cancel := context.WithCancel(t.Context())

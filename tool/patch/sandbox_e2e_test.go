@@ -62,7 +62,7 @@ func sandboxPatch() string {
 		"*** Delete File: gone.txt", "*** Delete File: out", "*** Add File: new/it's $HOME.txt", "+x")
 }
 
-// What commands find after the patch, and can change, as it is theirs.
+// Commands find the patched files, own them, and can change them.
 func checkSandbox(t *testing.T, e corral.Executor, r Result) {
 	t.Helper()
 	if want := "Success. Updated the following files:\nA new/it's $HOME.txt\nM new/place/a.txt\nM run.sh\nD gone.txt\nD out"; r.Text() != want {
@@ -74,7 +74,7 @@ func checkSandbox(t *testing.T, e corral.Executor, r Result) {
 	}
 }
 
-// The workspaces that are mounted from this machine are patched from here.
+// Workspaces that are mounted from this machine are patched from here.
 func TestSandboxMounted(t *testing.T) {
 	for _, access := range []sandbox.Access{sandbox.AccessNone, sandbox.AccessReadWrite} {
 		t.Run(string(access), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSandboxMounted(t *testing.T) {
 			if r.Status != StatusDenied || !strings.Contains(r.Text(), "Path escapes sandbox root (/workspace)") {
 				t.Errorf("%+v", r)
 			}
-			// A journal that a command made is not obeyed.
+			// A journal that a command made is ignored.
 			shell(t, e, `mkdir -m 700 .corral-patch-forged; 
 				printf '{"version":1,"changes":[{"name":"run.sh","new":"%s"}]}' "$(sha256sum < run.sh | cut -c1-64)" > .corral-patch-forged/record`)
 			r = tool.Call(t.Context(), callArguments(t, patchOf("*** Add File: y", "+y")))
@@ -110,8 +110,8 @@ func TestSandboxReadOnly(t *testing.T) {
 	}
 }
 
-// A private workspace can also be out of reach: then it is patched by commands
-// in the container, with every driver.
+// A private workspace on another machine is patched by commands in the container, with
+// every driver.
 func TestSandboxCommands(t *testing.T) {
 	for _, driver := range []sandbox.Driver{sandbox.DriverFDs, sandbox.DriverFrames, sandbox.DriverExec} {
 		t.Run(string(driver), func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSandboxCommands(t *testing.T) {
 	}
 }
 
-// The gateway dies at any step, and its successor puts things right.
+// The gateway dies at any step, and its successor undoes the patch.
 func TestSandboxDeath(t *testing.T) {
 	e, dir := newSandbox(t, sandbox.DriverFDs, sandbox.AccessNone)
 	seen := map[string]int{}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fullDisk is a workspace that has no space for what a patch needs: a small
-// tmpfs, or where that cannot be mounted, one that says so.
+// fullDisk is a workspace without enough space for a patch: a small tmpfs; or if none can
+// be mounted, a Target that returns that error.
 func fullDisk(t *testing.T) (dir string, target func(Target) Target) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "disk")

@@ -40,12 +40,12 @@ func newHost(t *testing.T) corral.Executor {
 	return e
 }
 
-// A faulty target breaks at a step: at the step-th call that changes anything.
+// A faulty target fails at a step: at the step-th call that changes anything.
 type faulty struct {
 	Target
 	fault func(step int) error // before the step is done; nil: nothing
 	steps *int
-	name  *string // what the step changes; nil: nobody asks
+	name  *string // set to the name that the step changes, unless nil
 }
 
 func (f faulty) open(ctx context.Context) (workspace, error) {

@@ -22,8 +22,8 @@ const Name = "apply_patch"
 // Config of a Tool. Target is required.
 type Config struct {
 	Target Target
-	// DryRun answers as if the patch were applied, and changes no file that it
-	// names. Also a dry run undoes an earlier patch that was interrupted.
+	// DryRun: the result is as if the patch were applied, but its files are not
+	// changed. A dry run still undoes an earlier patch that was interrupted.
 	DryRun bool
 }
 
@@ -34,14 +34,13 @@ type Tool struct{ cfg Config }
 // New returns the tool.
 func New(cfg Config) *Tool { return &Tool{cfg} }
 
-// Status is what came of a call. The set is closed, and part of that of the
-// tool exec.
+// Status is the outcome of a call. The set is closed, and a part of that of the tool exec.
 type Status string
 
 const (
 	StatusCompleted Status = "completed" // the patch is applied
 	StatusFailed    Status = "failed"    // nothing was changed: see Reason
-	StatusDenied    Status = "denied"    // nothing was changed: it may not
+	StatusDenied    Status = "denied"    // nothing was changed: the patch may not
 	StatusUnknown   Status = "unknown"   // it cannot be known what was changed
 )
 
@@ -50,16 +49,16 @@ type Reason string
 
 const (
 	ReasonInvalid     Reason = "invalid"     // the patch is malformed, or does not fit the files
-	ReasonDenied      Reason = "denied"      // it concerns what it may not
+	ReasonDenied      Reason = "denied"      // it names a file that it may not change
 	ReasonWorkdir     Reason = "workdir"     // there is no workspace
-	ReasonUnavailable Reason = "unavailable" // it can be repeated
-	ReasonUnsupported Reason = "unsupported" // not on this system
-	ReasonCancelled   Reason = "cancelled"   // the call was
+	ReasonUnavailable Reason = "unavailable" // the call can be repeated
+	ReasonUnsupported Reason = "unsupported" // not possible on this system
+	ReasonCancelled   Reason = "cancelled"   // the call was cancelled
 	ReasonLost        Reason = "lost"        // with StatusUnknown
 	ReasonInternal    Reason = "internal"    // anything else
 )
 
-// A Result is what came of a call.
+// A Result is the result of a call.
 type Result struct {
 	Status Status `json:"status"`
 	Reason Reason `json:"reason,omitempty"`
@@ -67,7 +66,7 @@ type Result struct {
 	Hint   string `json:"hint,omitempty"`  // what to do about it
 
 	Summary Summary     `json:"summary"`         // its lists are empty unless completed
-	Match   *MatchError `json:"match,omitempty"` // what was looked for in vain
+	Match   *MatchError `json:"match,omitempty"` // the lines that were not found
 	DryRun  bool        `json:"dryRun,omitempty"`
 	Message string      `json:"text"` // for a model
 
@@ -80,8 +79,8 @@ func (r Result) Text() string { return r.Message }
 // Failed reports whether the patch was not applied.
 func (r Result) Failed() bool { return r.Status != StatusCompleted }
 
-// Call applies the patch in the arguments, a JSON object with the string input.
-// Whatever is wrong is in the Result.
+// Call applies the patch in the arguments, a JSON object with the string input. All
+// failures are in the Result.
 func (t *Tool) Call(ctx context.Context, arguments json.RawMessage) Result {
 	input, warnings, err := decode(arguments)
 	if err == nil && strings.TrimSpace(input) == "" {
@@ -204,7 +203,7 @@ type arguments struct {
 	Input string `json:"input" jsonschema:"The whole patch, from '*** Begin Patch' to '*** End Patch'."`
 }
 
-// maxArguments bounds the JSON of a call, in bytes: JSON can write a byte in six.
+// maxArguments bounds the JSON of a call, in bytes: JSON can encode one byte as six.
 const maxArguments = 6*MaxInput + 1<<10
 
 func decode(raw json.RawMessage) (input string, warnings []string, err error) {
@@ -244,7 +243,7 @@ func decode(raw json.RawMessage) (input string, warnings []string, err error) {
 	return input, warnings, nil
 }
 
-// A Definition is what a model is told of the tool.
+// A Definition describes the tool to a model.
 type Definition struct {
 	Name        string             `json:"name"`
 	Title       string             `json:"title"`
@@ -264,7 +263,7 @@ func (t *Tool) Definition() Definition {
 func schemaOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{})
 	if err != nil {
-		panic(err) // a type of this package that has no schema; a test makes them all
+		panic(err) // a type of this package without a schema; a test makes all schemas
 	}
 	return s
 }

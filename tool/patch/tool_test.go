@@ -35,7 +35,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Every result fits the schema, and has lists that are lists.
+// Every result is valid by the schema, and its lists are never null.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a.txt": "one\ntwo\n"})
@@ -148,7 +148,7 @@ func TestNoWorkspace(t *testing.T) {
 	}
 }
 
-// The document shows what the tool does: its example is run.
+// The example of the document is run: the tool does what it shows.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/apply_patch.md")
 	if err != nil {

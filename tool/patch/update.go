@@ -13,20 +13,20 @@ import (
 // is a corral.ErrInvalid.
 type MatchError struct {
 	Path     string   `json:"path"`
-	Chunk    int      `json:"chunk"`    // which of the hunk, from 1
-	Line     int      `json:"line"`     // where it begins in the patch
+	Chunk    int      `json:"chunk"`    // its number in the hunk, from 1
+	Line     int      `json:"line"`     // the line where it begins in the patch
 	Context  bool     `json:"context"`  // Expected is a line after @@
 	Expected []string `json:"expected"` // at most maxDiff of them
 	Nearest  *Nearest `json:"nearest,omitempty"`
 }
 
-// Nearest is the place in a file that is most like what was looked for.
+// Nearest is the place in a file that is most like the expected lines.
 type Nearest struct {
 	Line int `json:"line"` // in the file, from 1
-	// Diff is from what is expected ('-') to what the file has ('+').
+	// Diff is from the expected lines ('-') to those of the file ('+').
 	Diff []string `json:"diff"`
-	// Before says that the very lines are there, but before where the chunk
-	// may apply: chunks are in the order of the file.
+	// Before: exactly these lines are in the file, but too early. The chunks of a patch
+	// must be in the order of the file.
 	Before bool `json:"before,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (e *MatchError) hint() string {
 	return "read the file again, and copy its lines exactly"
 }
 
-// detail is the rest of what there is to say, in several lines.
+// detail is the part of the message with several lines.
 func (e *MatchError) detail() string {
 	var b strings.Builder
 	b.WriteString("Expected:\n")
@@ -71,7 +71,7 @@ func (e *MatchError) detail() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// A replacement is of lines [from, to) of a file.
+// A replacement replaces the lines [from, to) of a file.
 type replacement struct {
 	from, to int
 	with     []fileLine
@@ -107,7 +107,7 @@ func update(h Hunk, content []byte) ([]byte, error) {
 		}
 		found := r.find(old, at, c.EndOfFile)
 		for found < 0 && c.endsBlank() {
-			// It may only set the chunk off from what follows in the patch.
+			// The empty line may only separate the chunk from the next.
 			c.Lines = c.Lines[:len(c.Lines)-1]
 			found = r.find(c.old(), at, c.EndOfFile)
 		}
@@ -117,7 +117,7 @@ func update(h Hunk, content []byte) ([]byte, error) {
 		edits = append(edits, c.replace(lines, found))
 		at = edits[len(edits)-1].to
 	}
-	// Insertions at the end of the file come after what replaces its last lines.
+	// Insertions at the end of the file come after a replacement of its last lines.
 	slices.SortStableFunc(edits, func(a, b replacement) int { return a.from - b.from })
 	var out []fileLine
 	done := 0
@@ -128,14 +128,14 @@ func update(h Hunk, content []byte) ([]byte, error) {
 	return joinLines(mark, append(out, lines[done:]...), lineEnd(lines)), nil
 }
 
-// endsBlank reports whether the chunk ends with an empty line to keep, and looks
-// for others as well.
+// endsBlank reports whether the chunk ends with an empty line to keep, and has other lines
+// to find.
 func (c Chunk) endsBlank() bool {
 	return c.Lines[len(c.Lines)-1] == Line{Kind: Keep} && len(c.old()) > 1
 }
 
-// insertion is a chunk that looks for nothing: it goes after its context, or to
-// the end of the file.
+// insertion is the replacement for a chunk without lines to find: it inserts after its
+// context, or at the end of the file.
 func insertion(c Chunk, at, end int) replacement {
 	if len(c.Contexts) == 0 || c.EndOfFile {
 		at = end
@@ -147,8 +147,8 @@ func insertion(c Chunk, at, end int) replacement {
 	return replacement{at, at, with}
 }
 
-// replace is what a chunk makes of the lines that it was found at. Those that it
-// keeps stay as the file has them, however loosely they matched.
+// replace is the replacement for a chunk that was found at a line. Lines that it keeps
+// stay as in the file, even if they matched only loosely.
 func (c Chunk) replace(lines []fileLine, at int) replacement {
 	r := replacement{from: at, to: at}
 	for _, l := range c.Lines {

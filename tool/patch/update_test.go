@@ -125,7 +125,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// Files and patches that are made to take long do not.
+// Hostile files and patches do not take long.
 func TestHostileText(t *testing.T) {
 	content := strings.Repeat("a\n", 400_000)
 	chunk := strings.Repeat(" a\n", 100_000) + "-b"
@@ -134,8 +134,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// An update never fails otherwise than by not finding lines, and leaves what it
-// does not name.
+// The only failure of an update is that lines are not found, and it leaves all other lines
+// unchanged.
 func FuzzUpdate(f *testing.F) {
 	f.Add("a\nb\nc\n", "@@\n a\n-b\n+B")
 	f.Add("a\r\nb", "@@ a\n+x\n*** End of File")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A vector is a line of testdata/openclaw.jsonl: what another implementation of
-// this tool answers. There is no disagreement with any of them.
+// A vector is a line of testdata/openclaw.jsonl: an answer of another implementation of
+// this tool. All answers agree.
 type vector struct {
 	ID    string
 	Input struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/corral-exec/corral"
 )
 
-// Every workspace does what its interface says.
+// Every workspace satisfies the contract of its interface.
 func TestWorkspaces(t *testing.T) {
 	for name, target := range targets {
 		t.Run(name, func(t *testing.T) {

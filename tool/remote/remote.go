@@ -1,5 +1,5 @@
-// Package remote has the tools of an agent at a gateway that runs: the same as package
-// tool has in the gateway itself, called over HTTP.
+// Package remote calls the tools of an agent at a running gateway over HTTP. They are the
+// same tools as those of package tool in the gateway itself.
 package remote
 
 import (
@@ -28,7 +28,7 @@ type Tools struct {
 	log   *slog.Logger
 }
 
-// New asks a gateway which tools there are.
+// New asks a gateway for its tools.
 func New(ctx context.Context, c *client.Client, model string, log *slog.Logger) (Tools, error) {
 	t := Tools{c: c, model: model, log: log}
 	listed, err := c.Tools(ctx, model)
@@ -49,18 +49,18 @@ func New(ctx context.Context, c *client.Client, model string, log *slog.Logger) 
 	return t, nil
 }
 
-// Definitions are what the gateway had when it was asked.
+// Definitions are the tools that the gateway had when New asked it.
 func (t Tools) Definitions() []tool.Definition { return t.list }
 
-// A result has only its renderings.
+// A result has the text and the JSON that the gateway returned.
 type result struct{ called client.Called }
 
 func (r result) Text() string                 { return r.called.Text }
 func (r result) Failed() bool                 { return r.called.Failed }
 func (r result) MarshalJSON() ([]byte, error) { return r.called.Result, nil }
 
-// Call calls a tool of the gateway. That the gateway is away is a result, as
-// everything is that a model should know.
+// Call calls a tool of the gateway. If the gateway cannot be reached, the result says so,
+// since a model has to read it.
 func (t Tools) Call(ctx context.Context, name string, args json.RawMessage) (tool.Result, error) {
 	switch name {
 	case tool.ExecName:
@@ -92,7 +92,7 @@ func (t Tools) Call(ctx context.Context, name string, args json.RawMessage) (too
 	return result{called}, nil
 }
 
-// failedExec is the result of a call of exec that came to nothing.
+// failedExec is the result of a failed call of exec.
 func failedExec(ctx context.Context, err error, warnings []string) tool.ExecResult {
 	r := tool.ExecResult{Error: words.OneLine(err.Error()), Hint: words.OneLine(corral.Hint(err)), Warnings: append([]string{}, warnings...)}
 	r.Status, r.Reason = tool.Outcome(ctx, err)
@@ -104,10 +104,9 @@ func failedExec(ctx context.Context, err error, warnings []string) tool.ExecResu
 	return r
 }
 
-// exec gives the session an ID if the call has none, so that the call can be
-// repeated when the gateway was restarted in the middle of it: that runs
-// nothing again. A session that nobody chose an ID for is forgotten when all of
-// it is in the result, as it would have been at the gateway.
+// exec gives the session an ID if the call has none. So the call can be repeated if the
+// gateway was restarted meanwhile, without running the command again. If the caller chose
+// no ID, the session is forgotten once the result has everything, as at the gateway.
 func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string) tool.ExecResult {
 	chosen := req.SessionID != ""
 	if !chosen {
@@ -118,7 +117,7 @@ func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string
 	r, err := t.c.Exec(ctx, req)
 	stop()
 	if approve := tool.ApproverOf(ctx); err == nil && r.Status == tool.StatusApprovalPending && r.Approval != nil && approve != nil {
-		id = r.SessionID // under which it may have been asked for before
+		id = r.SessionID // the approval may have been asked for earlier, with another ID
 		r, err = t.approved(ctx, req, r, approve)
 	}
 	if err != nil {
@@ -139,8 +138,8 @@ func (t Tools) exec(ctx context.Context, req tool.ExecRequest, warnings []string
 	return r
 }
 
-// approved has a person here asked for the approval that a call needs, and makes
-// the call again: it gets the session that the gateway began when it was allowed.
+// approved asks a person here for the approval that a call needs, and repeats the call. It
+// then gets the session that the gateway began after the answer.
 func (t Tools) approved(ctx context.Context, req tool.ExecRequest, pending tool.ExecResult, approve tool.Approver) (tool.ExecResult, error) {
 	rec, err := t.c.Approval(ctx, pending.ApprovalID)
 	if err == nil {
@@ -160,7 +159,7 @@ func (t Tools) approved(ctx context.Context, req tool.ExecRequest, pending tool.
 	return t.c.Exec(ctx, req)
 }
 
-// lookLimit bounds calls beside the one that was asked for.
+// lookLimit bounds calls for progress and for cleaning up.
 const lookLimit = 5 * time.Second
 
 func (t Tools) forget(ctx context.Context, id string) {
@@ -175,13 +174,13 @@ func (t Tools) forget(ctx context.Context, id string) {
 	}
 }
 
-// look is how a command is doing.
+// look is the progress of a command.
 func (t Tools) look(ctx context.Context, id string) (tool.Progress, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	p, err := t.c.Session(ctx, id)
 	if err != nil {
-		return tool.Progress{}, false // not begun yet, or away
+		return tool.Progress{}, false // the command has not begun, or the gateway is away
 	}
 	st, err := p.Status(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/corral-exec/corral/tool/remote"
 )
 
-// serve is a gateway that runs, and ends with the function that it returns.
+// serve runs a gateway; the returned function ends it.
 func serve(t *testing.T, config string) (*client.Client, func()) {
 	t.Helper()
 	dir := testdir.New(t)
@@ -87,7 +87,7 @@ func TestTools(t *testing.T) {
 		return r
 	}
 
-	// All of it is in the result, so the session is forgotten; one with a chosen ID is kept.
+	// The result has everything, so the session is forgotten; one with a chosen ID is kept.
 	if r := exec(`{"command":"/usr/bin/printf hello"}`); r.Status != tool.StatusCompleted || r.Ended == nil || r.Stdout != "hello" || *r.ExitCode != 0 || r.SessionID != "" || r.Warnings == nil {
 		t.Errorf("%+v", r)
 	}
@@ -119,7 +119,7 @@ func TestTools(t *testing.T) {
 		t.Error("a tool that there is not can be called")
 	}
 
-	// That the gateway is away is a result, and whether the command ran is not made up.
+	// If the gateway is away, that is a result, and it does not claim that the command ran.
 	end()
 	r, err := tools.Call(t.Context(), tool.ExecName, json.RawMessage(`{"command":"/usr/bin/printf y"}`))
 	if err != nil || !r.Failed() {

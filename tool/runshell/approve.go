@@ -20,28 +20,28 @@ type Approver func(ctx context.Context, r Request) (Answer, error)
 type Request struct {
 	Input   Input
 	Display string // the command for people; see Input.Display
-	Reason  string // why it is asked about
+	Reason  string // why it needs a decision
 
-	Parts    []string // the commands in it that it is about
-	Programs []string // of these, without their directories
+	Parts    []string // the commands in it that need the decision
+	Programs []string // their programs, without directories
 
-	// Remember is what AllowAlways would allow for as long as there is the
-	// Tool: commands as written, or all that begin with what is before a " *".
-	// Parts that cannot be remembered are asked about again.
+	// Remember lists the commands that AllowAlways would allow while the Tool
+	// exists: commands as written; or with " *" at the end, all commands that begin
+	// with the text before it. Parts that cannot be remembered are asked about again.
 	Remember []string
 }
 
-// Answer is what a person decides. The set is closed.
+// Answer is the answer of a person. The set is closed.
 type Answer string
 
 const (
 	AllowOnce   Answer = "allow-once"
-	AllowAlways Answer = "allow-always" // and Request.Remember from now on
+	AllowAlways Answer = "allow-always" // also allow Request.Remember from now on
 	DenyOnce    Answer = "deny"
 )
 
-// settle asks about a command that is to be asked about. The error is
-// ErrDenied.
+// settle asks the Approver about a command, unless v allows it. If the command may not
+// run, it returns an ErrDenied.
 func (t *Tool) settle(ctx context.Context, in Input, v Verdict) error {
 	if v.Outcome == policy.Allowed {
 		return nil
@@ -75,7 +75,7 @@ func (t *Tool) settle(ctx context.Context, in Input, v Verdict) error {
 	return corral.Errorf(corral.ErrDenied, fmt.Sprintf("answer %s, %s or %s", AllowOnce, AllowAlways, DenyOnce), "the command was not approved: %q is no answer", string(answer))
 }
 
-// approvals are what was allowed for as long as there is the Tool.
+// approvals are the commands that are allowed while the Tool exists.
 type approvals struct {
 	mu   sync.Mutex
 	list []rule
@@ -97,8 +97,8 @@ func (a *approvals) allow(words []policy.Word) bool {
 	return rules{list: a.list}.allows(words)
 }
 
-// subcommands has the programs whose first arguments say what they do, and how many
-// do: two in docker compose up. Options before these are not looked through.
+// subcommands has the programs with subcommands, and the number of words of these: two in
+// docker compose up. Options before a subcommand are not skipped.
 var subcommands = map[string]int{
 	"apt": 1, "apt-get": 1, "brew": 1, "bundle": 1, "cargo": 1, "composer": 1, "docker": 1, "docker compose": 2, "dotnet": 1,
 	"gh": 2, "git": 1, "go": 1, "go mod": 2, "helm": 1, "kubectl": 1, "npm": 1, "npm run": 2, "pip": 1, "pip3": 1, "pnpm": 1,
@@ -106,9 +106,9 @@ var subcommands = map[string]int{
 	"yarn run": 2,
 }
 
-// narrowest is the rule to remember for a command: the same subcommand of a
-// program that has such, and else the very same words. What can only be told by
-// running it is not remembered.
+// narrowest is the rule to remember for a command: for a program with subcommands, the
+// same subcommand; otherwise exactly the same words. If a word is known only when the
+// command runs, nothing is remembered.
 func narrowest(words []policy.Word) (r rule, text string, ok bool) {
 	for _, w := range words {
 		if strings.Contains(w.Text, sep) || !w.Static {

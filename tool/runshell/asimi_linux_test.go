@@ -13,8 +13,8 @@ import (
 	"github.com/corral-exec/corral/pathenv"
 )
 
-// asimiSpec are the sentences about behaviour of asimi's specification of
-// run_shell_command, and what shows that it is so.
+// asimiSpec are the sentences about behaviour in asimi's specification of
+// run_shell_command, each with a test.
 var asimiSpec = []struct {
 	name   string
 	quotes []string
@@ -97,7 +97,7 @@ var asimiSpec = []struct {
 		} {
 			got := call(t, tool, arguments)
 			want["error"], want["backgroundPids"], want["pid"] = nil, []any{}, got["pid"]
-			if got["stderr"] != "err\n" { // bash may tell of the signal
+			if got["stderr"] != "err\n" { // bash may report the signal
 				got["stderr"] = ""
 			}
 			if !reflect.DeepEqual(got, want) || got["pid"].(float64) < 2 {
@@ -222,7 +222,7 @@ func asimi(t *testing.T, cfg Config) RunShellCommand {
 	return RunShellCommand{onHost(t, cfg)}
 }
 
-// call is a call that is no error, and its JSON.
+// call makes a call that must not fail, and returns its JSON.
 func call(t *testing.T, tool RunShellCommand, input string) map[string]any {
 	t.Helper()
 	out, err := tool.Call(t.Context(), input)
@@ -242,7 +242,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// answers is somebody who gives these answers, and is not asked more often.
+// answers is an Approver that gives these answers, and must not be asked more often.
 func answers(t *testing.T, list ...Answer) Approver {
 	return func(_ context.Context, r Request) (Answer, error) {
 		if len(list) == 0 {

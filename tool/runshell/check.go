@@ -10,16 +10,16 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// A Verdict is what the restrictions make of a command.
+// A Verdict is the decision of the restrictions on a command.
 type Verdict struct {
-	// Outcome is policy.Asked for a command that may run if a person says so:
-	// without an Approver that is a denial.
+	// Outcome is policy.Asked for a command that may run if a person allows it.
+	// Without an Approver it is denied.
 	Outcome policy.Outcome `json:"decision"`
 	Reason  string         `json:"reason,omitempty"` // why it is not allowed, in a sentence
 	// Parts are the commands in it that are not allowed, as written.
 	Parts []string `json:"parts,omitempty"`
 
-	missing []part // Parts, of a command that is asked about
+	missing []part // Parts, if Outcome is Asked
 }
 
 func (v Verdict) hard() bool { return v.Outcome == policy.Denied }
@@ -35,7 +35,7 @@ func (v Verdict) denial() error {
 	return corral.Errorf(corral.ErrDenied, hint, "%s", v.Reason)
 }
 
-// What reasons begin with.
+// The beginnings of reasons.
 const (
 	substitution = "Command substitution using $(), `` ` ``, <(), or >() is not allowed for security reasons"
 	unparsed     = "It cannot be told whether the command has a command substitution"
@@ -46,10 +46,10 @@ const (
 )
 
 // A part is a simple command somewhere in a command: in a list, a pipeline, a
-// substitution, a function or the text of another shell. What a wrapper (sudo,
-// env, xargs) runs is one, beside the wrapper.
+// substitution, a function or the text of another shell. A wrapper (sudo, env, xargs)
+// is a part, and the command that it runs is another.
 type part struct {
-	Text  string // as written; of what a wrapper runs, its words
+	Text  string // as written; for a wrapper's command, its words
 	Words []policy.Word
 }
 
@@ -65,13 +65,12 @@ func parts(command string) ([]part, []policy.Finding) {
 	return list, findings
 }
 
-// Check says what the restrictions make of a command: what is excluded is
-// denied, whatever else is configured; what coreTools do not have, where they
-// name commands, is asked about. In profile asimi command substitution is denied,
-// and with an Approver everything is asked about that coreTools do not have.
+// Check decides on a command by the restrictions. An excluded command is always denied. If
+// coreTools name commands, all others are Asked. In profile asimi, command substitution
+// is denied, and with an Approver every command is Asked that coreTools do not have.
 //
-// Every part of the command counts by itself. If it cannot be told which parts
-// there are, and it matters, the command is asked about.
+// Every part of the command is checked separately. If the parts are not known, and it
+// matters, the command is Asked.
 func (t *Tool) Check(command string) Verdict {
 	found, findings := parts(command)
 	if t.cfg.Profile == pathenv.ProfileAsimi {
@@ -121,12 +120,12 @@ func (t *Tool) Check(command string) Verdict {
 	}
 }
 
-// substitutes says why a command is one in which the shell substitutes the
-// output of another, or may.
+// substitutes says why the shell substitutes, or may substitute, the output of another
+// command in this one; empty if it does not.
 func substitutes(findings []policy.Finding) string {
 	for _, f := range findings {
 		switch {
-		case f.Kind == policy.Substitution, f.Kind == policy.Expansion && strings.HasSuffix(f.Text, "@P}"): // a prompt, in which commands run
+		case f.Kind == policy.Substitution, f.Kind == policy.Expansion && strings.HasSuffix(f.Text, "@P}"): // @P expands a prompt, which may run commands
 			return substitution
 		case f.Kind == policy.Syntax && f.Hides():
 			return unparsed + ": it " + f.Reason
@@ -135,9 +134,9 @@ func substitutes(findings []policy.Finding) string {
 	return ""
 }
 
-// redirects says which variable a command sets by which a program that is allowed
-// runs another: PATH, LD_PRELOAD, GIT_SSH_COMMAND. They are those that no call may
-// set for a command on the gateway.
+// redirects names a variable that a command sets and that can make an allowed program run
+// another: PATH, LD_PRELOAD, GIT_SSH_COMMAND. These are the variables that no call may set
+// for a command on the gateway.
 func redirects(findings []policy.Finding) string {
 	for _, f := range findings {
 		if f.Kind != policy.Assignment {

@@ -9,8 +9,7 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// Definitions are what a model is told: the one tool, with the parameters of the
-// profile.
+// Definitions describe the tool to a model, with the parameters of the profile.
 func (t *Tool) Definitions() []tool.Definition {
 	var in *jsonschema.Schema
 	if t.cfg.Profile == pathenv.ProfileAsimi {
@@ -29,13 +28,12 @@ func (t *Tool) Definitions() []tool.Definition {
 	return []tool.Definition{{Name: Name, Title: "Run a shell command", Description: Description, Input: in, Output: out}}
 }
 
-// schemaOf is the schema of a struct of this package, with members that it does
-// not describe: in requests they are warned of, in results there may be more one
-// day.
+// schemaOf is the schema of a struct of this package. It allows members that it does not
+// describe: in requests there is a warning for them, and results may get more later.
 func schemaOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
-		panic(err) // a type of this package that has no schema; a test makes them all
+		panic(err) // a type of this package without a schema; a test makes all schemas
 	}
 	s.AdditionalProperties = nil
 	return s

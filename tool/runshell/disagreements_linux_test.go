@@ -1,17 +1,16 @@
 package runshell
 
-// What follows is about vectors by their names in testdata/qwen.jsonl. Of the
-// topics of that collection these are not here at all: readonly and sleep-guard
-// (this tool does not tell harmless commands from others, nor refuse to sleep),
-// redirection-detect (a redirection is no part of what coreTools speak of),
-// sandbox and host-routing (matters of other packages).
+// The maps below name vectors of testdata/qwen.jsonl. These topics of that collection are
+// left out: readonly and sleep-guard (this tool neither recognizes harmless commands nor
+// refuses to sleep), redirection-detect (coreTools do not cover redirections), sandbox and
+// host-routing (other packages handle these).
 
 const (
 	superseded = "this dialect takes the text for commands where the newer ones, and this tool, take its syntax"
 	otherShape = "a rendering of a result that this tool does not have: those of the documents are JSON and the block of text"
 )
 
-// disagreements are the vectors of which the answer is another here, and why.
+// disagreements are the vectors for which the answer here differs, and why.
 var disagreements = map[string]string{
 	"allow-016": "white space between the words of an entry does not matter, as in the older dialect",
 	"allow-018": "white space around an entry does not matter, as in the older dialect (allow-017)",
@@ -27,7 +26,7 @@ var disagreements = map[string]string{
 	"output-011": "SIGTERM ends it; SIGKILL comes after the grace, which is 2 s by default, to what ignores that",
 }
 
-// notApplicable are vectors about what this tool does not have, and why.
+// notApplicable are vectors about features that this tool does not have, and why.
 var notApplicable = map[string]string{
 	"roots-015": superseded, "roots-017": superseded, "roots-027": superseded, "roots-031": superseded, "roots-033": superseded,
 	"roots-047": superseded, "roots-049": superseded, "roots-055": superseded, "roots-057": superseded, "roots-059": superseded,

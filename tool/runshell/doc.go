@@ -1,20 +1,18 @@
-// Package runshell has the tool run_shell_command, for platforms that speak it
-// and not exec: with the parameters of Qwen Code ([pathenv.ProfileQwen]) or of
-// asimi ([pathenv.ProfileAsimi]), and one implementation of both, on any
-// executor.
+// Package runshell has the tool run_shell_command, for platforms that use it in
+// place of exec. It has the parameters of Qwen Code ([pathenv.ProfileQwen]) or of
+// asimi ([pathenv.ProfileAsimi]), with one implementation for both, on any executor.
 //
 //   - [New] makes a [Tool]. [Tool.Run] runs a command for Go callers;
-//     [Tool.Call] and [Tool.Definitions] are for what serves tools, such as
+//     [Tool.Call] and [Tool.Definitions] are for servers of tools, such as
 //     package tool/mcp.
-//   - [RunShellCommand] is it for langchaingo, whose interface tools.Tool it
-//     satisfies.
-//   - [Tool.Check] says what the restrictions (coreTools, excludeTools) make of
-//     a command.
+//   - [RunShellCommand] is the tool for langchaingo: it implements tools.Tool.
+//   - [Tool.Check] decides on a command by the restrictions (coreTools,
+//     excludeTools).
 //
-// A command is bash -c and its text, as it is given: nothing is put around it.
-// Each is on its own: a cd or a variable is gone with the command that set it.
-// What it leaves running goes on, and is in [Output].BackgroundPIDs.
+// A command runs as bash -c with its text, unchanged. A cd or a variable has no
+// effect on the next command. Processes that a command leaves running go on, and are
+// in [Output].BackgroundPIDs.
 //
-// The restrictions keep a well-meaning agent to what is agreed. They are no
-// boundary for code that is not trusted: that is what a sandbox is for.
+// The restrictions guide a well-meaning agent. They are no boundary for code that is
+// not trusted; a sandbox is.
 package runshell

@@ -14,10 +14,9 @@ import (
 	"github.com/corral-exec/corral/session"
 )
 
-// onHost is a tool of which the commands are sessions on this machine, in a
-// project root of its own. In that there are the directories scripts (with
-// my_script.sh) and src, and on PATH programs that run for a while: npm (for
-// "run dev") and docker-compose.
+// onHost is a tool whose commands are sessions on this machine, in a project root of its
+// own. The root has the directories scripts (with my_script.sh) and src. PATH has programs
+// that run for a while: npm (for "run dev") and docker-compose.
 func onHost(t *testing.T, cfg Config) *Tool {
 	t.Helper()
 	root, bin, state := testdir.New(t), testdir.New(t), testdir.New(t)
@@ -57,7 +56,7 @@ func onHost(t *testing.T, cfg Config) *Tool {
 	t.Cleanup(func() {
 		for _, st := range agent.List(context.Background()) {
 			if p, err := agent.Attach(context.Background(), st.ID); err == nil {
-				_ = p.Signal(context.Background(), corral.SIGKILL) // or it has ended
+				_ = p.Signal(context.Background(), corral.SIGKILL) // it may have ended
 			}
 		}
 		if err := sessions.Close(); err != nil {
@@ -75,7 +74,7 @@ func onHost(t *testing.T, cfg Config) *Tool {
 	return tool
 }
 
-// do runs a command that the tool does not refuse.
+// do runs a command that the tool must not refuse.
 func do(t *testing.T, tool *Tool, in Input) Output {
 	t.Helper()
 	o, err := tool.Run(t.Context(), in)

@@ -15,8 +15,8 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// Input is what a call asks for. In JSON IsBackground is required in profile
-// qwen, and is not a field in asimi.
+// Input is the input of a call. In JSON, IsBackground is required in profile qwen, and
+// does not exist in profile asimi.
 type Input struct {
 	Command      string `json:"command"`
 	Description  string `json:"description,omitempty"`
@@ -24,7 +24,7 @@ type Input struct {
 	IsBackground bool   `json:"is_background"`
 }
 
-// The arguments as each profile has them. Their descriptions are in the schema.
+// The arguments in each profile. Their descriptions are in the schema.
 type asimiArguments struct {
 	Command     string `json:"command" jsonschema:"Exact shell command to run. It may have pipes, redirections and chains (&&, ||, ;)."`
 	Description string `json:"description,omitempty" jsonschema:"Brief description of what the command is for, which is shown to the user. One sentence, without line breaks."`
@@ -80,12 +80,12 @@ func (in Input) Display() string {
 
 const inBackground = "[background]"
 
-// oneLine is the description.
+// oneLine is the description on one line.
 func (in Input) oneLine() string {
 	return strings.Join(strings.FieldsFunc(in.Description, isBreak), " ")
 }
 
-// About is what the call says of its command: "[background] Start the server".
+// About is the description of the command: "[background] Start the server".
 func (in Input) About() string {
 	about := in.oneLine()
 	if in.IsBackground {
@@ -99,7 +99,8 @@ func (in Input) About() string {
 
 func isBreak(r rune) bool { return r == '\n' || r == '\r' }
 
-// validate returns the directory to run in, as the executor is told it.
+// validate checks the input and returns the directory to run in, as a path for the
+// executor.
 func (t *Tool) validate(in Input) (dir string, err error) {
 	if strings.TrimSpace(in.Command) == "" {
 		return "", corral.Errorf(corral.ErrInvalid, "give the command to run", "Command cannot be empty.")

@@ -15,7 +15,7 @@ import (
 var _ tools.Tool = runshell.RunShellCommand{}
 
 // asimi: "The `run_shell_command` tool is implemented as a `langchaingo.Tool` in
-// Go." What an agent of langchaingo gets:
+// Go." This is the tool as an agent of langchaingo sees it.
 func TestLangchain(t *testing.T) {
 	ex := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"bash -c fail": func(*fakeexec.IO) int { return 3 }}}
 	defer ex.Close()

@@ -9,12 +9,11 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// toolNames are what entries call the tool; the others are its names in Gemini CLI
+// toolNames are the names of the tool in entries. All but the first come from Gemini CLI
 // and Claude Code, whose configurations are still in use.
 var toolNames = []string{Name, "ShellTool", "Shell", "Bash"}
 
-// restrictions are coreTools and excludeTools, as far as they are about this
-// tool.
+// restrictions are the entries of coreTools and excludeTools for this tool.
 type restrictions struct {
 	core, exclude rules
 }
@@ -22,25 +21,25 @@ type restrictions struct {
 // rules are the entries of one list.
 type rules struct {
 	all      bool // the tool itself is on the list
-	specific bool // some entry is about commands, though it may match none
+	specific bool // some entry names commands, though it may match none
 	list     []rule
 }
 
-// A rule is what stands in the parentheses of an entry: words, in which '*' is
-// any run of characters. Without one it is the beginning of a command.
+// A rule is the content of an entry's parentheses: words, in which '*' is any run of
+// characters. A rule without '*' matches commands that begin with its words.
 type rule struct {
 	words []string // without '*'
-	glob  []string // of the words joined by sep, between each '*'
+	glob  []string // the pieces between '*' of the words joined by sep
 	exact bool     // nothing may come after the words
 }
 
-// sep is between words where patterns are matched: no word has it, so that a
-// space in a word does not end it.
+// sep separates words when patterns are matched. No word contains it, so a space within a
+// word does not count as a separator.
 const sep = "\x00"
 
-// parseRestrictions reads both lists. An entry that cannot be understood matches
-// nothing; the error names all of them. A list of core tools in which this one is
-// not, as where its name is misspelt, has none of its commands; * is every tool.
+// parseRestrictions reads both lists. An invalid entry matches nothing; the error names
+// all invalid entries. If the list of core tools does not have this tool, for example
+// since its name is misspelt, it allows none of its commands; * stands for every tool.
 func parseRestrictions(core, exclude []string) (restrictions, error) {
 	c, badCore := parseRules(core)
 	if len(core) > 0 && !c.all && !slices.Contains(core, "*") {
@@ -79,8 +78,7 @@ func parseRules(entries []string) (r rules, malformed []string) {
 	return r, malformed
 }
 
-// aboutUs reports whether an entry is about this tool, and what follows its
-// name.
+// aboutUs reports whether an entry names this tool, and returns the text behind the name.
 func aboutUs(entry string) (rest string, ok bool) {
 	entry = strings.TrimSpace(entry)
 	for _, name := range toolNames {
@@ -96,8 +94,8 @@ func partOfName(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// parseRule reads what is in the parentheses. Nothing is a rule that matches
-// nothing.
+// parseRule reads the content of the parentheses. Empty parentheses are a rule that
+// matches nothing.
 func parseRule(text string) (rule, bool) {
 	text = strings.TrimSpace(text)
 	if program, ok := strings.CutSuffix(text, ":*"); ok {
@@ -124,14 +122,14 @@ func ruleWords(text string) []string {
 	return texts(parts[0].Words)
 }
 
-// allows reports whether a command is one of the list's.
+// allows reports whether the list has a command.
 func (r rules) allows(words []policy.Word) bool {
 	return r.all || slices.ContainsFunc(r.list, func(rule rule) bool { return rule.matches(texts(words)) })
 }
 
-// forbids reports whether a command is one of the list's, by whatever path its
-// program is called, and with options before the words that the rule names. With
-// maybe, it may be one, depending on what its variables hold.
+// forbids reports whether the list has a command. The path of the program does not
+// matter, and there may be options before the words of a rule. maybe: it depends on the
+// values of variables.
 func (r rules) forbids(words []policy.Word) (sure, maybe bool) {
 	if r.all {
 		return true, false
@@ -153,9 +151,8 @@ func (r rules) forbids(words []policy.Word) (sure, maybe bool) {
 	return false, maybe
 }
 
-// behindOptions are the arguments of a command, and what they are without the
-// first options: git -C . push is git push. What follows an option may be its
-// value.
+// behindOptions are the arguments of a command, and the same without the first options:
+// git -C . push is git push. The word behind an option may be its value.
 func behindOptions(args []policy.Word) [][]policy.Word {
 	all := [][]policy.Word{args}
 	for i, a := range args {
@@ -167,12 +164,11 @@ func behindOptions(args []policy.Word) [][]policy.Word {
 	return all
 }
 
-// mayMatch reports whether words that can only be told by running the command
-// could make it one of the rule's.
+// mayMatch reports whether a command with unknown words could match the rule.
 func (r rule) mayMatch(words []policy.Word) bool {
 	for i, w := range words {
 		switch {
-		case i == len(r.words): // also of a pattern, where it is not told
+		case i == len(r.words): // no unknown word so far; a '*' of the rule is not examined
 			return false
 		case !w.Static:
 			return strings.HasPrefix(r.words[i], w.Prefix)
@@ -188,15 +184,15 @@ func (r rule) matches(words []string) bool {
 		return len(words) >= len(r.words) && slices.Equal(words[:len(r.words)], r.words) && (!r.exact || len(words) == len(r.words))
 	}
 	text := strings.Join(words, sep)
-	// A last word that is any may be none: "git *" is git, too.
+	// A last word "*" also matches no word: "git *" matches git.
 	if n := len(r.glob); n == 2 && r.glob[1] == "" && text+sep == r.glob[0] {
 		return true
 	}
 	return globbed(text, r.glob)
 }
 
-// globbed reports whether text is made of the pieces, in order, with anything
-// between them.
+// globbed reports whether text consists of the pieces, in order, with any text between
+// them.
 func globbed(text string, pieces []string) bool {
 	last := len(pieces) - 1
 	text, ok := strings.CutPrefix(text, pieces[0])

@@ -37,8 +37,8 @@ func TestWildcards(t *testing.T) {
 	}
 }
 
-// A list that does not name the tool allows none of its commands: it may be a
-// slip of the pen.
+// A list that does not name the tool allows none of its commands: the name may be
+// misspelt.
 func TestNotAmongCoreTools(t *testing.T) {
 	for core, want := range map[string]policy.Outcome{
 		"": policy.Allowed, "*": policy.Allowed, "ReadFile,*": policy.Allowed, Name: policy.Allowed,
@@ -115,20 +115,20 @@ func TestApproval(t *testing.T) {
 		t.Error(got)
 	}
 	run("npm install x", false, nil)
-	run("rm -rf $X", true, nil) // what cannot be remembered
+	run("rm -rf $X", true, nil) // cannot be remembered
 	run("npm test", true, nil)
 	run("npm test", false, nil)
 	if r = run("git status && env npm test", true, nil); !slices.Equal(r.Parts, []string{"env npm test"}) {
 		t.Errorf("%q", r.Parts)
 	}
-	run("git push", false, corral.ErrDenied) // nobody is asked about those
+	run("git push", false, corral.ErrDenied) // excluded, so no one is asked
 	answer = "perhaps"
 	run("sh", true, corral.ErrDenied)
 	answer = DenyOnce
 	run("sh", true, corral.ErrDenied)
 	answer, fault = AllowOnce, errors.New("nobody is there")
 	run("sh", true, corral.ErrDenied)
-	// What is not valid is not asked about.
+	// Invalid input is not asked about.
 	n := len(asked)
 	if _, err := tool.Run(t.Context(), Input{Command: "sh", Directory: "/"}); !errors.Is(err, corral.ErrDir) || len(asked) != n {
 		t.Error(err)
@@ -139,8 +139,8 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// Whatever the entries and the command are: what is excluded is not allowed by
-// anything else, and an entry that allows is never wider than its text.
+// For any entries and any command: no entry allows an excluded command, and an allowing
+// entry is never wider than its text.
 func FuzzRestrictions(f *testing.F) {
 	f.Add("run_shell_command(git)", "run_shell_command(git push)", "git push")
 	f.Add("run_shell_command", "run_shell_command(rm)", "sudo rm x; $A `b`")
@@ -182,7 +182,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// Arguments are whatever a model writes.
+// Arguments can be any text, since a model writes them.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"command": "ls", "is_background": "True"}`)
 	f.Add(`{"command": 5, "directory": null}`)

@@ -13,17 +13,17 @@ import (
 	"github.com/corral-exec/corral/runner"
 )
 
-// markers are the variables by which a script knows which tool runs it.
+// markers are the variables that tell a script which tool runs it.
 var markers = map[pathenv.Profile]string{pathenv.ProfileQwen: "QWEN_CODE", pathenv.ProfileAsimi: "ASIMI_CLI"}
 
-// lookFor is how long the tool looks at a command in the background. One that
-// ends at once, such as a server whose port is taken, is then told as it ended.
+// lookFor is how long the tool watches a new command in the background. If it ends at
+// once, such as a server whose port is taken, the result shows how it ended.
 const lookFor = 200 * time.Millisecond
 
-// closingTime bounds what is done after the call, or the command, is over.
+// closingTime bounds the work after the end of the call or the command.
 const closingTime = 10 * time.Second
 
-// command is what the executor runs.
+// command is the command for the executor.
 func (t *Tool) command(in Input, dir string) corral.Command {
 	cmd := corral.Command{
 		Args: []string{"bash", "-c", in.Command}, Dir: dir, Env: map[string]string{markers[t.cfg.Profile]: "1"}, Grace: t.cfg.Grace,
@@ -82,7 +82,7 @@ func (t *Tool) background(ctx context.Context, cmd corral.Command, o Output) (Ou
 	look, cancel := context.WithTimeout(ctx, lookFor)
 	exit, err := p.Wait(look)
 	cancel()
-	// The call may be over, but not the account of what it did.
+	// The call may be over, but its result still has to be read.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	switch {
@@ -90,7 +90,7 @@ func (t *Tool) background(ctx context.Context, cmd corral.Command, o Output) (Ou
 		t.ended(&o, p.Info(), exit)
 	case errors.Is(err, corral.ErrLost):
 		o.fail(err)
-	default: // it runs
+	default: // it still runs
 		o.ExitCode = new(int)
 		if o.PID != nil {
 			o.BackgroundPIDs = []int{*o.PID}
@@ -108,7 +108,7 @@ func (t *Tool) background(ctx context.Context, cmd corral.Command, o Output) (Ou
 	return o, nil
 }
 
-// notStarted is a command that the executor did not start.
+// notStarted is the result of a command that the executor did not start.
 func (t *Tool) notStarted(ctx context.Context, o Output, err error) (Output, error) {
 	switch {
 	case errors.Is(err, corral.ErrDenied):
@@ -123,7 +123,7 @@ func (t *Tool) notStarted(ctx context.Context, o Output, err error) (Output, err
 	return o, nil
 }
 
-// ended takes in how a command ended that was not stopped.
+// ended fills in how a command ended by itself.
 func (t *Tool) ended(o *Output, info corral.Info, exit corral.Exit) {
 	o.ended(exit)
 	switch {
@@ -132,12 +132,12 @@ func (t *Tool) ended(o *Output, info corral.Info, exit corral.Exit) {
 	case exit.Reason == corral.ReasonOOM:
 		o.failed("Command was killed because there was no memory left.")
 	case info.PID == 0 && (exit.Code == 126 || exit.Code == 127) && strings.HasPrefix(o.Stderr, "corral: "):
-		// There is no bash: no process was made.
+		// No process was made, so there is no bash.
 		o.fail(corral.Errorf(corral.ErrUnavailable, "install bash where commands run", "bash could not be started: %s", strings.TrimSpace(strings.TrimPrefix(o.Stderr, "corral: "))))
 	}
 }
 
-// forget drops a command that has nothing left to see.
+// forget removes a command whose result has everything.
 func (t *Tool) forget(ctx context.Context, o *Output) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()

@@ -48,8 +48,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// Where this program cannot look, directories are checked as far as their names
-// tell.
+// If this program cannot see the directories, it checks only their names.
 func TestDirectoriesElsewhere(t *testing.T) {
 	ex := &fakeexec.Executor{Programs: map[string]fakeexec.Program{"bash -c pwd": func(*fakeexec.IO) int { return 0 }}}
 	defer ex.Close()
@@ -70,7 +69,7 @@ func TestDirectoriesElsewhere(t *testing.T) {
 	}
 }
 
-// What is the same for every command is for programs.
+// The notice, which is the same for every command, is only in JSON.
 func TestWarnings(t *testing.T) {
 	ex := anything(t, "x")
 	ex.Info.Notice = "1 variable left out: A"
@@ -98,8 +97,7 @@ func (r *recorder) Start(ctx context.Context, cmd corral.Command) (corral.Proces
 	return r.Executor.Start(ctx, cmd)
 }
 
-// Cancelling a call kills what is in its foreground, and nothing in the
-// background.
+// Cancelling a call kills the command in its foreground, but none in the background.
 func TestCancel(t *testing.T) {
 	tool := onHost(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +137,7 @@ func TestTimeout(t *testing.T) {
 	if o.Error == nil || o.ExitCode == nil || *o.ExitCode != 5 {
 		t.Error(o.Text())
 	}
-	// Not in the background.
+	// There is no time-out in the background.
 	o = do(t, tool, Input{Command: "sleep 0.7; exit 6", IsBackground: true})
 	p, err := tool.cfg.Executor.Attach(t.Context(), o.SessionID)
 	if err != nil {
@@ -150,8 +148,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// What ended in the foreground and left nothing is forgotten; the rest can be
-// followed by its ID.
+// A command that ended in the foreground and left nothing is forgotten. Others can be
+// followed by their ID.
 func TestWhatIsKept(t *testing.T) {
 	tool := onHost(t, Config{MaxOutput: 1000})
 	for _, tc := range []struct {
@@ -184,7 +182,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// What the executor refuses is an error; what it cannot do is a result.
+// If the executor refuses a command, that is an error; if it fails, that is a result.
 func TestFailures(t *testing.T) {
 	for _, tc := range []struct {
 		fault  error
@@ -218,7 +216,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Over what serves tools, every call has a result that a model can read.
+// For a server of tools, every call has a result that a model can read.
 func TestToolCall(t *testing.T) {
 	tool := onHost(t, Config{ExcludeTools: []string{"run_shell_command(rm)"}})
 	for arguments, want := range map[string]string{

@@ -15,44 +15,44 @@ import (
 	"github.com/corral-exec/corral/tool"
 )
 
-// Name is the tool's.
+// Name is the name of the tool.
 const Name = "run_shell_command"
 
-// Description is what the tool says of itself.
+// Description describes the tool to a model.
 const Description = "This tool executes a given shell command. On Windows, it uses `cmd.exe /c`. On other platforms, it uses `bash -c`. It can start background processes."
 
 // Config of a Tool. Executor, Profile and one of Root and Dir are required.
 type Config struct {
-	// Executor runs the commands: a session.Agent, so that the tool process
-	// can follow what is in the background, or any other.
+	// Executor runs the commands. With a session.Agent, the tool process can follow
+	// commands in the background.
 	Executor corral.Executor
-	// Profile is pathenv.ProfileQwen or pathenv.ProfileAsimi. It decides
-	// whether there is is_background, which variable marks the commands, and
+	// Profile is pathenv.ProfileQwen or pathenv.ProfileAsimi. It decides whether
+	// there is a parameter is_background, which variable marks the commands, and
 	// whether command substitution is refused.
 	Profile pathenv.Profile
 
-	// Root is the project root on this machine, in which the parameter
-	// directory is looked up. Empty: commands run where this program cannot
-	// look. A directory is then only kept from leaving the root by "..", and
-	// it is the executor that says that there is none.
+	// Root is the project root on this machine, in which the parameter directory is
+	// looked up. Empty: this program cannot see the directories of commands. Then it
+	// only checks that ".." does not leave the root; the executor reports a missing
+	// directory.
 	Root string
-	// Dir is the project root as commands see it. Empty: the executor's
+	// Dir is the path of the project root for commands. Empty: the executor's
 	// workspace.
 	Dir string
 
 	// CoreTools and ExcludeTools restrict which commands run; see
 	// docs/reference/run_shell_command.md.
 	CoreTools, ExcludeTools []string
-	// Approve is asked about commands that the restrictions leave to a person. Nil:
-	// those are denied.
+	// Approve decides on commands that the restrictions leave to a person. Nil: they
+	// are denied.
 	Approve Approver
 
 	// Timeout ends the process tree of a command in the foreground; 0: none.
 	Timeout time.Duration
-	// Grace is between SIGTERM and SIGKILL; 0: corral.DefaultGrace.
+	// Grace is the time between SIGTERM and SIGKILL; 0: corral.DefaultGrace.
 	Grace time.Duration
-	// MaxOutput bounds each of stdout and stderr of a result, in bytes: half
-	// of it is the beginning, half the end. 0: tool.DefaultMaxOutput.
+	// MaxOutput bounds each of stdout and stderr of a result, in bytes. A longer one
+	// is cut to its first and its last half. 0: tool.DefaultMaxOutput.
 	MaxOutput int
 
 	// Host, Node and Elevated say where commands run, if Executor is, or
@@ -72,8 +72,8 @@ type Tool struct {
 	approved approvals
 }
 
-// New returns the tool. The error is ErrInvalid, and names every entry of
-// CoreTools and ExcludeTools that cannot be understood.
+// New returns the tool. The error is ErrInvalid, and names every invalid entry of
+// CoreTools and ExcludeTools.
 func New(cfg Config) (*Tool, error) {
 	switch {
 	case cfg.Executor == nil:
@@ -105,13 +105,13 @@ func New(cfg Config) (*Tool, error) {
 	return &Tool{cfg: cfg, rules: rules}, nil
 }
 
-// Run runs a command. The error says that nothing ran, and why: "invalid input:
-// …" (ErrInvalid, also for a directory), or that it was denied (ErrDenied). All
-// else is the Output: a command that failed, and a failure to run one, which is
-// Output.Error.
+// Run runs a command. With an error nothing ran: the input was invalid ("invalid input:
+// …", ErrInvalid, also for a directory), or the command was denied (ErrDenied). All
+// other outcomes are in the Output: a command that failed, and a failure to run it
+// (Output.Error).
 //
-// When ctx ends, the process tree of a command in the foreground is killed. One
-// in the background goes on.
+// If ctx ends, the process tree of a command in the foreground is killed. A command in
+// the background goes on.
 func (t *Tool) Run(ctx context.Context, in Input) (Output, error) {
 	v := t.Check(in.Command)
 	if v.hard() {
@@ -127,9 +127,9 @@ func (t *Tool) Run(ctx context.Context, in Input) (Output, error) {
 	return t.run(ctx, in, dir)
 }
 
-// Call calls the tool for what serves tools, with arguments in JSON. What Run
-// has as an error is a result that says so, since a model has to read it; the
-// error is ErrNotFound, for another name than the tool's.
+// Call calls the tool with arguments in JSON, for servers of tools. An error of Run
+// becomes a result, since a model has to read it. The error is ErrNotFound, for another
+// name than the tool's.
 func (t *Tool) Call(ctx context.Context, name string, arguments json.RawMessage) (tool.Result, error) {
 	if name != Name {
 		return nil, corral.Errorf(corral.ErrNotFound, "the tool is "+Name, "there is no tool %q", name[:min(len(name), 60)])
@@ -155,10 +155,10 @@ func (t *Tool) call(ctx context.Context, arguments json.RawMessage) (Output, err
 // A RunShellCommand is run_shell_command as a tools.Tool of langchaingo.
 type RunShellCommand struct{ Tool *Tool }
 
-// Name is the tool's.
+// Name is the name of the tool.
 func (RunShellCommand) Name() string { return Name }
 
-// Description is what the tool says of itself.
+// Description describes the tool to a model.
 func (RunShellCommand) Description() string { return Description }
 
 // Call runs the command that input asks for, an Input in JSON, and returns its
@@ -178,7 +178,7 @@ func (t RunShellCommand) Call(ctx context.Context, input string) (string, error)
 	return string(text), nil
 }
 
-// invalid is an error that says so; see Tool.Run.
+// invalid makes an error for invalid input; see Tool.Run.
 func invalid(err error) error {
 	kind := corral.ErrInvalid
 	if errors.Is(err, corral.ErrDir) {

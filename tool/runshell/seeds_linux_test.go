@@ -15,9 +15,9 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// qwenDocs are the sentences about behaviour of the documents of Qwen Code's
-// run_shell_command, which say the same in two languages, and what shows that it
-// is so.
+// qwenDocs are the sentences about behaviour in the documents of Qwen Code's
+// run_shell_command, each with a test. The documents have the same content in two
+// languages.
 var qwenDocs = []struct {
 	name   string
 	quotes []string
@@ -149,7 +149,7 @@ var qwenDocs = []struct {
 	{"interactive commands", []string{
 		"ユーザーの対話入力を必要とするコマンドは避けてください。これによりツールがハングアップする可能性があります。可能であれば非対話フラグを使用してください（例: `npm init -y`）。",
 		"避免使用需要交互式用户输入的命令，因为这可能导致工具挂起。如果可用，请使用非交互式标志（例如 `npm init -y`）。",
-	}, func(t *testing.T) { // here they read the end of their input
+	}, func(t *testing.T) { // here commands get an empty standard input
 		tool := onHost(t, Config{})
 		if o := do(t, tool, Input{Command: "read answer; echo $?; cat"}); o.Stdout != "1\n" {
 			t.Error(o.Text())
@@ -278,7 +278,7 @@ func allowed(config string, commands ...string) func(t *testing.T) {
 	}
 }
 
-// The examples of the documents, as calls. All say what came of them.
+// The examples of the documents, as calls. Each has a result.
 func TestQwenExamples(t *testing.T) {
 	tool := onHost(t, Config{})
 	for _, tc := range []struct {
@@ -306,7 +306,7 @@ func TestQwenExamples(t *testing.T) {
 	}
 }
 
-// called are the arguments of a call as it is written in the documents.
+// called are the arguments of a call that is quoted from the documents.
 func called(t *testing.T, quote string) json.RawMessage {
 	t.Helper()
 	inside := strings.TrimSuffix(strings.TrimPrefix(quote, "run_shell_command("), ")")

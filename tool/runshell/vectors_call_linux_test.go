@@ -49,8 +49,8 @@ func checkConfirmation(t *testing.T, v vector) string {
 	return ""
 }
 
-// arguments are the vector's, of a tool in which is_background is required only
-// by the profile.
+// arguments are the arguments of the vector. In its tool only the profile decides whether
+// is_background is required.
 func (v vector) arguments(t *testing.T) json.RawMessage {
 	t.Helper()
 	var in map[string]any

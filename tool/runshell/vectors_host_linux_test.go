@@ -101,7 +101,7 @@ func sameEnd(t *testing.T, v vector, o Output) string {
 	t.Helper()
 	text := fmt.Sprintf("%s (%d orphans)", o.Text(), len(o.BackgroundPIDs))
 	var n int
-	if _, ok := v.Want["signal"]; !ok { // else a code was wanted before
+	if _, ok := v.Want["signal"]; !ok { // otherwise Want replaces the expected code
 		for _, name := range []string{"rc", "exitCode"} {
 			if raw := v.Expected[name]; string(raw) == `"null"` || string(raw) == "-1" {
 				v.asked[name] = true
@@ -133,7 +133,7 @@ func sameEnd(t *testing.T, v vector, o Output) string {
 func checkRun(t *testing.T, v vector) string {
 	var in struct {
 		Command      string
-		Cmd          string // how Go's os/exec was used, where that is what the row is of
+		Cmd          string // how Go's os/exec was used, for rows from it
 		Calls        []string
 		IsBackground bool `json:"is_background"`
 		TimeoutMs    int  `json:"ctx_timeout_ms"`

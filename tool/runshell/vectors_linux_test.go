@@ -16,16 +16,16 @@ import (
 	"github.com/corral-exec/corral/policy"
 )
 
-// vector is a line of testdata/qwen.jsonl: what another implementation of the
-// tool answers, and what a better one would (Want). Answers are compared topic by
-// topic; what is known to differ is in disagreements.
+// vector is a line of testdata/qwen.jsonl: an answer of another implementation of the
+// tool, and sometimes a better one (Want). Answers are compared topic by topic; known
+// differences are in disagreements.
 type vector struct {
 	ID, Topic, Impl string
 	Input           json.RawMessage
 	Config          vectorConfig
 	Expected, Want  map[string]json.RawMessage
 
-	asked map[string]bool // the answers that the check has looked at
+	asked map[string]bool // the answers that the check has compared
 }
 
 type vectorConfig struct {
@@ -40,7 +40,7 @@ type vectorConfig struct {
 	Default string
 }
 
-// answer is what is wanted under a name, or else what there was.
+// answer reads the wanted answer of a name, or if there is none, the original one.
 func (v vector) answer(t *testing.T, name string, into any) bool {
 	t.Helper()
 	v.asked[name] = true
@@ -57,8 +57,8 @@ func (v vector) answer(t *testing.T, name string, into any) bool {
 	return true
 }
 
-// input reads what the row is about. A part of it that a check does not know is a
-// mistake: it would not be tested.
+// input reads the input of the row. A field that the check does not know is an error, since
+// it would not be tested.
 func (v vector) input(t *testing.T, into any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(v.Input))
@@ -68,12 +68,12 @@ func (v vector) input(t *testing.T, into any) {
 	}
 }
 
-// complete fails if the check has not looked at an answer that the row has, and no
-// reason is listed for that.
+// complete fails if the check has not compared an answer of the row, unless unchecked
+// gives a reason.
 func (v vector) complete(t *testing.T) {
 	t.Helper()
 	answers := v.Expected
-	if v.Want != nil { // which is wanted in place of what was there
+	if v.Want != nil { // it replaces the original answers
 		answers = v.Want
 	}
 	for name := range answers {
@@ -83,7 +83,7 @@ func (v vector) complete(t *testing.T) {
 	}
 }
 
-// unchecked are answers that no check looks at, and why.
+// unchecked are answers that no check compares, and why.
 var unchecked = map[string]string{
 	"subst-074 fails_before_execution":  "Check, which says that it is denied, starts nothing",
 	"exec-001 second_stdout":            "it has a placeholder; the check compares the output with the root of the test",
@@ -104,7 +104,7 @@ var unchecked = map[string]string{
 func (v vector) command(t *testing.T) string {
 	t.Helper()
 	var in struct{ Command string }
-	if err := json.Unmarshal(v.Input, &in); err != nil { // the rest is for arguments
+	if err := json.Unmarshal(v.Input, &in); err != nil { // other fields are for arguments
 		t.Fatal(err)
 	}
 	return in.Command
@@ -125,7 +125,7 @@ var topics = map[string]func(t *testing.T, v vector) string{
 	"result-shape":        checkResult,
 	"exec-behaviour":      checkRun,
 	"output":              checkOutput,
-	"escape":              nil, // of which none applies
+	"escape":              nil, // none of them applies
 }
 
 func readVectors(t *testing.T) (list []vector) {
@@ -207,12 +207,12 @@ func newTool(t *testing.T, cfg Config) *Tool {
 	return tool
 }
 
-// tool is one with the vector's configuration, in our words.
+// tool is a tool with the vector's configuration, in our terms.
 func (v vector) tool(t *testing.T) (*Tool, bool) {
 	t.Helper()
 	c := v.Config
 	cfg := Config{Profile: pathenv.ProfileQwen, CoreTools: slices.Concat(c.CoreTools, c.Allow, c.ToolsCore), ExcludeTools: slices.Concat(c.ExcludeTools, c.Deny)}
-	if strings.HasPrefix(v.Impl, "gemini-0.") { // of which asimi has the rules
+	if strings.HasPrefix(v.Impl, "gemini-0.") { // asimi has its rules
 		cfg.Profile = pathenv.ProfileAsimi
 	}
 	if c.SessionAllowlist != nil {
@@ -239,7 +239,7 @@ func (v vector) tool(t *testing.T) (*Tool, bool) {
 	rules, err := parseRestrictions(cfg.CoreTools, cfg.ExcludeTools)
 	cfg.CoreTools, cfg.ExcludeTools = nil, nil
 	tool := newTool(t, cfg)
-	tool.rules = rules // those that make an error, too
+	tool.rules = rules // also if New would return an error for them
 	session, _ := parseRules(entries(c.SessionAllowlist))
 	tool.approved.add(session.list)
 	return tool, err != nil
@@ -272,7 +272,7 @@ func checkAllow(t *testing.T, v vector) string {
 	if v.answer(t, "decision", &decision) {
 		want := map[string]policy.Outcome{"allow": policy.Allowed, "ask": policy.Asked, "ask_user": policy.Asked, "deny": policy.Denied}[decision]
 		if want == policy.Denied && got.Outcome == policy.Asked && len(v.Config.ToolsCore) > 0 {
-			want = policy.Asked // and nobody is there to answer
+			want = policy.Asked // without an Approver
 		}
 		if got.Outcome != want {
 			return string(got.Outcome) + ": " + got.Reason
@@ -315,14 +315,14 @@ func checkSplit(t *testing.T, v vector) string {
 		}
 		return ""
 	}
-	// What is wanted has redirections, tests and substitutions in it, as text:
-	// read like the command it is the parts that these have.
+	// The wanted texts contain redirections, tests and substitutions. Parse them like
+	// the command to get their parts.
 	var read []string
 	for _, w := range want {
 		list, _ := outer(strings.TrimSpace(w))
 		for _, p := range list {
 			if slices.Contains(read, p) {
-				continue // of a substitution, which is listed by itself
+				continue // part of a substitution, which is listed separately
 			}
 			read = append(read, p)
 		}

@@ -1,14 +1,14 @@
 package runshell
 
-// WindowsCommandLine is the command line by which cmd.exe runs a command's text
-// as it is, for syscall.SysProcAttr.CmdLine.
+// WindowsCommandLine is the command line with which cmd.exe runs a command's text
+// unchanged, for syscall.SysProcAttr.CmdLine.
 //
-// cmd.exe does not take its arguments apart as other programs do: what follows
-// /c is the text, quotes and all. So the quoting of os/exec, which puts a
-// backslash before each quote, would become part of the command. With /s it
-// removes the first quote and the last, which are put around the text here, and
-// nothing else. With /d it runs no commands from the registry first. The text
-// ends at its first line feed, as all that cmd.exe is given there.
+// cmd.exe does not parse its arguments like other programs: everything behind /c is
+// the text, including quotes. The quoting of os/exec, which puts a backslash before
+// each quote, would become part of the command. With /s, cmd.exe removes only the
+// first and the last quote, which this function adds. With /d, it does not run
+// commands from the registry first. cmd.exe ignores everything behind the first line
+// feed of the text.
 func WindowsCommandLine(command string) string {
 	return `cmd.exe /d /s /c "` + command + `"`
 }
