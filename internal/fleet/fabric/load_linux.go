@@ -2,7 +2,7 @@ package fabric
 
 import "golang.org/x/sys/unix"
 
-// loadAverage is that of the last minute, in thousandths; 0 if it cannot be
+// loadAverage is the load average of the last minute, in thousandths; 0 if it cannot be
 // read.
 func loadAverage() int {
 	var info unix.Sysinfo_t

@@ -2,5 +2,5 @@
 
 package fabric
 
-// loadAverage is not read here: the processes that run have to do.
+// loadAverage is unknown on this system; the number of processes has to do.
 func loadAverage() int { return 0 }
